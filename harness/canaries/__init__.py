@@ -1,0 +1,1 @@
+"""Sinks that are wrong on purpose, each beside its correct control."""

@@ -1,0 +1,1 @@
+"""Three shells around one core: simulated, process, spark."""
