@@ -1,0 +1,111 @@
+"""What barriers on several input channels mean for one subtask: aligned, or only tracked.
+
+Rules of alignment:
+ 1. after barrier n on a channel, that channel's later events are buffered, not processed;
+ 2. at the last barrier n the subtask snapshots; then the buffered events are processed, in order, before any new ones;
+ 3. a barrier of a newer checkpoint on a channel that is not blocked gives the older alignment up: its barrier on that
+    channel will never come, because channels are first in, first out;
+ 4. a barrier of an older checkpoint, or of one that was given up, is ignored;
+ 5. an aborted checkpoint releases its blocked channels at once.
+
+Tracking (at-least-once) blocks nothing: rows behind an early barrier are processed before the snapshot, which holds them
+without the source's offsets covering them, so a restore repeats exactly those rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+Event = tuple[str, int, Any]  # kind, channel, payload
+
+
+class Alignment(Protocol):
+    blocked: set[int]  # channels whose events are to be held back
+
+    def hold(self, event: Event) -> None:
+        """Keeps an event of a blocked channel."""
+
+    def overtaken_by(self, checkpoint_id: int) -> bool:
+        """Whether a barrier of this id on a channel that is not blocked gives up an older alignment (rule 3)."""
+
+    def barrier(self, channel: int, checkpoint_id: int) -> int | None:
+        """The id of the checkpoint whose snapshot is due now, or None."""
+
+    def cancel(self, checkpoint_id: int) -> bool:
+        """Gives a checkpoint up; True if channels were released by it."""
+
+    def release(self) -> list[Event]:
+        """Hands over what was held back, in order of arrival; nothing is blocked afterwards."""
+
+
+class Aligned:
+    __slots__ = ("blocked", "channels", "checkpoint_id", "done", "held")
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+        self.blocked: set[int] = set()
+        self.held: list[Event] = []
+        self.checkpoint_id = 0  # being aligned; 0: none
+        self.done = 0  # the greatest id that was snapshotted or given up
+
+    def hold(self, event: Event) -> None:
+        self.held.append(event)
+
+    def overtaken_by(self, checkpoint_id: int) -> bool:
+        return 0 < self.checkpoint_id < checkpoint_id
+
+    def barrier(self, channel: int, checkpoint_id: int) -> int | None:
+        if checkpoint_id <= self.done or checkpoint_id < self.checkpoint_id:
+            return None
+        assert not self.overtaken_by(checkpoint_id), "cancel and release the older checkpoint first"
+        self.checkpoint_id = checkpoint_id
+        self.blocked.add(channel)
+        if len(self.blocked) < self.channels:
+            return None
+        self.done, self.checkpoint_id = checkpoint_id, 0
+        return checkpoint_id
+
+    def cancel(self, checkpoint_id: int) -> bool:
+        self.done = max(self.done, checkpoint_id)
+        if self.checkpoint_id != checkpoint_id:
+            return False
+        self.checkpoint_id = 0
+        return True
+
+    def release(self) -> list[Event]:
+        released, self.held = self.held, []
+        self.blocked.clear()
+        return released
+
+
+class Tracked:
+    __slots__ = ("arrived", "blocked", "channels", "done")
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+        self.blocked: set[int] = set()  # stays empty
+        self.arrived: dict[int, int] = {}  # checkpoint id -> barriers seen
+        self.done = 0
+
+    def hold(self, event: Event) -> None:
+        raise AssertionError("tracking blocks no channel")
+
+    def overtaken_by(self, checkpoint_id: int) -> bool:
+        return False
+
+    def barrier(self, channel: int, checkpoint_id: int) -> int | None:
+        if checkpoint_id <= self.done:
+            return None
+        self.arrived[checkpoint_id] = seen = self.arrived.get(checkpoint_id, 0) + 1
+        if seen < self.channels:
+            return None
+        self.done = checkpoint_id
+        self.arrived = {pending: count for pending, count in self.arrived.items() if pending > checkpoint_id}
+        return checkpoint_id
+
+    def cancel(self, checkpoint_id: int) -> bool:
+        self.arrived.pop(checkpoint_id, None)
+        return False
+
+    def release(self) -> list[Event]:
+        return []

@@ -1,0 +1,72 @@
+"""Operators between source and sink: pure functions of rows, with state kept in key groups where there is any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Protocol
+from zlib import crc32
+
+from sinkproof.sink_adapters.protocol import Batch, Row
+
+KEY_GROUPS = 128  # the unit in which keyed state moves when the parallelism changes; Flink's default maximum parallelism
+
+
+@lru_cache(maxsize=65_536)
+def key_group(key: str) -> int:
+    """0..127. A checksum and not `hash`, which differs from process to process."""
+    return crc32(key.encode()) % KEY_GROUPS
+
+
+def owner_of_group(group: int, parallelism: int) -> int:
+    """The subtask that owns a key group; groups stay in contiguous ranges, as in Flink."""
+    return group * parallelism // KEY_GROUPS
+
+
+class Operator(Protocol):
+    """One operator of one subtask."""
+
+    def apply(self, batch: Batch) -> Batch: ...
+
+    def capture(self) -> Mapping[int, bytes]:
+        """Its state, one value per key group."""
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None: ...
+
+
+class Map:
+    """Each row to one row with the same identity; no state."""
+
+    def __init__(self, function: Callable[[Row], Row]) -> None:
+        self.function = function
+
+    def apply(self, batch: Batch) -> Batch:
+        return Batch(map(self.function, batch.rows))
+
+    def capture(self) -> Mapping[int, bytes]:
+        return {}
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
+        return None
+
+
+class KeyedCount:
+    """Each row to one row whose value is how many rows its key has had."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, dict[str, int]] = {}
+
+    def apply(self, batch: Batch) -> Batch:
+        return Batch(map(self._count, batch.rows))
+
+    def _count(self, row: Row) -> Row:
+        counts = self.counts.setdefault(key_group(row.key), {})
+        counts[row.key] = count = counts.get(row.key, 0) + 1
+        return row._replace(value=str(count))
+
+    def capture(self) -> Mapping[int, bytes]:
+        return {group: json.dumps(counts, sort_keys=True).encode() for group, counts in sorted(self.counts.items())}
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
+        self.counts = {group: json.loads(state) for group, state in groups}

@@ -1,0 +1,348 @@
+"""The simulated shell: the whole job in one process under virtual time, where anybody can die at any point.
+
+A heap of events (time, sequence, actor, generation, kind, a, b); an actor handles one at a time and its effects are
+carried out in order (acting.py). No actor's stack ever spans another actor's, so at a point everything but the acting
+actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of the job
+to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no buffer
+flush of the dead can change what is judged. The same loop drives attempts that are processes (see process.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, NoReturn, Protocol
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.shell import Killed
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
+from sinkproof.reference_engine.configuration import CheckpointConfiguration, CheckpointingMode
+from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
+from sinkproof.reference_engine.job_graph import Plan
+from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
+from sinkproof.reference_engine.restore import Restored, assign, restore
+from sinkproof.reference_engine.shells.acting import Acting
+from sinkproof.reference_engine.shells.timing import Timing
+from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.sink_adapters.protocol import Sink
+
+EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
+RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
+Key = tuple[int, int]  # (actor id, generation)
+
+
+class Host(Protocol):
+    """Where attempts of sinks live: in this process, or in processes of their own."""
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        """A new attempt that knows nothing; `open` follows."""
+
+    def kill(self, sink: Sink) -> None:
+        """SIGKILL: nothing of the attempt runs any more. In process: it is kept, so that nothing of it is finalised."""
+
+    def retire(self, sink: Sink) -> None:
+        """The attempt was cancelled and has been closed."""
+
+
+class Watcher(Protocol):
+    """Who looks at the outside world while the job runs."""
+
+    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+        """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
+
+    def waking(self, simulation: Simulation, actor: str) -> None:
+        """A stopped attempt is about to go on as a zombie."""
+
+    def woken(self, simulation: Simulation, actor: str) -> None:
+        """The zombie has done what it was stopped in."""
+
+    def ended(self, simulation: Simulation) -> None:
+        """The job has finished, or failed for good. Called once, before anything of the dead unwinds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is run, apart from the sink: the plan, how checkpoints are taken, how failures are met."""
+
+    plan: Plan
+    configuration: CheckpointConfiguration
+    timing: Timing = field(default_factory=Timing)
+    restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
+
+
+class Simulation(Acting):
+    """One run of one schedule."""
+
+    def __init__(
+        self, job: Job, host: Host, *, storage: CheckpointStorage, watcher: Watcher, schedule: Schedule = Schedule()
+    ) -> None:
+        self.job, self.host, self.storage, self.watcher = job, host, storage, watcher
+        self.names = job.plan.names
+        self.latency = job.timing.latencies(job.plan, seed=schedule.seed)
+        self.seed = schedule.seed
+        self.aligned = job.configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
+        self.queue: list[tuple[Any, ...]] = []
+        self.now, self.sequence, self.events = 0, 0, 0
+        self.coordinator: Coordinator | None = None
+        self.generation = 0
+        self.restart: RestartStrategy = job.restart()
+        self.subtasks: dict[Key, Subtask] = {}
+        self.sinks: dict[Key, Sink] = {}
+        self.restored: dict[Key, Restored] = {}
+        self.stopped: dict[Key, int] = {}  # asleep until
+        self.waking_up: Key | None = None
+        self.until: float = float("inf")
+        self.actor: Key = (0, 0)
+        self.trace: list[tuple[int, str]] = []  # every point passed: (actor id, point)
+        self.history: list[tuple[Any, ...]] = []  # what happened, for people and for comparing runs
+        self.faults = list(schedule.faults)
+        self.struck: list[Fault] = []
+        self.armed_actor, self.armed_point, self.armed_left = -1, "", 0
+        self.fate = ""  # of the message that is just being sent: "", "lost" or "declined"
+        self.finished, self.over, self.muted = False, False, False
+        self.failure = ""
+        self.spy: Callable[[Simulation, str], None] | None = None
+        self._arm()
+
+    # -- points and faults ----------------------------------------------------------------------------------------------
+
+    def reach(self, point: str) -> None:
+        """Somebody stands at a point. May not return."""
+        if self.muted:
+            return
+        if self.over:
+            raise Killed  # what the dead do while they unwind
+        self.trace.append((self.actor[0], point))
+        if self.spy is not None:
+            self.spy(self, point)
+        if point == self.armed_point and self.actor[0] == self.armed_actor:
+            self.armed_left -= 1
+            if self.armed_left == 0:
+                self.strike()
+
+    def strike(self) -> None:
+        fault = self.faults.pop(0)
+        self.struck.append(fault)
+        self._arm()
+        self.note(self.names[self.actor[0]], fault.point, fault.kind)
+        KINDS[fault.kind].strike(self)
+
+    def _arm(self) -> None:
+        """Makes the next fault ready; its occurrence counts from the start of the run."""
+        if not self.faults:
+            self.armed_actor, self.armed_point = -1, ""
+            return
+        fault = self.faults[0]
+        self.armed_actor = self.names.index(fault.actor) if fault.actor in self.names else -1
+        self.armed_point = fault.point
+        self.armed_left = fault.occurrence - self.trace.count((self.armed_actor, fault.point))
+
+    def kill_actor(self) -> NoReturn:
+        key = self.actor
+        if key[0] == 0:
+            self.coordinator = None
+            self._post(self.latency.detect, 0, 0, "elect")
+        else:
+            self._bury(key)
+            self._post(self.latency.detect, 0, key[1], "failed", key[0], "it died")
+        self._judge_first()
+
+    def kill_job(self) -> NoReturn:
+        for key in list(self.subtasks):
+            self._bury(key)
+        self.coordinator = None
+        self.queue.clear()
+        self.stopped.clear()
+        self.waking_up = None
+        self.until = float("inf")  # no sleeper is left to wait for
+        self.start()
+        self._judge_first()
+
+    def _bury(self, key: Key) -> None:
+        self.subtasks.pop(key, None)
+        sink = self.sinks.pop(key, None)
+        if sink is not None:
+            self.host.kill(sink)
+
+    def _judge_first(self) -> NoReturn:
+        self.run()
+        if not self.stopped:
+            self.end()
+        raise Killed
+
+    def stop_actor(self) -> None:
+        key, wake = self.actor, self.now + self.latency.asleep
+        self.stopped[key] = wake
+        self._post(self.latency.detect, 0, key[1], "failed", key[0], "it does not answer")
+        outer, self.until = self.until, wake
+        self.run()  # everybody else goes on, on top of the sleeper's stack
+        self.until, self.now = outer, max(self.now, wake)
+        if self.stopped.pop(key, None) is None or self.over:
+            raise Killed  # the whole job died meanwhile
+        self.actor = self.waking_up = key
+        self.watcher.waking(self, self.names[key[0]])
+
+    def lose_message(self) -> None:
+        self.fate = "lost"
+
+    def decline_vote(self) -> None:
+        self.fate = "declined"
+
+    # -- for hosts whose attempts see their points elsewhere (process.py) -------------------------------------------------
+
+    def armed(self, actor: str) -> tuple[str, int, str] | None:
+        if self.armed_actor < 1 or self.names[self.armed_actor] != actor:
+            return None
+        return self.armed_point, self.armed_left, self.faults[0].kind
+
+    def passed(self, actor: str, points: list[str]) -> None:
+        index = self.names.index(actor)
+        self.trace += [(index, point) for point in points]
+        if index == self.armed_actor:
+            self.armed_left -= points.count(self.armed_point)
+
+    def died(self, actor: str, status: int) -> NoReturn:
+        if self.armed_actor >= 0 and self.names[self.armed_actor] == actor and self.armed_left <= 0:
+            self.strike()
+        self.note(actor, "died", status)
+        self.kill_actor()
+
+    def stopped_itself(self, actor: str) -> None:
+        self.strike()
+
+    # -- the loop ---------------------------------------------------------------------------------------------------------
+
+    def note(self, actor: str, what: str, detail: Any) -> None:
+        self.history.append((self.now, actor, self.actor[1], what, detail))
+
+    def log(self) -> bytes:
+        """The event log: byte-equal for the same schedule and seed, in any process."""
+        return "\n".join(map(repr, self.history)).encode()
+
+    def _post(self, delay: float, to: int, generation: int, kind: str, a: Any = None, b: Any = None) -> None:
+        self.sequence += 1
+        heappush(self.queue, (self.now + delay, self.sequence, to, generation, kind, a, b))
+
+    def play(self) -> None:
+        """From nothing (or from what the storage holds) to the end."""
+        self.start()
+        self.run()
+        self.end()
+
+    def start(self) -> None:
+        self._post(2, 0, 0, "elect")
+
+    def end(self) -> None:
+        if self.over:
+            return
+        self.muted = True
+        self.watcher.ended(self)
+        self.muted, self.over = False, True
+
+    def run(self) -> None:
+        queue = self.queue
+        while queue and queue[0][0] <= self.until and not self.over:
+            event = heappop(queue)
+            self.now, _, to, generation, kind, a, b = event
+            self.events += 1
+            if self.events > EVENTS_MOST:
+                self.failure = f"not finished after {EVENTS_MOST} events"
+                queue.clear()
+                return
+            try:
+                if to == 0:
+                    self._deliver_to_coordinator(generation, (kind, a, b))
+                else:
+                    self._deliver((to, generation), kind, a, b)
+            except Killed:
+                continue
+
+    def _deliver(self, key: Key, kind: str, a: Any, b: Any) -> None:
+        if key in self.stopped:  # deaf; hears it a while after waking up
+            later = self.stopped[key] - self.now + (6 if kind == "cancel" else 1)
+            self._post(max(later, 1), *key, kind, a, b)
+            return
+        subtask = self.subtasks.get(key)
+        if subtask is None:
+            return
+        self.actor = key
+        try:
+            if kind == "cancel":
+                self._cancel(key)
+            else:
+                self.act(subtask, key, subtask.on(kind, a, b))
+        except Exception as error:  # a sink's own failure ends its attempt, whatever it is
+            self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
+            self._attempt_failed(key, error)
+        if self.waking_up == key:
+            self.waking_up = None
+            self.watcher.woken(self, self.names[key[0]])
+
+    def _attempt_failed(self, key: Key, error: Exception) -> None:
+        if self.subtasks.get(key) is None:
+            return
+        self._bury(key)
+        self._post(self.latency.detect, 0, key[1], "failed", key[0], f"{type(error).__name__}: {error}")
+
+    def _cancel(self, key: Key) -> None:
+        self.subtasks.pop(key)
+        sink = self.sinks.pop(key, None)
+        if sink is None:
+            return
+        close = getattr(sink, "close", None)
+        try:
+            if close is not None:
+                close()
+        finally:
+            self.host.retire(sink)
+
+    # -- the coordinator ----------------------------------------------------------------------------------------------------
+
+    def _deliver_to_coordinator(self, generation: int, event: tuple[str, Any, Any]) -> None:
+        self.actor = (0, generation)
+        if event[0] == "elect":
+            if self.coordinator is None and not self.finished:
+                self.restart = self.job.restart() if not self.struck else self.restart
+                self._next_generation()
+            return
+        if self.coordinator is None or generation != self.generation:
+            return
+        if event[0] == "regenerate":
+            self._next_generation()
+            return
+        self.act_for_coordinator(self.coordinator.on(self.now, event))
+
+    def _next_generation(self) -> None:
+        self.reach("generation.before")
+        self.generation = self.storage.claim_generation()
+        self.actor = (0, self.generation)
+        self.note(COORDINATOR, "generation", None)
+        self.reach("generation.after")
+        self.coordinator = Coordinator(
+            self.job.plan, self.job.configuration, self.restart, record=self.storage.latest()
+        )
+        self.act_for_coordinator(self.coordinator.on(self.now, ("start", None, None)))
+
+    def deploy(self, record: CheckpointRecord | None) -> None:
+        """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""
+        for key in list(self.subtasks):
+            if key[1] != self.generation:
+                self._post(self.latency.cancel, *key, "cancel")
+        for plan in self.job.plan.subtasks:
+            if record is not None and record.final and not plan.sink:
+                continue
+            key = (plan.id, self.generation)
+            every = self.job.configuration.checkpoint_every_batches
+            subtask = self.subtasks[key] = Subtask(plan, aligned=self.aligned, barrier_every=every)
+            restored = assign(plan, record)
+            restore(subtask, restored)
+            if plan.sink:
+                self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
+                self.restored[key] = restored
+            self._post(plan.id, *key, "open")
+
+    def random_for(self, key: Key) -> Random:
+        return Random(f"{self.seed}/{self.names[key[0]]}/{key[1]}")

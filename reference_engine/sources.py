@@ -1,0 +1,84 @@
+"""Sources that can be replayed by split and offset, cut into batches the same way each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Protocol
+
+from sinkproof.sink_adapters.protocol import Batch, Row
+
+
+class Input(Protocol):
+    """What really is there to be read: bounded, in splits, the same at every replay."""
+
+    splits: int
+    batch_rows: int
+
+    def length(self, split: int) -> int:
+        """How many rows the split holds."""
+
+    def batch(self, split: int, offset: int) -> Batch:
+        """The rows from `offset` on, `batch_rows` of them, or fewer at the end."""
+
+
+class GeneratedInput:
+    """Rows made from (split, offset) by a pure function; batches are made once and shared by every run."""
+
+    def __init__(
+        self, make: Callable[[int, int], Row], *, splits: int = 2, rows_per_split: int = 12, batch_rows: int = 2
+    ) -> None:
+        self.make, self.splits, self.rows_per_split, self.batch_rows = make, splits, rows_per_split, batch_rows
+        self._batches: dict[tuple[int, int], Batch] = {}
+
+    def length(self, split: int) -> int:
+        return self.rows_per_split
+
+    def batch(self, split: int, offset: int) -> Batch:
+        made = self._batches.get((split, offset))
+        if made is None:
+            end = min(offset + self.batch_rows, self.rows_per_split)
+            made = self._batches[split, offset] = Batch(self.make(split, at) for at in range(offset, end))
+        return made
+
+
+class SourceReader:
+    """The splits that one source subtask reads, in turn; its state is the offset of each."""
+
+    __slots__ = ("batches_read", "input", "offsets", "turn")
+
+    def __init__(self, source: Input, splits: Iterable[int]) -> None:
+        self.input = source
+        self.offsets = dict.fromkeys(splits, 0)
+        self.turn, self.batches_read = 0, 0
+
+    def restore(self, offsets: Iterable[tuple[int, int]]) -> None:
+        self.offsets.update(offsets)
+        self.batches_read = sum(-(-offset // self.input.batch_rows) for offset in self.offsets.values())
+
+    def next(self) -> tuple[int, int] | None:
+        """(split, offset) of the next batch, or None at the end of all splits; moves past it."""
+        splits = list(self.offsets)
+        for step in range(len(splits)):
+            split = splits[(self.turn + step) % len(splits)]
+            offset = self.offsets[split]
+            if offset < self.input.length(split):
+                self.offsets[split] = min(offset + self.input.batch_rows, self.input.length(split))
+                self.turn = (self.turn + step + 1) % len(splits)
+                self.batches_read += 1
+                return split, offset
+        return None
+
+    def capture(self) -> bytes:
+        return encode_offsets(tuple(self.offsets.items()))
+
+
+@lru_cache(maxsize=4096)
+def encode_offsets(offsets: tuple[tuple[int, int], ...]) -> bytes:
+    return json.dumps(sorted(offsets)).encode()
+
+
+@lru_cache(maxsize=4096)
+def decode_offsets(state: bytes) -> tuple[tuple[int, int], ...]:
+    return tuple((int(split), int(offset)) for split, offset in json.loads(state))

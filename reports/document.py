@@ -1,0 +1,315 @@
+"""The certificate document: its parts as frozen values, written step by step, read back with clear errors.
+
+`certificate.json` is the truth of a run; every report is a pure function of it. A part is a value here and a plain
+JSON object there, with the same keys; what each key means stands in `certificate.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+SCHEMA: Final = "sinkproof/certificate/1"
+FILE_NAME: Final = "certificate.json"
+VERDICTS: Final = ("upheld", "violated", "unknown")
+GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "broken", "unknown")
+OUTCOMES: Final = ("upheld", "violated", "unfired", "finding")
+
+RowId = Sequence[int | str]  # (split, offset); for an aggregate what names its row: (key, window)
+Document = dict[str, Any]
+
+
+class DocumentError(Exception):
+    """A certificate that cannot be read or written: what happened, the evidence, the next step."""
+
+    def __init__(self, what: str, *, evidence: str, next_step: str) -> None:
+        super().__init__(f"{what}: {evidence}. {next_step}")
+        self.what, self.evidence, self.next_step = what, evidence, next_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a timeline: `at` seconds on the shell's clock; `struck`: here a fault was injected."""
+
+    at: float
+    actor: str
+    what: str
+    struck: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    file: str
+    number: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One way in which a subject went wrong, with the schedule that shows it. `claimed`: it breaks a claim."""
+
+    oracle: str
+    claimed: bool
+    shell: str
+    schedule: str
+    why: str
+    replay: str
+    lost: Sequence[RowId] = ()
+    extra: Sequence[RowId] = ()
+    lost_total: int | None = None  # where `lost` was cut short; None: it was not
+    extra_total: int | None = None
+    claim: str | None = None  # the claim that the oracle belongs to
+    root_cause: str | None = None
+    timeline: Sequence[Event] = ()
+    line: SourceLine | None = None  # the source line that was being executed when the last fault struck
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One cell of the grid: what came of `runs` schedules whose first fault is `fault` at `point`."""
+
+    point: str
+    fault: str
+    runs: int
+    outcome: str
+
+    def __post_init__(self) -> None:
+        assert self.outcome in OUTCOMES, self.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closure:
+    """Every sequence of crashes, if `complete`; otherwise `why` it is not."""
+
+    states: int
+    complete: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellResult:
+    """What one shell did to one subject. Lines are None where the interior was not explored."""
+
+    shell: str
+    schedules_run: int
+    schedules_in_bound: int
+    kills: int
+    seconds: float
+    points_reached: Sequence[str] = ()
+    points_total: int = 0
+    lines_reached: int | None = None
+    lines_total: int | None = None
+    closure: Closure | None = None
+    points_known: Sequence[str] = ()
+    kills_by_point: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Sequence[Outcome] = ()
+    rows_committed: int = 0
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimResult:
+    claim: str
+    verdict: str
+    why: str
+
+    def __post_init__(self) -> None:
+        assert self.verdict in VERDICTS, self.verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectResult:
+    """One sink and what became of it. `claimed`: as its contract wrote it, combinations by their own name."""
+
+    name: str
+    verdict: str
+    grade: str
+    why: str
+    expected_grade: str | None = None
+    claimed: Sequence[str] = ()
+    claims: Sequence[ClaimResult] = ()
+    shells: Sequence[ShellResult] = ()
+    findings: Sequence[Finding] = ()
+
+    def __post_init__(self) -> None:
+        assert self.verdict in VERDICTS, self.verdict
+        assert self.grade in GRADES, self.grade
+        assert self.expected_grade is None or self.expected_grade in GRADES, self.expected_grade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryResult:
+    """A sink that is wrong on purpose, or its correct `control`, which must not be convicted."""
+
+    name: str
+    root_cause: str
+    convicted: bool  # for its own sin: any other conviction is an escape
+    seconds: float
+    oracle: str | None = None
+    schedule: str | None = None
+    shell: str | None = None
+    control: bool = False
+    why: str = ""
+
+
+class CertificateWriter:
+    """Keeps `folder/certificate.json` readable at every moment of a run.
+
+    Each call replaces the file by an atomic rename. Until `finish` the verdict is "unknown" and `complete` is false,
+    so that what a killed run leaves behind says so itself.
+    """
+
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float], environment: Mapping[str, object] | None = None
+    ) -> None:
+        self.path = folder / FILE_NAME
+        self._clock, self._started = clock, clock()
+        self._document: Document = {
+            "schema": SCHEMA,
+            "verdict": "unknown",
+            "complete": False,
+            "environment": plain(environment or {}),
+            "seconds": 0.0,
+            "notes": [],
+            "canaries": [],
+            "subjects": [],
+        }
+        self._write()
+
+    @property
+    def document(self) -> Document:
+        """What was written last; to be read, not changed."""
+        return self._document
+
+    def canary(self, result: CanaryResult) -> None:
+        self._document["canaries"].append(plain(result))
+        self._write()
+
+    def subject(self, result: SubjectResult) -> None:
+        """Adds a subject, or replaces what was written of it before: once per shell is a good rhythm."""
+        subjects: list[Document] = self._document["subjects"]
+        names = [subject["name"] for subject in subjects]
+        value = plain(result)
+        if value["name"] in names:
+            subjects[names.index(value["name"])] = value
+        else:
+            subjects.append(value)
+        self._write()
+
+    def note(self, text: str) -> None:
+        """A sentence about the run as a whole, such as why it was interrupted."""
+        self._document["notes"].append(plain(text))
+        self._write()
+
+    def finish(self, verdict: str) -> Document:
+        """The last step: the run came to its end, with this verdict."""
+        assert verdict in VERDICTS, verdict
+        self._document["verdict"] = verdict
+        self._document["complete"] = True
+        self._write()
+        return self._document
+
+    def _write(self) -> None:
+        self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
+        text = json.dumps(self._document, indent=1, ensure_ascii=False, allow_nan=False)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path, text + "\n")
+        except OSError as error:
+            raise DocumentError(
+                f"cannot write the certificate {self.path}",
+                evidence=str(error),
+                next_step="Free some space or name another folder with --out",
+            ) from error
+
+
+def load(folder_or_file: Path | str) -> Document:
+    """The document in a run's folder (or in this very file), checked against the schema."""
+    path = Path(folder_or_file)
+    path = path / FILE_NAME if path.is_dir() else path
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except OSError as error:
+        raise DocumentError(
+            f"there is no readable certificate at {path}",
+            evidence=error.strerror or str(error),
+            next_step=f"Name a folder that `sinkproof certify` wrote, or its {FILE_NAME}",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(
+            f"the certificate {path} is damaged",
+            evidence=str(error),
+            next_step="Run `sinkproof certify` again: it writes the file whole or not at all",
+        ) from error
+    validate(document, source=str(path))
+    return dict(document)
+
+
+def validate(document: object, *, source: str = "the document") -> None:
+    """Raises DocumentError with the first place where the document breaks the published schema."""
+    found = document.get("schema") if isinstance(document, Mapping) else None
+    if found != SCHEMA:
+        raise DocumentError(
+            f"{source} is not a certificate that this sinkproof reads",
+            evidence=f"its schema is {found!r}, not {SCHEMA!r}",
+            next_step="Read it with the sinkproof that wrote it, or certify again",
+        )
+    import jsonschema  # type: ignore[import-untyped, unused-ignore]
+
+    validator = jsonschema.Draft202012Validator(schema())
+    error = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    if error is not None:
+        raise DocumentError(
+            f"{source} does not keep to its schema {SCHEMA}",
+            evidence=f"at {error.json_path}: {error.message[:300]}",
+            next_step="If sinkproof wrote it like this, that is a bug in sinkproof: please report it",
+        )
+
+
+@cache
+def schema() -> Document:
+    """The published JSON Schema (2020-12) of the document."""
+    text = resources.files(__package__ or "sinkproof.reports").joinpath("certificate.schema.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def plain(value: object) -> Any:
+    """A value as JSON knows it: parts as objects, sequences as lists, what JSON cannot hold as its text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")  # names of files may hold lone surrogates
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item) for item in value), key=repr)
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return plain(str(value))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file whole or not at all, for a reader at any moment and after a kill or a power cut."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")

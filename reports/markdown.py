@@ -1,0 +1,74 @@
+"""A short summary in Markdown, to stand under a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sinkproof.reports import facts
+from sinkproof.reports.document import Document
+
+FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
+SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&@])")
+
+
+def render(document: Mapping[str, Any]) -> str:
+    known = facts.filled(document)
+    lines = [f"### {_verdict(known['verdict'])}: sinkproof certificate", "", f"{facts.summary(known)}.", ""]
+    if known["subjects"]:
+        lines += [
+            "| subject | claimed | grade | verdict | kills | steps |",
+            "|---|---|---|---|---:|---:|",
+            *map(_row, known["subjects"]),
+            "",
+        ]
+    for subject in known["subjects"]:
+        lines += _findings(subject)
+    lines.append(f"Canaries: {facts.canary_sentence(known)}.")
+    lines += [f"- {_escaped(doubt)}" for doubt in facts.doubts(known)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(subject: Document) -> str:
+    numbers = facts.totals(subject)
+    cells = [
+        _escaped(subject["name"]),
+        _escaped(", ".join(subject["claimed"]) or "nothing"),
+        _escaped(facts.grade_text(subject)),
+        _verdict(subject["verdict"]),
+        facts.count(numbers.kills),
+        f"{numbers.points_reached}/{numbers.points_total}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _findings(subject: Document) -> list[str]:
+    if subject["verdict"] == "upheld":
+        return []
+    lines = [f"**{_escaped(subject['name'])}**: {_escaped(subject['why'])}", ""]
+    for finding in subject["findings"][:FINDINGS_SHOWN]:
+        kind = "breaks a claim" if finding["claimed"] else "not claimed"
+        lines.append(f"- {finding['oracle']} ({kind}): {_escaped(finding['why'])}")
+        lines += [
+            f"  - {kind}: {_escaped(facts.rows_text(finding, kind))}"
+            for kind in ("lost", "extra")
+            if facts.rows_total(finding, kind)
+        ]
+        lines += ["", *_fenced(finding["replay"]), ""]
+    more = len(subject["findings"]) - FINDINGS_SHOWN
+    return [*lines, f"and {facts.plural(more, 'more finding')}", ""] if more > 0 else lines
+
+
+def _fenced(text: str) -> list[str]:
+    fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
+    return [f"  {fence}", *(f"  {line}" for line in facts.visible(text).splitlines()), f"  {fence}"]
+
+
+def _verdict(verdict: str) -> str:
+    return f"{facts.SYMBOLS[verdict]} {verdict.upper()}"
+
+
+def _escaped(text: object) -> str:
+    """Text as text: no markup, no mention of people, no cell border, no line break."""
+    return SPECIAL.sub(r"\\\1", " ".join(facts.visible(text).split())).replace("\\@", "@\u200b")

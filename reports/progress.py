@@ -1,0 +1,175 @@
+"""What is being struck where, and how far: for long runs, on stderr.
+
+On a terminal a view that is redrawn in place, elsewhere one plain line every few seconds at most. No thread redraws
+it: the caller may fork at any moment, and a forked child would inherit the lock of a thread that it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+LINE_INTERVAL_SECONDS: Final = 5.0
+DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
+
+
+class Progress(Protocol):
+    """One subject in one shell after the other. `step` may be called thousands of times a second."""
+
+    def start(self, subject: str, shell: str, total: int | None) -> None:
+        """`total`: schedules to come; None where nobody knows."""
+
+    def step(self, what: str, kills: int) -> None:
+        """One schedule begins: `what` is being struck, such as "sink[0].commit.after = kill"; kills so far."""
+
+    def done(self, verdict: str) -> None:
+        """This subject in this shell is finished."""
+
+    def close(self) -> None:
+        """Gives the terminal back. Any number of times, also in the middle, such as after Ctrl-C."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """How far one subject has come in one shell."""
+
+    subject: str
+    shell: str
+    total: int | None
+    what: str = ""
+    kills: int = 0
+    steps: int = 0
+
+    def counted(self) -> str:
+        return f"{self.steps:,}" if self.total is None else f"{self.steps:,}/{self.total:,}"
+
+
+class Silent:
+    def start(self, subject: str, shell: str, total: int | None) -> None:
+        pass
+
+    def step(self, what: str, kills: int) -> None:
+        pass
+
+    def done(self, verdict: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines:
+    """For logs: at most one line per interval, whatever happens."""
+
+    def __init__(
+        self, stream: TextIO, *, clock: Callable[[], float], interval_seconds: float = LINE_INTERVAL_SECONDS
+    ) -> None:
+        self._stream, self._clock, self._interval = stream, clock, interval_seconds
+        self._next = clock()
+        self._standing = Standing("", "", None)
+
+    def start(self, subject: str, shell: str, total: int | None) -> None:
+        self._standing = Standing(subject, shell, total)
+        self._say("starts")
+
+    def step(self, what: str, kills: int) -> None:
+        standing = self._standing
+        standing.what, standing.kills, standing.steps = what, kills, standing.steps + 1
+        if self._clock() >= self._next:
+            self._say(f"striking {what}")
+
+    def done(self, verdict: str) -> None:
+        self._say(verdict)
+
+    def close(self) -> None:
+        self._stream.flush()
+
+    def _say(self, text: str) -> None:
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + self._interval
+        at = self._standing
+        print(f"{at.subject} [{at.shell}] {at.counted()}, {at.kills:,} kills: {text}", file=self._stream, flush=True)
+
+
+class View:
+    """For terminals: three lines that are redrawn in place, and one that stays for each subject that is done."""
+
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._clock = clock
+        self._drawn = self._started = clock()
+        self._standing = Standing("", "", None)
+        self._live: Live | None = None
+
+    def start(self, subject: str, shell: str, total: int | None) -> None:
+        from rich.live import Live
+
+        self.close()
+        self._standing = Standing(subject, shell, total)
+        self._started = self._clock()
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+        self._draw(self._started)
+
+    def step(self, what: str, kills: int) -> None:
+        standing = self._standing
+        standing.what, standing.kills, standing.steps = what, kills, standing.steps + 1
+        now = self._clock()
+        if now - self._drawn >= DRAW_INTERVAL_SECONDS:
+            self._draw(now)
+
+    def done(self, verdict: str) -> None:
+        from rich.text import Text
+
+        self.close()
+        at, seconds = self._standing, self._clock() - self._started
+        text = f"{verdict:<8}  {at.subject} [{at.shell}]  {at.counted()}, {at.kills:,} kills, {seconds:.1f} s"
+        self._console.print(Text(text), overflow="ellipsis", no_wrap=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _draw(self, now: float) -> None:
+        self._drawn = now
+        if self._live is not None:
+            self._live.update(self._picture(now), refresh=True)
+
+    def _picture(self, now: float) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        at = self._standing
+        head = Text(f"{at.subject} [{at.shell}]", style="bold", overflow="ellipsis", no_wrap=True)
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=at.total or None, completed=at.steps, width=min(40, self._console.width // 3)),
+            Text(f"{at.counted()}  {at.kills:,} kills  {now - self._started:.0f} s", no_wrap=True),
+        )
+        what = Text(f"striking {at.what}" if at.what else "starting", overflow="ellipsis", no_wrap=True)
+        return Group(head, bar, what)
+
+
+def open_progress(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Progress:
+    """The right one for this stream. `clock`: seconds, such as time.monotonic."""
+    if quiet:
+        return Silent()
+    return View(stream, clock=clock) if stream.isatty() else Lines(stream, clock=clock)

@@ -1,0 +1,142 @@
+"""The summary for a terminal: one line per subject, then what was found, then whether the certifier itself sees."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sinkproof.reports import facts
+from sinkproof.reports.document import Document
+
+STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
+WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
+FINDINGS_SHOWN: Final = 5  # per subject; the page and the document have them all
+WIDTH_MIN: Final = 40
+
+
+def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False) -> str:
+    """`width`: of the terminal. Replay commands are never broken, so that they can be copied whole."""
+    known = facts.filled(document)
+    console = Console(
+        file=io.StringIO(),
+        width=max(width, WIDTH_MIN),
+        force_terminal=color,
+        no_color=not color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        _subjects(console, known)
+        for subject in known["subjects"]:
+            _findings(console, subject)
+        _canaries(console, known)
+        _conclusion(console, known)
+    return capture.get()
+
+
+def _subjects(console: Console, document: Document) -> None:
+    rows = [_subject_facts(subject) for subject in document["subjects"]]
+    if not rows:
+        return
+    if console.width < WIDTH_OF_TABLE:
+        _subject_blocks(console, rows)
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    for name in rows[0]:
+        right = name in ("kills", "points", "schedules", "seconds")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "verdict")
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+
+
+def _subject_blocks(console: Console, rows: Iterable[Mapping[str, Text]]) -> None:
+    for row in rows:
+        cells = list(row.items())
+        console.print(Text.assemble(row["verdict"], "  ", row["subject"]))
+        grid = Table.grid(padding=(0, 2))
+        for name, value in cells:
+            if name not in ("subject", "verdict"):
+                grid.add_row(Text(f"  {name}"), value)
+        console.print(grid)
+        console.print()
+
+
+def _subject_facts(subject: Document) -> dict[str, Text]:
+    numbers = facts.totals(subject)
+    return {
+        "subject": _text(subject["name"]),
+        "claimed": _text(", ".join(subject["claimed"]) or "nothing"),
+        "grade (expected)": _text(facts.grade_text(subject)),
+        "verdict": _verdict(subject["verdict"]),
+        "kills": _text(facts.count(numbers.kills)),
+        "points": _text(f"{numbers.points_reached}/{numbers.points_total}"),
+        "schedules": _text(facts.bound(numbers.schedules_run, numbers.schedules_in_bound)),
+        "seconds": _text(f"{numbers.seconds:.1f}"),
+    }
+
+
+def _findings(console: Console, subject: Document) -> None:
+    findings = subject["findings"]
+    if subject["verdict"] != "upheld" and subject["why"]:
+        console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
+        console.print(_text(f"  {subject['why']}"))
+        console.print()
+    for finding in findings[:FINDINGS_SHOWN]:
+        _finding(console, subject, finding)
+    if len(findings) > FINDINGS_SHOWN:
+        more = facts.plural(len(findings) - FINDINGS_SHOWN, "more finding")
+        console.print(_text(f"{subject['name']}: {more}, in the report"))
+        console.print()
+
+
+def _finding(console: Console, subject: Document, finding: Document) -> None:
+    kind = "breaks a claim" if finding["claimed"] else "not claimed"
+    symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
+    broken = f" {finding['claim']}" if finding["claim"] else ""
+    title = f"{symbol} {subject['name']}: {finding['oracle']}{broken} ({kind}), {finding['shell']} shell"
+    console.print(Text(facts.visible(title), style="bold"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in _evidence(finding):
+        grid.add_row(Text(f"  {name}"), _text(value))
+    console.print(grid)
+    # soft_wrap: rich breaks no line here, so that a terminal copies the command in one piece.
+    console.print(_text(f"  replay  {finding['replay']}"), soft_wrap=True)
+    console.print()
+
+
+def _evidence(finding: Document) -> list[tuple[str, str]]:
+    found = [("why", finding["why"])]
+    found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
+    if line := finding["line"]:
+        found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
+    if finding["root_cause"]:
+        found.append(("cause", finding["root_cause"]))
+    return [*found, ("faults", finding["schedule"])]
+
+
+def _canaries(console: Console, document: Document) -> None:
+    console.print(_text(f"canaries: {facts.canary_sentence(document)}"))
+
+
+def _conclusion(console: Console, document: Document) -> None:
+    for doubt in facts.doubts(document):
+        console.print(_text(f"{facts.SYMBOLS['unknown']} {doubt}"))
+    console.print(Text.assemble(_verdict(document["verdict"]), f"  {facts.summary(document)}"))
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(f"{facts.SYMBOLS[verdict]} {verdict.upper()}", style=STYLES[verdict])
+
+
+def _text(value: object) -> Text:
+    return Text(facts.visible(value))
