@@ -91,6 +91,11 @@ class Grid:
         shells = [shell for shell, _ in self.columns]
         return [(shell, shells.count(shell)) for shell in dict.fromkeys(shells)]
 
+    def starts(self) -> set[int]:
+        """The columns at which another shell begins."""
+        widths = [width for _, width in self.groups()]
+        return {sum(widths[:index]) for index in range(len(widths))}
+
 
 def filled(document: Mapping[str, Any]) -> Document:
     """The document with every optional key that is missing set to its default, so that renderers need not ask."""
@@ -145,8 +150,10 @@ def grid(subject: Document) -> Grid:
     points = list(dict.fromkeys(point for point, _, _ in cells))
     named = [point for point in points if not LINE_POINT.fullmatch(point)]
     known = [point for shell in subject["shells"] for point in shell["points_known"]]
-    rows = [_grid_row(point, [point], columns, cells) for point in dict.fromkeys([*known, *named])]
-    rows += [_grid_row(_lines_label(file, group), group, columns, cells) for file, group in _by_file(points)]
+    rows = [_grid_row(point, [point], columns=columns, cells=cells) for point in dict.fromkeys([*known, *named])]
+    rows += [
+        _grid_row(_lines_label(file, group), group, columns=columns, cells=cells) for file, group in _by_file(points)
+    ]
     doubtful = tuple(
         (point, f"{shell}: {fault}", cell)
         for (point, shell, fault), cell in cells.items()
@@ -168,6 +175,7 @@ def _listed(cell: Cell | None) -> list[Cell]:
 def _grid_row(
     label: str,
     points: Sequence[str],
+    *,
     columns: Sequence[tuple[str, str]],
     cells: Mapping[tuple[str, str, str], Cell],
 ) -> GridRow:
@@ -240,11 +248,11 @@ def bound(run: int, in_bound: int) -> str:
 
 
 def grade_text(subject: Document) -> str:
-    """The measured grade, then what was expected; a difference is said in words."""
+    """The measured grade, then what was expected where it differs; null expects nothing."""
     grade, expected = subject["grade"], subject["expected_grade"]
     if expected is None:
         return str(grade)
-    return f"{grade} (as expected)" if grade == expected else f"{grade} (expected {expected})"
+    return f"{grade} (expected)" if grade == expected else f"{grade} (expected {expected})"
 
 
 def rows_text(finding: Document, kind: str, *, limit: int = 8) -> str:

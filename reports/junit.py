@@ -6,7 +6,7 @@ violated, and an error wherever somebody must not rely on a green tick.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -39,13 +39,16 @@ def _subject_suite(subject: Document) -> ElementTree.Element:
         evidence = [
             finding_text(f) for f in subject["findings"] if f["claimed"] and f["claim"] in (None, claim["claim"])
         ]
-        _judge(case, claim["verdict"], claim["why"], evidence)
+        _judge(case, claim["verdict"], why=claim["why"], evidence=evidence)
     for shell in subject["shells"]:
         _step_cases(suite, subject, shell)
     if not _said(suite, subject["verdict"]):
         case = _case(suite, classname=f"sinkproof.{name}", name="verdict")
         _judge(
-            case, subject["verdict"], subject["why"] or "no reason was given", map(finding_text, subject["findings"])
+            case,
+            subject["verdict"],
+            why=subject["why"] or "no reason was given",
+            evidence=map(finding_text, subject["findings"]),
         )
     suite.set("time", f"{facts.totals(subject).seconds:.3f}")
     return suite
@@ -60,12 +63,10 @@ def _step_cases(suite: ElementTree.Element, subject: Document, shell: Document) 
         if point not in shell["points_reached"]:
             ElementTree.SubElement(case, "skipped", message="this step was not reached")
         elif cell.outcome == "violated":
-            findings = [
-                f for f in subject["findings"] if f["shell"] == shell["shell"] and f".{point}#" in f".{f['schedule']}"
-            ]
-            _judge(case, "violated", f"a fault at {point} breaks a claim", map(finding_text, findings))
+            findings = [f for f in subject["findings"] if f["shell"] == shell["shell"] and _strikes(f, point)]
+            _judge(case, "violated", why=f"a fault at {point} breaks a claim", evidence=map(finding_text, findings))
         elif cell.outcome == "unfired":
-            _judge(case, "unknown", f"no fault ever struck at {point}", [])
+            _judge(case, "unknown", why=f"no fault ever struck at {point}")
 
 
 def _canary_suite(document: Document) -> ElementTree.Element:
@@ -80,7 +81,7 @@ def _canary_suite(document: Document) -> ElementTree.Element:
                 if canary["control"]
                 else f"escaped; its sin is {canary['root_cause']}"
             )
-            _judge(case, "unknown", what, [canary["why"]])
+            _judge(case, "unknown", why=what, evidence=[canary["why"]])
     return suite
 
 
@@ -90,8 +91,13 @@ def _run_suite(document: Document) -> ElementTree.Element:
     case = _case(suite, classname="sinkproof.run", name="certificate")
     doubts = facts.doubts(document)
     if not document["complete"] or document["verdict"] == "unknown":
-        _judge(case, "unknown", "; ".join(doubts) or facts.summary(document), [])
+        _judge(case, "unknown", why="; ".join(doubts) or facts.summary(document))
     return suite
+
+
+def _strikes(finding: Document, point: str) -> bool:
+    """Whether a fault of this finding's schedule strikes this point; the coordinator's carry no actor."""
+    return any(f".{word}".find(f".{point}#") >= 0 for word in finding["schedule"].split())
 
 
 def finding_text(finding: Document) -> str:
@@ -111,7 +117,7 @@ def _case(suite: ElementTree.Element, *, classname: str, name: str) -> ElementTr
     return ElementTree.SubElement(suite, "testcase", classname=classname, name=facts.visible(name), time="0.000")
 
 
-def _judge(case: ElementTree.Element, verdict: str, why: str, evidence: Any) -> None:
+def _judge(case: ElementTree.Element, verdict: str, *, why: str, evidence: Iterable[str] = ()) -> None:
     if verdict in KINDS:
         element = ElementTree.SubElement(case, KINDS[verdict], message=facts.visible(why), type=verdict)
         element.text = facts.visible("\n\n".join([why, *filter(None, evidence)]))

@@ -17,6 +17,7 @@ from sinkproof.reports.document import Document
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
 WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
 FINDINGS_SHOWN: Final = 5  # per subject; the page and the document have them all
+UNCLAIMED_SHOWN: Final = 2  # of those: what a sink never promised must not drown what it broke
 WIDTH_MIN: Final = 40
 
 
@@ -38,7 +39,7 @@ def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False
             _findings(console, subject)
         _canaries(console, known)
         _conclusion(console, known)
-    return capture.get()
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def _subjects(console: Console, document: Document) -> None:
@@ -51,10 +52,17 @@ def _subjects(console: Console, document: Document) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     for name in rows[0]:
         right = name in ("kills", "points", "schedules", "seconds")
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "verdict")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name != "subject")
     for row in rows:
-        table.add_row(*row.values())
+        stacked = {"claimed": (", ", ",\n"), "grade (expected)": (" (expected ", "\n(expected ")}
+        table.add_row(
+            *(value if name not in stacked else _restacked(value, *stacked[name]) for name, value in row.items())
+        )
     console.print(table)
+
+
+def _restacked(value: Text, separator: str, replacement: str) -> Text:
+    return Text(value.plain.replace(separator, replacement))
 
 
 def _subject_blocks(console: Console, rows: Iterable[Mapping[str, Text]]) -> None:
@@ -89,10 +97,13 @@ def _findings(console: Console, subject: Document) -> None:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
         console.print(_text(f"  {subject['why']}"))
         console.print()
-    for finding in findings[:FINDINGS_SHOWN]:
+    claimed = [finding for finding in findings if finding["claimed"]]
+    unclaimed = [finding for finding in findings if not finding["claimed"]]
+    shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
+    for finding in shown:
         _finding(console, subject, finding)
-    if len(findings) > FINDINGS_SHOWN:
-        more = facts.plural(len(findings) - FINDINGS_SHOWN, "more finding")
+    if len(findings) > len(shown):
+        more = facts.plural(len(findings) - len(shown), "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
 

@@ -136,9 +136,9 @@ class Acting:
 
     def _coordinator_persist(self: Simulation, record: Any) -> None:
         self.reach("checkpoint.persist.before")
-        self.muted = True
+        muted, self.muted = self.muted, True
         self.watcher.deciding(self, record)
-        self.muted = False
+        self.muted = muted
         self.storage.decide(record)
         self.note("coordinator", "complete", record.checkpoint_id)
         self.reach("checkpoint.persist.after")

@@ -23,7 +23,7 @@ from sinkproof.reference_engine.configuration import CheckpointConfiguration, Ch
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
-from sinkproof.reference_engine.restore import Restored, assign, restore
+from sinkproof.reference_engine.restore import Restored, assign, covered, restore
 from sinkproof.reference_engine.shells.acting import Acting
 from sinkproof.reference_engine.shells.timing import Timing
 from sinkproof.reference_engine.subtask import Subtask
@@ -52,6 +52,9 @@ class Watcher(Protocol):
 
     def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
         """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
+
+    def striking(self, simulation: Simulation, fault: Fault) -> None:
+        """A fault is about to strike where the stack now stands."""
 
     def waking(self, simulation: Simulation, actor: str) -> None:
         """A stopped attempt is about to go on as a zombie."""
@@ -128,6 +131,7 @@ class Simulation(Acting):
         self.struck.append(fault)
         self._arm()
         self.note(self.names[self.actor[0]], fault.point, fault.kind)
+        self.watcher.striking(self, fault)
         KINDS[fault.kind].strike(self)
 
     def _arm(self) -> None:
@@ -241,6 +245,20 @@ class Simulation(Acting):
         self.muted = True
         self.watcher.ended(self)
         self.muted, self.over = False, True
+
+    def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
+        """Split -> how many of its rows the checkpoint covers."""
+        return covered(self.job.plan, record)
+
+    def recover_quietly(self) -> None:
+        """One more restart from the last checkpoint, without faults or points: for a watcher that found residue."""
+        for key in list(self.subtasks):
+            self._bury(key)
+        self.queue.clear()
+        self.faults.clear()
+        self.finished, self.coordinator = False, None
+        self.start()
+        self.run()
 
     def run(self) -> None:
         queue = self.queue

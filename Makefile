@@ -1,0 +1,47 @@
+# `make` alone lists the commands. The first one that needs it prepares .venv; nothing is installed anywhere else.
+
+SUBJECTS ?=#  what to certify; nothing means every pair of the registry that needs no outside service
+TESTS ?=#     what to test; nothing means everything
+
+.DEFAULT_GOAL := help
+.PHONY: help certify test test-quick lint bench mutants clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
+certify: .venv/ready ## crash the built-in sinks everywhere and write the report   (SUBJECTS="files/two-phase ...")
+	@.venv/bin/sinkproof certify $(SUBJECTS)
+
+test: .venv/ready ## run the whole test suite                                (TESTS=tests/test_tidy.py)
+	@.venv/bin/pytest -q -n 2 $(TESTS)
+
+test-quick: .venv/ready ## run the fast tests, stop at the first failure
+	@.venv/bin/pytest -q -n 2 -x -m "not slow" $(TESTS)
+
+lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+bench: .venv/ready ## measure, beside the alternatives, in one run
+	@.venv/bin/python tests/bench/run.py
+
+mutants: .venv/ready ## break the code one line at a time; certify must notice each
+	@.venv/bin/python tests/mutants/run.py
+
+clean: ## remove .venv, .sinkproof (all reports) and every cache
+	rm -rf .venv .sinkproof build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The file holds the folder it was prepared in: an environment does not survive being moved.
+ifneq ($(shell cat .venv/ready 2>/dev/null),$(CURDIR))
+.PHONY: .venv/ready
+endif
+.venv/ready: pyproject.toml .ci/venv
+	@.ci/venv
+
+# mypy cannot follow an editable install, so it gets the package as links: harness/* and, beside them, the other folders.
+.PHONY: build/types
+build/types:
+	@rm -rf $@ && mkdir -p $@/sinkproof
+	@ln -s $(CURDIR)/harness/* $(CURDIR)/chaos $(CURDIR)/reference_engine $(CURDIR)/reports $(CURDIR)/sink_adapters $@/sinkproof/

@@ -1,0 +1,25 @@
+"""Real time, in the one place where it may be asked for, and deadlines that several waits share."""
+
+from __future__ import annotations
+
+import time
+
+now = time.monotonic  # seconds
+
+
+class Deadline:
+    """A moment by which something must have happened. Several waits share one, so that their sum is bounded."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, seconds: float) -> None:
+        self.at = now() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds, never negative."""
+        return max(0.0, self.at - now())
+
+    @property
+    def over(self) -> bool:
+        return now() >= self.at

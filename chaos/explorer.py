@@ -1,0 +1,146 @@
+"""The closure over whole-job crashes: every durable state that any sequence of crashes can leave, one run from each.
+
+A run from a state passes points; at each the durable state is what a crash there would leave. A state not seen before
+joins the worklist. When the worklist is empty, every sequence of any number of crashes has been covered; when it never
+empties, something accumulates, which is a finding of its own. The explorer knows nothing of files or databases: it sees
+a World, and states of it as opaque values with a text.
+
+States that differ only in names are one. Generations are found in the text and renamed by rank, because sinks compare
+them. That is sound only for sinks that do not look inside names, so `audit` runs both states of some merges and compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+State = TypeVar("State")
+GENERATION: Final = re.compile(r"(?<!\d)7\d{5}(?!\d)")
+MERGES_AUDITED_MOST: Final = 20
+
+
+class World(Protocol[State]):
+    """What is being explored."""
+
+    def beginning(self) -> State: ...
+
+    def version(self) -> Any:
+        """Cheap; equal as long as the durable state is the same. None: it cannot be told."""
+
+    def text(self) -> str:
+        """The durable state as it is now, in a fixed order."""
+
+    def freeze(self) -> State: ...
+
+    def run(self, state: State, visit: Callable[[], None]) -> Sequence[Any]:
+        """Runs from a state to the end, calling `visit` wherever a crash is possible. Returns its anomalies."""
+
+
+@dataclass(slots=True)
+class Closure(Generic[State]):
+    """How far the exploration came, and what it found."""
+
+    states: int = 0
+    runs: int = 0
+    crashes: int = 0  # places visited: each a crash whose aftermath was run, here or from an equal state
+    complete: bool = False
+    why: str = ""
+    depth: int = 0
+    merges_audited: int = 0
+    merges_differing: int = 0
+    findings: list[tuple[State, Any]] = field(default_factory=list)
+
+
+def rank_generations(text: str) -> str:
+    """Generations by rank: G0 < G1 < ... in the order of their numbers."""
+    tokens = sorted(set(GENERATION.findall(text)))
+    if not tokens:
+        return text
+    ranks = {token: f"G{rank:03d}" for rank, token in enumerate(tokens)}
+    return GENERATION.sub(lambda match: ranks[match[0]], text)
+
+
+def digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).digest()
+
+
+class Explorer(Generic[State]):
+    """Explores one world. `go_on` is asked before each run; when it says no, the closure is reported as bounded."""
+
+    def __init__(self, world: World[State], *, go_on: Callable[[Closure[State]], bool], states_most: int = 20_000) -> None:
+        self.world, self.go_on, self.states_most = world, go_on, states_most
+        self.result: Closure[State] = Closure()
+        self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
+        self.raw: set[int] = set()
+        self.merged: list[tuple[bytes, State]] = []
+        self.last_version: Any = object()
+        self.work: deque[tuple[int, State]] = deque()
+
+    def explore(self) -> Closure[State]:
+        result = self.result
+        start = self.world.beginning()
+        self.work.append((0, start))
+        while self.work and len(self.first) < self.states_most and self.go_on(result):
+            depth, state = self.work.popleft()
+            self.last_version = object()
+            found = self.world.run(state, lambda depth=depth: self._visit(depth))  # type: ignore[misc]
+            result.runs += 1
+            result.findings += [(state, anomaly) for anomaly in found]
+        result.states = len(self.first)
+        self._conclude()
+        return result
+
+    def _visit(self, depth: int) -> None:
+        self.result.crashes += 1
+        version = self.world.version()
+        if version is not None and version == self.last_version:
+            return
+        self.last_version = version
+        text = self.world.text()
+        raw = hash(text)  # the renaming is dear: most texts were seen as they are
+        if raw in self.raw:
+            return
+        self.raw.add(raw)
+        key = digest(rank_generations(text))
+        if key in self.first:
+            if len(self.merged) < MERGES_AUDITED_MOST:
+                self.merged.append((key, self.world.freeze()))
+            return
+        state = self.world.freeze()
+        self.first[key] = (depth + 1, state)
+        self.result.depth = max(self.result.depth, depth + 1)
+        self.work.append((depth + 1, state))
+
+    def _conclude(self) -> None:
+        result = self.result
+        if self.work:
+            result.why = f"{len(self.work)} states were not run yet when the budget ended"
+            if len(self.first) >= self.states_most:
+                result.why = f"more than {self.states_most} states: names or residue accumulate with every crash"
+            return
+        for key, state in self.merged:
+            self._audit(state, self.first[key][1])
+        result.complete = result.merges_differing == 0
+        if not result.complete:
+            result.why = f"{result.merges_differing} of {result.merges_audited} merged states behaved differently"
+
+    def _audit(self, state: State, other: State) -> None:
+        """Equal but for names: do they pass through equal states, too?"""
+        passed = self._keys_from(state), self._keys_from(other)
+        self.result.merges_audited += 1
+        self.result.merges_differing += passed[0] != passed[1]
+
+    def _keys_from(self, state: State) -> list[bytes]:
+        keys: list[bytes] = []
+
+        def note() -> None:
+            key = digest(rank_generations(self.world.text()))
+            if not keys or keys[-1] != key:
+                keys.append(key)
+
+        self.world.run(state, note)
+        return keys

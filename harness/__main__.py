@@ -1,0 +1,5 @@
+"""`python -m sinkproof`"""
+
+from sinkproof.cli import main
+
+main()

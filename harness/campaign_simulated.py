@@ -1,0 +1,192 @@
+"""What is tried in the simulated shell, cheapest and most telling first.
+
+1. a baseline without faults, twice: it must finish, commit rows, and pass the same points both times;
+2. every single fault at every named point that the baseline passes, in the acting actor or in the whole job. Where the
+   contract cannot copy its target (no `freeze`/`thaw`), an attempt that died in this process may still hold locks and
+   threads, which SIGKILL would have released: then attempts die in the closure and in the process shell only;
+3. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
+4. the closure: any number of whole-job crashes, at named points and at executed lines;
+5. single deaths, stops and errors at executed lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.explore import JobState, JobWorld
+from sinkproof.oracle import Anomaly
+from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.source_files import files_of
+from sinkproof.tally import Tally
+from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
+
+ORDER_OF_KINDS: Final = ("decline", "lose", "kill-job", "kill", "stop", "error")  # few and telling ones first
+LINE_KINDS: Final = ("kill", "stop")  # kill-job at lines is the closure's
+STATES_AT_LINES_MOST: Final = 20_000
+
+
+class Enough(Exception):
+    """The campaign was asked to stop: what was looked for is found, or the time is up."""
+
+
+class SimulatedCampaign:
+    """One subject in the simulated shell. `enough` is asked after every schedule."""
+
+    def __init__(self, laboratory: Laboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False) -> None:
+        self.laboratory, self.tally, self.enough = laboratory, tally, enough
+        self.exact = laboratory.contract.copies
+        self.closure: Closure[JobState] | None = None
+        self.tracer = LineTracer({})
+
+    def run(self) -> None:
+        """Fills the tally; stops early when there is enough."""
+        try:
+            baseline = self._baseline()
+            if baseline is None:
+                return
+            self._singles(baseline)
+            self._recoveries(baseline)
+            self._close()
+            if self.exact:
+                self._line_singles()
+        except Enough:
+            pass
+
+    # -- 1 ----------------------------------------------------------------------------------------------------------------
+
+    def _baseline(self) -> Trial | None:
+        sink = self.laboratory.contract.sink(self.laboratory.scratch)
+        self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
+        self.laboratory.files = self.tracer.files
+        first = self._try(Schedule())
+        if not first.finished or not first.rows_committed:
+            raised = [detail for _, _, _, what, detail in first.history if what == "raised"]
+            why = raised[0] if raised else first.failure or "no row was committed"
+            self.tally.unknowns.append(f"without any fault the job came to nothing: {why}")
+            return None
+        again = self.laboratory.run(Schedule())
+        if again.trace != first.trace:
+            self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
+        for seed in (1, 2):
+            self._try(Schedule(seed=seed))
+        return first
+
+    # -- 2 ----------------------------------------------------------------------------------------------------------------
+
+    def _singles(self, baseline: Trial) -> None:
+        faults = list(self._named_singles(baseline))
+        self._announce(len(faults))
+        for fault in faults:
+            self._try(Schedule((fault,)))
+
+    def _named_singles(self, baseline: Trial) -> Iterator[Fault]:
+        for kind in ORDER_OF_KINDS:
+            yield from (fault for fault in places(baseline, kind) if self._may(fault))
+        # what only a declined checkpoint makes them pass
+        declined = self.laboratory.run(Schedule((next(places(baseline, "decline")),)))
+        for kind in ("kill-job", "kill", "stop", "lose"):
+            yield from (f for f in places(declined, kind) if "abort" in f.point and self._may(f))
+
+    def _may(self, fault: Fault) -> bool:
+        """Whether a death of this actor in this process is as good as SIGKILL."""
+        return self.exact or fault.actor == COORDINATOR and fault.kind != "kill-job" or fault.kind == "decline"
+
+    def _announce(self, schedules: int) -> None:
+        self.tally.in_bound += schedules
+        self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
+
+    def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        self.tally.progress.step(str(schedule), 0)
+        trial = self.laboratory.run(schedule, tracing=tracing)
+        self.tally.add(trial)
+        if self.enough(self.tally):
+            raise Enough
+        return trial
+
+    # -- 3 ----------------------------------------------------------------------------------------------------------------
+
+    def _recoveries(self, baseline: Trial) -> None:
+        """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
+        world = JobWorld(self.laboratory)
+        states: list[JobState] = []
+
+        def visit() -> None:
+            assert world.simulation is not None
+            if world.simulation.trace[-1][1] == "checkpoint.persist.after":
+                states.append(world.freeze())
+
+        world.run(world.beginning(), visit)
+        for state in states:
+            assert state.record is not None
+            self._recover_alone(state, state.record)
+
+    def _recover_alone(self, state: JobState, record: CheckpointRecord) -> None:
+        world = JobWorld(self.laboratory)
+        world.thaw(state)
+        storage = MemoryCheckpointStorage(state.generation, record._replace(final=True))
+        simulation, observer = self.laboratory.simulation(storage=storage)
+        simulation.play()
+        offsets = simulation.covered(record)
+        back = set(observer.observation.committed)
+        missed = [row for row in self.laboratory.ledger.expected if row[1] < offsets.get(row[0], 0) and row not in back]
+        if missed and self.laboratory.contract.rows == "append":
+            why = (
+                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable state alone "
+                f"did not bring back {len(missed)} of its rows"
+            )
+            self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), Schedule(state.path))
+
+    # -- 4 ----------------------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        world = JobWorld(self.laboratory, tracing=self.tracer)
+        explorer = Explorer(world, go_on=self._go_on, states_most=STATES_AT_LINES_MOST)
+        self.closure = closure = explorer.explore()
+        self.tally.runs += closure.runs
+        self.tally.in_bound += closure.runs
+        self.tally.saw(world.points)
+        self.tally.lines_known |= self.tracer.known()
+        for point in world.points:
+            self.tally.struck[point] += 1
+        for state, anomaly in closure.findings:
+            self.tally.find(anomaly, Schedule(state.path))
+        if self.enough(self.tally):
+            raise Enough
+
+    def _go_on(self, closure: Closure[JobState]) -> bool:
+        self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
+        for state, anomaly in closure.findings[-1:]:
+            self.tally.find(anomaly, Schedule(state.path))
+        return not self.enough(self.tally)
+
+    # -- 5 ----------------------------------------------------------------------------------------------------------------
+
+    def _line_singles(self) -> None:
+        """One death and one stop at the first, the middle and the last time that each line is executed."""
+        traced = self.laboratory.run(tracing=self.tracer)
+        faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
+        self._announce(len(faults))
+        for fault in faults:
+            self._try(Schedule((fault,)), tracing=self.tracer)
+
+
+def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
+    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last of each place."""
+    total = Counter(trial.trace)
+    seen: Counter[tuple[int, str]] = Counter()
+    for place in trial.trace:
+        actor, point = place
+        seen[place] += 1
+        name = trial.names[actor]
+        if is_line(point) is not lines or not KINDS[kind].applies(name, point):
+            continue
+        if not sparse or seen[place] in (1, (total[place] + 1) // 2, total[place]):
+            yield Fault(name, point, seen[place], kind)

@@ -1,0 +1,125 @@
+"""All canaries and controls, what each must be convicted of, and the trial that every certificate begins with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sinkproof.canaries import controls, two_phase, write_ahead
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.contract import check, locator_of
+from sinkproof.reports.document import CanaryResult, Finding
+from sinkproof.reports.progress import Progress, Silent
+from sinkproof.scratch import fresh_folder
+from sinkproof.tally import Tally
+from sinkproof.tasks import Task, run_campaign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """`oracles`, `faults`: its own sin is convicted by one of these oracles with one of these faults last; "" is none."""
+
+    name: str
+    contract: type
+    root_cause: str
+    oracles: frozenset[str]
+    faults: frozenset[str]
+
+
+def _canary(name: str, contract: type, root_cause: str, oracles: str, faults: str) -> Canary:
+    return Canary(
+        name=name,
+        contract=contract,
+        root_cause=root_cause,
+        oracles=frozenset(oracles.split()),
+        faults=frozenset("" if word == "none" else word for word in faults.split()),
+    )
+
+
+DEATHS: Final = "kill kill-job"
+CANARIES: Final = (
+    _canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", "O3", "none"),
+    _canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", "O1 O10", DEATHS),
+    _canary("commit raises on repeat", two_phase.CommitRaisesOnRepeat, "R11", "O6 O1 O10", DEATHS),
+    _canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
+    _canary("swallows a failed rename", two_phase.SwallowsFailedRename, "R6", "O1", "error"),
+    _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, "R4", "O1 O10", DEATHS),
+    _canary("unfenced zombie", two_phase.UnfencedZombie, "R10", "O1 O2 O9", "stop"),
+    _canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", "O1 O6", DEATHS),
+    _canary("marker after data", write_ahead.MarkerAfterData, "R1", "O2", DEATHS),
+    _canary("marker before data", write_ahead.MarkerBeforeData, "R1", "O1 O10", DEATHS),
+    _canary("skip if id <= max", write_ahead.SkipsUpToMax, "R3", "O1 O10", DEATHS),
+)
+CONTROLS: Final = (("two-phase files", controls.TwoPhaseControl), ("write-ahead files", controls.WriteAheadControl))
+
+
+def try_all(shell: str, *, progress: Progress = Silent(), seconds_each: float) -> Sequence[CanaryResult]:  # noqa: B008
+    """Canaries until each is convicted for its own sin, controls through everything that convicted a canary."""
+    results = [try_canary(canary, shell, progress=progress, seconds=seconds_each) for canary in CANARIES]
+    return results + [
+        try_control(name, contract, shell, progress=progress, seconds=seconds_each) for name, contract in CONTROLS
+    ]
+
+
+def try_canary(
+    canary: Canary, shell: str, *, progress: Progress = Silent(), seconds: float  # noqa: B008
+) -> CanaryResult:
+    deadline, began = Deadline(seconds), now()
+    findings, _ = _campaign(
+        canary.contract, shell, progress, lambda tally: deadline.over or _own_sin(canary, tally.findings) is not None
+    )
+    sin = _own_sin(canary, findings)
+    others = sorted({finding.oracle for finding in findings})
+    return CanaryResult(
+        name=canary.name,
+        root_cause=canary.root_cause,
+        convicted=sin is not None,
+        seconds=round(now() - began, 3),
+        oracle=sin.oracle if sin else None,
+        schedule=sin.schedule if sin else None,
+        shell=shell,
+        why=sin.why if sin else f"expected {sorted(canary.oracles)}, found {others or 'nothing'}",
+    )
+
+
+def _own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
+    for finding in findings:
+        last = finding.schedule.split()[-1]
+        kind = last.rpartition("=")[2] if "#" in last else ""
+        if finding.oracle in canary.oracles and kind in canary.faults:
+            return finding
+    return None
+
+
+def try_control(
+    name: str, contract: type, shell: str, *, progress: Progress = Silent(), seconds: float  # noqa: B008
+) -> CanaryResult:
+    deadline, began = Deadline(seconds), now()
+    findings, unknowns = _campaign(contract, shell, progress, lambda tally: deadline.over or bool(tally.findings))
+    first = findings[0] if findings else None
+    return CanaryResult(
+        name=name,
+        root_cause="",
+        control=True,
+        convicted=bool(findings or unknowns),
+        seconds=round(now() - began, 3),
+        oracle=first.oracle if first else None,
+        schedule=first.schedule if first else None,
+        shell=shell,
+        why=first.why if first else "; ".join(unknowns),
+    )
+
+
+def _campaign(
+    contract: type, shell: str, progress: Progress, enough: Callable[[Tally], bool]
+) -> tuple[Sequence[Finding], Sequence[str]]:
+    checked = check(locator_of(contract), contract)
+    task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
+    folder = fresh_folder()
+    try:
+        outcome = run_campaign(checked, task, folder=folder, progress=progress, enough=enough)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return outcome.findings, outcome.unknowns

@@ -1,0 +1,133 @@
+"""Two-phase sinks with one sin each; everything else is the control's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from sinkproof.canaries.controls import FolderContract, TwoPhaseFiles
+from sinkproof.sink_adapters.protocol import Batch, Context
+
+
+class PublishesInSnapshot(FolderContract):
+    """R5: commits when it should only pre-commit, so that rows are visible before the checkpoint is complete."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            state = super().snapshot(checkpoint_id)
+            for name in self.pending.values():
+                self.commit(name)
+            return state
+
+
+class ForgetsPendingOnRestore(FolderContract):
+    """R14: the restored handles are ignored, so that what was acknowledged but not yet notified is swept away."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def open(self, context: Context) -> None:
+            self.context = context
+            self.fence()
+            self.sweep()
+            os.makedirs(self.home(context.generation))
+
+
+class CommitRaisesOnRepeat(FolderContract):
+    """R11: a commit that was done before its process died fails when it is done again, for ever."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def commit(self, name: str) -> None:
+            if os.path.exists(self.folder / "out" / name):
+                raise FileExistsError(name)
+            super().commit(name)
+
+
+class CommitCopiesAgain(FolderContract):
+    """R1: copies the rows out and then drops the staged file: a crash between the two copies them again."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def commit(self, name: str) -> None:
+            subtask, generation, checkpoint = name.split("-")
+            fenced = self.folder / "fenced" / f"{subtask}-{generation}" / checkpoint
+            staged = self.staged(name) if int(generation) == self.context.generation else fenced
+            if not os.path.exists(staged):
+                return
+            rows = staged.read_bytes()
+            with open(self.folder / "out" / f"{name}-by-{self.context.generation}", "wb", buffering=0) as file:
+                file.write(rows)
+            os.remove(staged)
+
+
+class SwallowsFailedRename(FolderContract):
+    """R6: a rename that fails is passed over, and the transaction is forgotten all the same."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def commit(self, name: str) -> None:
+            with contextlib.suppress(OSError):
+                super().commit(name)
+
+
+class NoFlushInSnapshot(FolderContract):
+    """R4: acknowledges rows that are still in a buffer of the process."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder)
+            self.unflushed: list[BinaryIO] = []
+
+        def flush(self, file: BinaryIO) -> None:
+            self.unflushed.append(file)
+
+        def notify_complete(self, checkpoint_id: int) -> None:
+            for file in self.unflushed:
+                file.close()
+            self.unflushed.clear()
+            super().notify_complete(checkpoint_id)
+
+
+class UnfencedZombie(FolderContract):
+    """R10: all attempts share one name for a staged file, and nothing keeps an old one from writing into it."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def home(self, generation: int) -> Path:
+            return self.folder / "staging" / str(self.context.subtask)
+
+        def open(self, context: Context) -> None:
+            self.context = context
+            os.makedirs(self.home(0), exist_ok=True)
+            os.makedirs(self.folder / "out", exist_ok=True)
+            restored = [name for _, state in context.restored for name in self.names(state)]
+            for name in restored:
+                self.commit(name)
+            for name in sorted(os.listdir(self.home(0))):
+                os.remove(self.home(0) / name)
+
+        def names(self, state: bytes) -> list[str]:
+            import json
+
+            return list(json.loads(state))
+
+        def write(self, batch: Batch) -> None:
+            if self.file is None:
+                self.name = f"{self.context.subtask}-0-{self.next_checkpoint()}"
+                self.file = open(self.staged(self.name), "ab", buffering=0)  # noqa: SIM115
+            super().write(batch)
+
+        def commit(self, name: str) -> None:
+            final = self.folder / "out" / name
+            if not os.path.exists(final):
+                os.rename(self.staged(name), final)
+
+
+class CloseRemovesPending(FolderContract):
+    """R15: close() tidies away what was pre-committed, although the next attempt may have to commit it."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def close(self) -> None:
+            super().close()
+            for name in self.pending.values():
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(self.staged(name))
+
+

@@ -1,0 +1,182 @@
+"""Finding, checking and completing what a user wrote: the contract of one sink.
+
+A contract is a plain class. Child processes find it again by its *locator*: a registry name (`files/two-phase`),
+`path/to/file.py:Class` or `package.module:Class`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from sinkproof.claims import Claim
+from sinkproof.scratch import Scratch
+
+EXAMPLE: Final = '''
+    class MyContract:
+        claims = Claim.EXACTLY_ONCE
+        def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
+        def committed(self, scratch): ...   # -> (split, offset) of every row that an independent reader sees
+'''
+
+
+class ContractError(ValueError):
+    """A subject that cannot be certified as it is; the message says what happened, the evidence and the next step."""
+
+
+class Contract:
+    """A user's contract with everything optional filled in."""
+
+    def __init__(self, locator: str, given: Any) -> None:
+        self.locator, self.given = locator, given
+        self.claims = _claims(locator, given)
+        self.grade: str | None = getattr(given, "grade", None)
+        self.rows: str = getattr(given, "rows", "append")
+        self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
+
+    @property
+    def name(self) -> str:
+        return self.locator
+
+    def sink(self, scratch: Scratch) -> Any:
+        from sinkproof.sink_adapters.adapt import adapt
+
+        try:
+            return adapt(self.given.sink(scratch))
+        except TypeError as error:
+            raise ContractError(f"{self.locator}: sink() cannot be used: {error}") from error
+
+    def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
+        return _identities(self.locator, "committed", self.given.committed(scratch))
+
+    def seen(self, scratch: Scratch) -> list[tuple[int, int]] | None:
+        """What a reader that follows the output met, repeats included; None where the contract does not say."""
+        call = getattr(self.given, "seen", None)
+        return None if call is None else _identities(self.locator, "seen", call(scratch))
+
+    def optional(self, name: str) -> Callable[..., Any] | None:
+        call = getattr(self.given, name, None)
+        return call if callable(call) else None
+
+    def call_if_there(self, name: str, scratch: Scratch) -> None:
+        if (call := self.optional(name)) is not None:
+            call(scratch)
+
+
+def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int, int]]:
+    try:
+        return [(row[0], row[1]) for row in rows]
+    except (TypeError, IndexError, KeyError) as error:
+        raise ContractError(
+            f"{locator}: {what}() must give (split, offset) pairs: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _claims(locator: str, given: Any) -> Claim:
+    claims = getattr(given, "claims", None)
+    if isinstance(claims, Claim):
+        return claims
+    if isinstance(claims, str):
+        claims = (claims,)
+    if claims is None:
+        raise ContractError(f"{locator}: it claims nothing. Say what is promised, e.g. claims = Claim.EXACTLY_ONCE")
+    try:
+        return reduce(or_, (Claim[name] for name in claims))
+    except (KeyError, TypeError) as error:
+        known = ", ".join(name for name in Claim.__members__)
+        raise ContractError(f"{locator}: claims={claims!r} is not understood; known claims: {known}") from error
+
+
+def load(locator: str) -> Contract:
+    """The contract that the locator names, checked. Raises ContractError with the next step."""
+    from sinkproof.sink_adapters.registry import PAIRS
+
+    if locator in PAIRS:
+        return Contract(locator, PAIRS[locator].contract())
+    if ":" not in locator:
+        near = ", ".join(sorted(PAIRS))
+        raise ContractError(
+            f"unknown subject {locator!r}. Name a registered pair ({near}), "
+            "or your own contract as path/to/file.py:Class or package.module:Class"
+        )
+    place, _, name = locator.rpartition(":")
+    found: Any = _module(place, locator)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
+        found = getattr(found, part)
+    return check(locator, found)
+
+
+def check(locator: str, found: Any) -> Contract:
+    if isinstance(found, type):
+        if "<locals>" in found.__qualname__:
+            raise ContractError(
+                f"{locator}: {found.__qualname__} is defined inside a function, where a child process cannot find it. "
+                "Move it to the top level of its module"
+            )
+        try:
+            found = found()
+        except TypeError as error:
+            raise ContractError(f"{locator}: a contract is made without arguments, but: {error}") from error
+    for name in ("sink", "committed"):
+        if not callable(getattr(found, name, None)):
+            raise ContractError(f"{locator}: it has no method {name}(scratch). A contract looks like this:\n{EXAMPLE}")
+    return Contract(locator, found)
+
+
+def locator_of(cls: type) -> str:
+    """The locator by which another process finds this class."""
+    module = sys.modules.get(cls.__module__)
+    file = getattr(module, "__file__", None)
+    if "<locals>" in cls.__qualname__:
+        raise ContractError(
+            f"{cls.__qualname__} is defined inside a function, where a child process cannot find it. "
+            "Move it to the top level of its module"
+        )
+    if file is None:
+        raise ContractError(f"{cls.__qualname__} is in no file (module {cls.__module__}); put it into one")
+    return f"{file}:{cls.__qualname__}"
+
+
+def _public(holder: Any) -> str:
+    names = [name for name, value in vars(holder).items() if isinstance(value, type) and not name.startswith("_")]
+    return ", ".join(sorted(names)) or "no class"
+
+
+def _module(place: str, locator: str) -> ModuleType:
+    try:
+        if place.endswith(".py"):
+            return _module_of_file(Path(place))
+        return importlib.import_module(place)
+    except ContractError:
+        raise
+    except Exception as error:  # the border to somebody else's module: whatever it raises while it is imported
+        raise ContractError(f"{locator}: importing {place} failed: {type(error).__name__}: {error}") from error
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise ContractError(f"there is no file {path}")
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and module.__name__ != "__main__" and Path(file) == path:
+            return module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # its neighbours are imported as they are when it is run
+    name = path.stem if path.stem not in sys.modules else f"sinkproof_subject_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ContractError(f"{path} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,98 @@
+"""The certifying job as a world for the explorer: its durable state is the target and the checkpoint storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.observe import Observer
+from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
+from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.scratch import freeze_folder, thaw_folder
+from sinkproof.trial import Laboratory, Tracing, no_tracing
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What a whole-job crash leaves behind, and the crashes that led to it."""
+
+    generation: int
+    record: CheckpointRecord | None
+    target: Any
+    path: tuple[Fault, ...] = ()
+    passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
+
+
+class JobWorld:
+    """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too."""
+
+    def __init__(self, laboratory: Laboratory, *, tracing: Tracing = no_tracing) -> None:
+        self.laboratory = laboratory
+        self.contract, self.scratch = laboratory.contract, laboratory.scratch
+        self.tracing = tracing
+        self.simulation: Simulation | None = None
+        self.state: JobState | None = None
+        self.points: set[str] = set()
+        self._target_version = self.contract.optional("version")
+        self._canonical = self.contract.optional("canonical")
+
+    def beginning(self) -> JobState:
+        self.laboratory.reset()
+        return JobState(FIRST_GENERATION - 1, None, self._freeze_target())
+
+    def version(self) -> Any:
+        if self._target_version is None:
+            return None
+        return self._target_version(self.scratch), self._storage().version
+
+    def text(self) -> str:
+        """The live part is what only the record can name; committed things nowhere named in it may be anonymous."""
+        live = repr(self._storage().record)
+        if self._canonical is not None:
+            return live + str(self._canonical(self.scratch, live))
+        return live + repr(self._freeze_target())
+
+    def freeze(self) -> JobState:
+        assert self.simulation is not None and self.state is not None
+        trace, names = self.simulation.trace, self.simulation.names
+        passed = Counter(self.state.passed or ())
+        passed.update(trace)
+        actor, point = trace[-1]
+        crash = Fault(names[actor], point, passed[actor, point], "kill-job")
+        storage = self._storage()
+        path = (*self.state.path, crash)
+        return JobState(storage.generation, storage.record, self._freeze_target(), path, passed)
+
+    def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
+        self._thaw_target(state.target)
+        storage = MemoryCheckpointStorage(state.generation, state.record)
+        simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
+        simulation.spy = lambda _, point: visit()
+        self.simulation, self.state = simulation, state
+        with self.tracing(simulation.reach):
+            simulation.play()
+        self.points.update(point for _, point in simulation.trace)
+        self.observer: Observer = observer
+        return self.laboratory.judge(observer)
+
+    def _storage(self) -> MemoryCheckpointStorage:
+        assert self.simulation is not None
+        assert isinstance(self.simulation.storage, MemoryCheckpointStorage)
+        return self.simulation.storage
+
+    def _freeze_target(self) -> Any:
+        if self.contract.copies:
+            return self.contract.given.freeze(self.scratch)
+        return freeze_folder(self.scratch.path)
+
+    def thaw(self, state: JobState) -> None:
+        self._thaw_target(state.target)
+
+    def _thaw_target(self, target: Any) -> None:
+        if self.contract.copies:
+            self.contract.given.thaw(self.scratch, target)
+        else:
+            thaw_folder(self.scratch.path, target)

@@ -1,0 +1,118 @@
+"""From what the shells found to verdicts: per claim, per subject, and the grade that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sinkproof.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
+from sinkproof.contract import Contract
+from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
+from sinkproof.verdict import Verdict, merge
+
+EXAMINED: Final = (
+    Claim.NO_LOSS
+    | Claim.NO_DUPLICATES
+    | Claim.NO_EARLY_ROWS
+    | Claim.FENCES_ZOMBIES
+    | Claim.ORDER_PER_KEY
+    | Claim.LIVENESS
+    | Claim.NO_RESIDUE
+)
+
+
+def judge_subject(
+    contract: Contract, shells: Sequence[ShellResult], findings: Sequence[Finding], unknowns: Sequence[str]
+) -> SubjectResult:
+    """`unknowns`: reasons for which the shells cannot vouch for anything (they leave violations standing)."""
+    claims = [_judge_claim(claim, contract, shells, findings, unknowns) for claim in _single(contract.claims)]
+    verdict = merge(Verdict(result.verdict) for result in claims)
+    grade = Grade.of({finding.oracle for finding in findings})
+    if unknowns and grade is Grade.EXACTLY_ONCE:
+        grade = Grade.UNKNOWN  # nothing found, because not enough was looked at
+    why = _why(verdict, claims, shells, unknowns)
+    if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
+        verdict = Verdict.UNKNOWN
+        why = f"measured {grade.value}, above the {contract.grade} that is expected: the certifier did not see enough"
+    return SubjectResult(
+        name=contract.name,
+        verdict=verdict.value,
+        grade=grade.value,
+        why=why,
+        expected_grade=contract.grade,
+        claimed=claimed_names(contract.claims),
+        claims=claims,
+        shells=shells,
+        findings=findings,
+    )
+
+
+def claimed_names(claims: Claim) -> list[str]:
+    """The claims as people say them: a combination by its own name where it is whole."""
+    words, left = [], claims
+    for combination in (Claim.EXACTLY_ONCE, Claim.EFFECTIVELY_ONCE):
+        if combination in left:
+            words.append(combination.name or "")
+            left &= ~combination
+    if left & Claim.NO_LOSS:
+        words.append("AT_LEAST_ONCE")
+        left &= ~Claim.NO_LOSS
+    return words + names(left)
+
+
+def _single(claims: Claim) -> list[Claim]:
+    return [Claim[name] for name in names(claims)]
+
+
+def _judge_claim(
+    claim: Claim,
+    contract: Contract,
+    shells: Sequence[ShellResult],
+    findings: Sequence[Finding],
+    unknowns: Sequence[str],
+) -> ClaimResult:
+    name = claim.name or ""
+    against = [finding for finding in findings if ORACLE_CLAIMS[finding.oracle] is claim]
+    if against:
+        first = min(against, key=lambda finding: len(finding.schedule.split()))
+        why = f"{first.oracle}: {first.why} [{first.schedule}]"
+        return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
+    doubt = _doubt(claim, contract, shells)
+    if doubt or unknowns:
+        return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or unknowns[0])
+    schedules = sum(shell.schedules_run for shell in shells)
+    kills = sum(shell.kills for shell in shells)
+    why = f"upheld in {schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
+    return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
+
+
+def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
+    """Why this claim was not really tested; empty if it was."""
+    if not claim & EXAMINED:
+        return "no oracle of this version examines it"
+    if claim is Claim.NO_DUPLICATES and contract.rows != "append" and contract.optional("seen") is None:
+        return "what is read cannot depend on how often a row was applied; offer `seen` to let repeats be counted"
+    if claim is Claim.NO_RESIDUE and contract.optional("residue") is None:
+        return "the contract has no residue(scratch), so what lingers cannot be seen"
+    if claim is Claim.FENCES_ZOMBIES and not any(_stops(shell) for shell in shells):
+        return "no attempt was stopped and continued as a zombie; run it --on process as well"
+    return ""
+
+
+def _stops(shell: ShellResult) -> int:
+    return sum(outcome.runs for outcome in shell.outcomes if outcome.fault == "stop" and outcome.outcome != "unfired")
+
+
+def _too_good(grade: Grade, expected: str | None) -> bool:
+    return expected is not None and GRADE_ORDER.index(grade) < GRADE_ORDER.index(Grade(expected))
+
+
+def _why(
+    verdict: Verdict, claims: Sequence[ClaimResult], shells: Sequence[ShellResult], unknowns: Sequence[str]
+) -> str:
+    decisive = [claim for claim in claims if claim.verdict == verdict.value]
+    if verdict is Verdict.UPHELD:
+        return f"every claim upheld in {sum(shell.schedules_run for shell in shells):,} schedules"
+    if verdict is Verdict.UNKNOWN and unknowns:
+        return "; ".join(unknowns)
+    return "; ".join(f"{claim.claim}: {claim.why}" for claim in decisive) or "nothing is claimed"

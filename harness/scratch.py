@@ -1,0 +1,101 @@
+"""The place a contract may use: a name, an empty folder that is kept over restarts, and a way to copy it exactly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+PREFIX: Final = "sinkproof"
+FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """What a contract's methods are given. Child processes get an equal one."""
+
+    name: str  # unique per certification, stable over restarts
+    path: Path
+    shell: str = "simulated"  # where the sink runs: "simulated", "process" or "spark"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Callable[[], float] = field(default=lambda: 0.0)  # seconds
+    random: Random = field(default_factory=lambda: Random(0))
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        return self.settings.get(name, default)
+
+    def service(self, name: str) -> Any:
+        raise LookupError(
+            f"no service {name!r} is offered: this version runs sinks that need files or memory only. "
+            "Start what the sink needs in the contract's `setup` and stop it in `teardown`"
+        )
+
+
+def fresh_folder(*, base: Path | None = None) -> Path:
+    """A new folder, in memory where the machine offers that. Its name carries our pid, so that a later run can clean up."""
+    shared = Path("/dev/shm")
+    home = base or (shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir()))
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home))
+
+
+def sweep_folders_of_the_dead(*, base: Path | None = None) -> list[Path]:
+    """Removes what runs left behind that were killed; returns what was removed."""
+    removed = []
+    for home in {base or Path("/dev/shm"), Path(tempfile.gettempdir())}:
+        for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
+            match = re.match(rf"{PREFIX}-(\d+)-", folder.name)
+            if match and not Path("/proc", match[1]).exists() and Path("/proc").is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder)
+    return removed
+
+
+def freeze_folder(folder: Path) -> FrozenFolder:
+    """Everything in it, sorted by path."""
+    frozen: FrozenFolder = {}
+    _freeze_into(frozen, str(folder), "")
+    return frozen
+
+
+def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
+    with os.scandir(folder) as listing:
+        entries = sorted(listing, key=lambda entry: entry.name)
+    for entry in entries:
+        name = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            frozen[name] = None
+            _freeze_into(frozen, entry.path, name + "/")
+        elif entry.is_symlink():
+            frozen[name] = b"symlink:" + os.readlink(entry.path).encode()
+        elif entry.is_file():
+            with open(entry.path, "rb", buffering=0) as file:
+                frozen[name] = file.readall()
+
+
+def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
+    """Makes the folder what it was. Every file is a new inode: descriptors of the dead write nowhere."""
+    clear_folder(folder)
+    for name, contents in frozen.items():
+        path = os.path.join(folder, name)
+        if contents is None:
+            os.mkdir(path)
+        elif contents.startswith(b"symlink:"):
+            os.symlink(contents[8:].decode(), path)
+        else:
+            with open(path, "wb", buffering=0) as file:
+                file.write(contents)
+
+
+def clear_folder(folder: Path) -> None:
+    with os.scandir(folder) as listing:
+        for entry in list(listing):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)

@@ -1,0 +1,166 @@
+"""What a campaign in one shell has done and found so far, and the document's view of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, sentence
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.claims import ORACLE_CLAIMS, names
+from sinkproof.contract import Contract
+from sinkproof.oracle import Anomaly
+from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult, SourceLine
+from sinkproof.reports.progress import Progress, Silent
+from sinkproof.trial import Trial
+
+FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
+ROWS_LISTED_MOST: Final = 50
+STEPS_REQUIRED: Final = (
+    *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
+    *(f"{call}.{side}" for call in ("notify_complete", "end_of_input") for side in ("before", "after")),
+    *(point for point in COORDINATOR_POINTS if point != "checkpoint.abort"),
+)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts while schedules run; nothing in it decides."""
+
+    contract: Contract
+    shell: str
+    progress: Progress = field(default_factory=Silent)
+    runs: int = 0
+    in_bound: int = 0
+    kills: int = 0
+    unfired: list[str] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)  # named points that were passed by anybody
+    struck: Counter[str] = field(default_factory=Counter)  # point -> faults that struck there
+    lines_passed: set[str] = field(default_factory=set)
+    lines_known: set[str] = field(default_factory=set)
+    stops: int = 0
+    rows_committed: int = 0
+    rows_after_kill_least: int | None = None
+    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (point, kind) -> runs, fired, with findings
+    findings: list[Finding] = field(default_factory=list)
+    seen_places: set[tuple[str, str]] = field(default_factory=set)
+    finding_count: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
+
+    def add(self, trial: Trial) -> None:
+        self.runs += 1
+        self.rows_committed += trial.rows_committed
+        self.saw(point for _, point in trial.trace)
+        for fault in trial.struck:
+            self.struck[fault.point] += 1
+            self.stops += fault.kind == "stop"
+        faults = trial.schedule.faults
+        if not trial.fired:
+            self.unfired.append(str(trial.schedule))
+        if faults:
+            cell = self.cells.setdefault((place(faults[0]), faults[0].kind), [0, 0, 0])
+            cell[0] += 1
+            cell[1] += trial.fired
+            cell[2] += bool(trial.anomalies)
+        for anomaly in trial.anomalies:
+            self.find(anomaly, trial.schedule, trial)
+
+    def saw(self, points: Iterable[str]) -> None:
+        for point in set(points):
+            (self.lines_passed if is_line(point) else self.passed).add(point)
+
+    def find(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None = None) -> None:
+        """Keeps the first finding of each oracle at each place, up to a handful; counts all."""
+        self.finding_count[anomaly.oracle] += 1
+        last = schedule.faults[-1] if schedule.faults else None
+        where = (anomaly.oracle, f"{last.point}={last.kind}" if last else "")
+        kept = sum(finding.oracle == anomaly.oracle for finding in self.findings)
+        if where in self.seen_places or kept >= FINDINGS_PER_ORACLE_MOST:
+            return
+        self.seen_places.add(where)
+        self.findings.append(self._finding(anomaly, schedule, trial))
+
+    def _finding(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None) -> Finding:
+        claim = ORACLE_CLAIMS[anomaly.oracle]
+        where = [sentence(fault.point) for fault in schedule.faults[-1:]]
+        why = anomaly.why + (f" (struck when {where[0]})" if where and where[0] else "")
+        return Finding(
+            oracle=anomaly.oracle,
+            claimed=bool(claim & self.contract.claims),
+            claim=names(claim)[0],
+            shell=self.shell,
+            schedule=str(schedule),
+            why=why,
+            replay=replay_line(schedule, self.contract.locator, self.shell),
+            lost=anomaly.lost[:ROWS_LISTED_MOST],
+            lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
+            extra=anomaly.extra[:ROWS_LISTED_MOST],
+            extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
+            timeline=timeline(trial) if trial else (),
+            line=trial.struck_line if trial else None,
+        )
+
+    def outcomes(self) -> Sequence[Outcome]:
+        return [
+            Outcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
+            for (point, kind), (runs, fired, found) in sorted(self.cells.items())
+        ]
+
+    def _outcome(self, fired: int, found: int) -> str:
+        if not fired:
+            return "unfired"
+        if not found:
+            return "upheld"
+        return "violated" if any(finding.claimed for finding in self.findings) else "finding"
+
+    def result(self, *, seconds: float, closure: Closure | None = None) -> ShellResult:
+        known = sorted({*self.passed, *STEPS_REQUIRED})
+        reached = sorted(point for point in known if self.struck[point])
+        lines = bool(self.lines_known)
+        return ShellResult(
+            shell=self.shell,
+            schedules_run=self.runs,
+            schedules_in_bound=max(self.in_bound, self.runs),
+            kills=self.kills,
+            seconds=round(seconds, 3),
+            points_reached=reached,
+            points_total=len(known),
+            points_known=known,
+            lines_reached=len(self.lines_passed & self.lines_known) if lines else None,
+            lines_total=len(self.lines_known) if lines else None,
+            closure=closure,
+            kills_by_point={point: count for point, count in sorted(self.struck.items()) if not is_line(point)},
+            outcomes=self.outcomes(),
+            rows_committed=self.rows_committed,
+            notes=self.notes,
+        )
+
+    def never_struck(self) -> list[str]:
+        """Protocol steps that were passed, or should have been, and that no fault ever struck."""
+        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.struck[point])
+
+
+def place(fault: Fault) -> str:
+    """The grid's row of a fault: named points one each, all lines of a file together."""
+    return f"lines of {fault.point[5:].rsplit(':', 1)[0]}" if is_line(fault.point) else fault.point
+
+
+def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
+    return f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
+
+
+def timeline(trial: Trial) -> list[Event]:
+    struck = {(fault.actor, fault.point, fault.kind) for fault in trial.struck}
+    events = []
+    for at, actor, generation, what, detail in trial.history:
+        text = f"{what}: {detail}" if detail is not None else what
+        who = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
+        events.append(Event(at=at / 1000, actor=who, what=text, struck=(actor, what, detail) in struck))
+    return events
+
+
+__all__ = ["SourceLine", "Tally", "place", "replay_line", "timeline"]

@@ -1,0 +1,115 @@
+"""What one worker process does: one subject, or all canaries, in one shell. Called in a process of its own.
+
+A subject's code runs in here, so it may hang, exit, or eat all memory without taking the certificate with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.contract import Contract, load
+from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
+from sinkproof.reports.progress import Progress, Silent
+from sinkproof.scratch import Scratch, fresh_folder
+from sinkproof.tally import Tally
+from sinkproof.trial import Laboratory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """`locator` of a subject; "" for the canaries."""
+
+    locator: str
+    shell: str
+    budget_seconds: float
+    seed: int = 0
+    hang_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellOutcome:
+    """What came of one subject in one shell."""
+
+    result: ShellResult
+    findings: Sequence[Finding]
+    unknowns: Sequence[str]
+
+
+def explore_subject(task: Task, progress: Progress = Silent(), *, contract: Contract | None = None) -> ShellOutcome:  # noqa: B008
+    """One subject in one shell, until everything in the bound was tried or the budget is spent."""
+    contract = contract or load(task.locator)
+    deadline = Deadline(task.budget_seconds)
+    folder = fresh_folder()
+    try:
+        return run_campaign(contract, task, folder=folder, progress=progress, enough=lambda tally: deadline.over)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_campaign(
+    contract: Contract, task: Task, *, folder: Path, progress: Progress, enough: Callable[[Tally], bool]
+) -> ShellOutcome:
+    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+    began = now()
+    closure = CAMPAIGNS[task.shell](contract, scratch, tally, enough, task)
+    tally.progress.done(f"{len(tally.findings)} findings")
+    return conclude(tally, seconds=now() - began, closure=closure, stopped=enough(tally))
+
+
+def _simulated(
+    contract: Contract, scratch: Scratch, tally: Tally, enough: Callable[[Tally], bool], task: Task
+) -> Closure | None:
+    from sinkproof.campaign_simulated import SimulatedCampaign
+
+    with Laboratory(contract, scratch) as laboratory:
+        campaign = SimulatedCampaign(laboratory, tally, enough=enough)
+        campaign.run()
+    if campaign.closure is None:
+        return None
+    return Closure(states=campaign.closure.states, complete=campaign.closure.complete, why=campaign.closure.why)
+
+
+def _process(
+    contract: Contract, scratch: Scratch, tally: Tally, enough: Callable[[Tally], bool], task: Task
+) -> Closure | None:
+    from sinkproof.campaign_process import run_process_campaign
+
+    run_process_campaign(contract, scratch, tally, enough=enough, hang_seconds=task.hang_seconds)
+    return None
+
+
+CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "process": _process}
+
+
+def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
+    """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not looked at."""
+    unknowns = list(tally.unknowns)
+    if not unknowns:
+        if not tally.rows_committed:
+            unknowns.append(f"no row was committed in the {tally.shell} shell")
+        if missed := tally.never_struck():
+            unknowns.append(f"in the {tally.shell} shell no fault ever struck at {', '.join(missed)}")
+    if tally.unfired:
+        tally.notes.append(f"{len(tally.unfired)} schedules never found their place, such as {tally.unfired[0]}")
+    if stopped:
+        tally.notes.append("the budget ended before everything in the bound was tried")
+    return ShellOutcome(
+        result=tally.result(seconds=seconds, closure=closure), findings=tally.findings, unknowns=unknowns
+    )
+
+
+def try_canaries(task: Task, progress: Progress = Silent()) -> Sequence[CanaryResult]:  # noqa: B008
+    """Every canary and every control in one shell."""
+    from sinkproof.canaries.kill_table import try_all
+
+    return try_all(task.shell, progress=progress, seconds_each=task.budget_seconds)
+
+
+def perform(task: Task, progress: Progress) -> Any:
+    return explore_subject(task, progress) if task.locator else try_canaries(task, progress)

@@ -1,0 +1,131 @@
+"""One schedule tried on one subject: run it, look, judge. What campaigns, replays and plugins are made of."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.claims import Claim
+from sinkproof.contract import Contract
+from sinkproof.ledger import Ledger
+from sinkproof.observe import Observer
+from sinkproof.oracle import Anomaly, judge
+from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.shells.in_process import InProcessHost
+from sinkproof.reference_engine.shells.simulated import Host, Job, Simulation
+from sinkproof.reports.document import SourceLine
+from sinkproof.scratch import Scratch, clear_folder
+from sinkproof.workload import STANDARD_INPUT, STANDARD_JOB
+
+
+Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
+
+
+def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of one schedule."""
+
+    schedule: Schedule
+    struck: tuple[Fault, ...]  # fewer than the schedule's: the others never found their place
+    anomalies: tuple[Anomaly, ...]
+    trace: list[tuple[int, str]]  # every point passed, in order: (actor id, point)
+    names: tuple[str, ...]  # of actors by id
+    history: list[tuple[Any, ...]]
+    finished: bool
+    failure: str
+    rows_committed: int
+    rows_committed_after: int  # after the last fault
+    log: bytes
+    struck_line: SourceLine | None = None
+    kills: int = 0  # counted from wait statuses
+
+    @property
+    def fired(self) -> bool:
+        return len(self.struck) == len(self.schedule.faults)
+
+
+class Laboratory:
+    """A contract, its scratch and a job: everything that stays the same from trial to trial. Use as a context manager."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        scratch: Scratch,
+        *,
+        job: Job = STANDARD_JOB,
+        source: Any = STANDARD_INPUT,
+        host: Callable[[], Host] | None = None,
+    ) -> None:
+        self.contract, self.scratch, self.job = contract, scratch, job
+        self.ledger = Ledger(source)
+        self.ordered = Claim.ORDER_PER_KEY in contract.claims
+        self._host = host or (lambda: InProcessHost(lambda: contract.sink(scratch)))
+        self.files: Mapping[str, str] = {}  # the sink's own code: path -> name in points
+        self._empty: Any = None
+
+    def __enter__(self) -> Laboratory:
+        self.contract.call_if_there("setup", self.scratch)
+        if self.contract.copies:
+            self._empty = self.contract.given.freeze(self.scratch)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.contract.call_if_there("teardown", self.scratch)
+
+    def reset(self) -> None:
+        """Back to the empty target."""
+        if self.contract.copies:
+            self.contract.given.thaw(self.scratch, self._empty)
+        else:
+            self.contract.call_if_there("teardown", self.scratch)
+            clear_folder(self.scratch.path)
+            self.contract.call_if_there("setup", self.scratch)
+
+    def simulation(self, schedule: Schedule = Schedule(), *, storage: Any = None) -> tuple[Simulation, Observer]:
+        observer = Observer(self.contract, self.scratch, self.ledger, files=self.files)
+        storage = storage or MemoryCheckpointStorage()
+        made = Simulation(self.job, self._host(), storage=storage, watcher=observer, schedule=schedule)
+        return made, observer
+
+    def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
+        return judge(self.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
+
+    def run(self, schedule: Schedule = Schedule(), *, tracing: Tracing = no_tracing) -> Trial:
+        """From the empty target to the end. `tracing` makes executed lines points."""
+        self.reset()
+        simulation, observer = self.simulation(schedule)
+        with tracing(simulation.reach):
+            simulation.play()
+        return self.trial(schedule, simulation, observer)
+
+    def trial(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> Trial:
+        committed = observer.observation.committed
+        return Trial(
+            schedule=schedule,
+            struck=tuple(simulation.struck),
+            anomalies=self.judge(observer),
+            trace=simulation.trace,
+            names=simulation.names,
+            history=simulation.history,
+            finished=simulation.finished,
+            failure=simulation.failure,
+            rows_committed=len(committed),
+            rows_committed_after=len(committed) - observer.rows_when_struck,
+            log=simulation.log(),
+            struck_line=observer.struck_line,
+        )
+
+
+def scratch_for(name: str, folder: Path | None = None, *, shell: str = "simulated") -> Scratch:
+    """A scratch in the given folder, or in a new temporary one."""
+    place = folder or Path(tempfile.mkdtemp())
+    return Scratch(name=name, path=place, shell=shell)

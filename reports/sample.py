@@ -1,0 +1,193 @@
+"""A made-up certificate that uses every part of the document: what renderers, ours or others', are tried on.
+
+It holds one subject of each verdict; one has a name that no format may take for markup. Its numbers are invented.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sinkproof.reports.document import (
+    SCHEMA,
+    CanaryResult,
+    ClaimResult,
+    Closure,
+    Document,
+    Event,
+    Finding,
+    Outcome,
+    ShellResult,
+    SourceLine,
+    SubjectResult,
+    plain,
+)
+
+AROUND: Final = ("open", "write", "snapshot", "acknowledge", "notify_complete")
+INSIDE: Final = ("fence", "begin", "pre_commit", "commit", "abort")
+POINTS: Final = tuple(f"{call}.{side}" for call in AROUND + INSIDE for side in ("before", "after"))
+NAME_HOSTILE: Final = 'sinks/my_sink.py:Evil<b>&"Sink'
+REPLAY: Final = "sinkproof replay 'sink[0].commit.after#1=kill' 'sinks/my_sink.py:Evil<b>&\"Sink' --on process"
+SCHEDULE: Final = "sink[0].commit.after#1=kill"
+
+
+def sample() -> Document:
+    """An upheld subject, a violated one with findings, an unknown one."""
+    document = {
+        "schema": SCHEMA,
+        "verdict": "violated",
+        "complete": True,
+        "environment": {"sinkproof": "0.1.0", "python": "3.11.7", "seed": 7, "machine": {"cores": 2}},
+        "seconds": 41.7,
+        "notes": [],
+        "canaries": canaries(),
+        "subjects": [upheld(), violated(), unknown()],
+    }
+    return dict(plain(document))
+
+
+def shell(name: str, *, faults: tuple[str, ...], struck: dict[str, str] | None = None) -> ShellResult:
+    """A shell that struck every point with every fault; `struck`: outcomes that are not "upheld"."""
+    bad = struck or {}
+    lines = tuple(f"line(two_phase.py:{number})" for number in range(40, 58))
+    return ShellResult(
+        shell=name,
+        schedules_run=4812,
+        schedules_in_bound=4812,
+        kills=4790,
+        seconds=1.9,
+        points_reached=POINTS,
+        points_total=len(POINTS),
+        points_known=POINTS,
+        lines_reached=len(lines),
+        lines_total=len(lines),
+        kills_by_point=dict.fromkeys(POINTS, 24),
+        outcomes=[
+            Outcome(point=point, fault=fault, runs=24, outcome=bad.get(f"{point}={fault}", "upheld"))
+            for point in POINTS + lines
+            for fault in faults
+        ],
+        rows_committed=192_480,
+        closure=Closure(states=212, complete=True, why="any number of whole-job crashes of this job, in these orders"),
+    )
+
+
+def upheld() -> SubjectResult:
+    return SubjectResult(
+        name="files/two-phase",
+        verdict="upheld",
+        grade="exactly-once",
+        expected_grade="exactly-once",
+        claimed=["EXACTLY_ONCE", "NO_RESIDUE"],
+        why="upheld in 9,580 crashes",
+        claims=[
+            ClaimResult(claim=name, verdict="upheld", why="no finding in 9,624 schedules")
+            for name in ("NO_LOSS", "NO_DUPLICATES", "NO_EARLY_ROWS", "FENCES_ZOMBIES", "NO_RESIDUE")
+        ],
+        shells=[shell("simulated", faults=("kill", "lose", "stop")), shell("process", faults=("kill", "stop"))],
+    )
+
+
+def timeline() -> list[Event]:
+    told = [
+        (0.0, "sink[0]", "open, generation 700001", False),
+        (0.001, "sink[1]", "open, generation 700001", False),
+        (0.1, "sink[0]", "write 0:0 .. 0:9", False),
+        (0.1, "sink[1]", "write 1:0 .. 1:9", False),
+        (0.2, "coordinator", "checkpoint 1 triggered", False),
+        (0.201, "sink[0]", "snapshot 1, acknowledged", False),
+        (0.203, "sink[1]", "snapshot 1, acknowledged", False),
+        (0.21, "coordinator", "checkpoint 1 complete", False),
+        (0.211, "sink[0]", "commit.after: kill", True),
+        (0.5, "coordinator", "generation 700002, restores checkpoint 1", False),
+        (0.501, "sink[0]", "open: commits part-0-1 again", False),
+        (0.6, "reader", "0:0 .. 0:9 seen twice", False),
+    ]
+    return [Event(at=at, actor=actor, what=what, struck=struck) for at, actor, what, struck in told]
+
+
+def violated() -> SubjectResult:
+    return SubjectResult(
+        name=NAME_HOSTILE,
+        verdict="violated",
+        grade="at-least-once",
+        expected_grade="exactly-once",
+        claimed=["EXACTLY_ONCE"],
+        why="a crash after commit.after repeats ten rows",
+        claims=[
+            ClaimResult(claim="NO_LOSS", verdict="upheld", why="no row was lost"),
+            ClaimResult(claim="NO_DUPLICATES", verdict="violated", why="10 rows are visible twice"),
+        ],
+        shells=[
+            shell(
+                "process",
+                faults=("kill", "stop"),
+                struck={"commit.after=kill": "violated", "abort.after=kill": "unfired", "begin.after=kill": "finding"},
+            )
+        ],
+        findings=[
+            Finding(
+                oracle="O7",
+                claimed=False,
+                claim="NO_RESIDUE",
+                shell="process",
+                schedule="sink[1].begin.after#1=kill",
+                why="a staged file stays behind for ever",
+                replay="sinkproof replay 'sink[1].begin.after#1=kill' files/evil",
+            ),
+            Finding(
+                oracle="O2",
+                claimed=True,
+                claim="NO_DUPLICATES",
+                shell="process",
+                schedule=SCHEDULE,
+                extra=[(0, offset) for offset in range(10)],
+                why="rows 0:0 to 0:9 were committed again by the next attempt",
+                replay=REPLAY,
+                root_cause="R1 data and progress marker not atomic",
+                timeline=timeline(),
+                line=SourceLine(file="my_sink.py", number=42, text="    os.replace(pending, final)"),
+                traceback="Traceback (most recent call last):\n  ...\nFileNotFoundError: part-0-1",
+            ),
+        ],
+    )
+
+
+def unknown() -> SubjectResult:
+    silent = shell("process", faults=("kill",))
+    parts = {name: getattr(silent, name) for name in silent.__dataclass_fields__}
+    few = {
+        "points_reached": POINTS[:6],
+        "outcomes": silent.outcomes[:6],
+        "lines_reached": None,
+        "lines_total": None,
+        "closure": Closure(states=64, complete=False, why="the state grows without bound"),
+        "notes": ["interior not explored: the sink is a command"],
+        "schedules_run": 140,
+        "kills": 137,
+    }
+    return SubjectResult(
+        name="--command './my-sink --flag'",
+        verdict="unknown",
+        grade="unknown",
+        claimed=["AT_LEAST_ONCE"],
+        why="the point commit.before was never reached",
+        claims=[ClaimResult(claim="NO_LOSS", verdict="unknown", why="commit.before was never reached")],
+        shells=[ShellResult(**{**parts, **few})],
+    )
+
+
+def canaries() -> list[CanaryResult]:
+    sins = [
+        ("marker after data", "R1", "O2", "sink[0].record.before#1=kill"),
+        ("forgets pending on restore", "R6", "O1", "sink[0].notify_complete.before#1=kill"),
+        ("publishes in snapshot", "R5", "O3", "no-fault"),
+    ]
+    convicted = [
+        CanaryResult(
+            name=name, root_cause=sin, convicted=True, oracle=oracle, schedule=schedule, seconds=0.12, shell=where
+        )
+        for name, sin, oracle, schedule in sins
+        for where in ("simulated", "process")
+    ]
+    control = CanaryResult(name="two-phase", root_cause="", convicted=False, seconds=0.2, shell="process", control=True)
+    return [*convicted, control]
