@@ -1,4 +1,86 @@
-"""sinkproof certifies that a sink delivers every row exactly once, by crashing it everywhere it can crash."""
+"""sinkproof certifies that a sink delivers every row exactly once, by crashing it everywhere it can crash.
+
+The names below are the whole public surface; each is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if __name__ != "sinkproof":
     raise ImportError(f"import this package as sinkproof, not as {__name__}")
+
+if TYPE_CHECKING:
+    from sinkproof.certifying import Options, certify
+    from sinkproof.claims import Claim, Grade
+    from sinkproof.contract import ContractError
+    from sinkproof.pytest_classes import certification
+    from sinkproof.replaying import replay
+    from sinkproof.scratch import Scratch
+    from sinkproof.sink_adapters.idempotent import IdempotentSink
+    from sinkproof.sink_adapters.masked import MaskedSink
+    from sinkproof.sink_adapters.plain import PlainSink
+    from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row, Sink, TransactionLost
+    from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+    from sinkproof.sink_adapters.write_ahead import WriteAheadSink
+    from sinkproof.verdict import Verdict
+
+_HOMES = {
+    "Batch": "sink_adapters.protocol",
+    "Claim": "claims",
+    "CommitOutcome": "sink_adapters.protocol",
+    "Context": "sink_adapters.protocol",
+    "ContractError": "contract",
+    "Fenced": "sink_adapters.protocol",
+    "Grade": "claims",
+    "IdempotentSink": "sink_adapters.idempotent",
+    "MaskedSink": "sink_adapters.masked",
+    "Options": "certifying",
+    "PlainSink": "sink_adapters.plain",
+    "Row": "sink_adapters.protocol",
+    "Scratch": "scratch",
+    "Sink": "sink_adapters.protocol",
+    "TransactionLost": "sink_adapters.protocol",
+    "TwoPhaseCommitSink": "sink_adapters.two_phase",
+    "Verdict": "verdict",
+    "WriteAheadSink": "sink_adapters.write_ahead",
+    "certification": "pytest_classes",
+    "certify": "certifying",
+    "replay": "replaying",
+}
+
+__all__ = [
+    "Batch",
+    "Claim",
+    "CommitOutcome",
+    "Context",
+    "ContractError",
+    "Fenced",
+    "Grade",
+    "IdempotentSink",
+    "MaskedSink",
+    "Options",
+    "PlainSink",
+    "Row",
+    "Scratch",
+    "Sink",
+    "TransactionLost",
+    "TwoPhaseCommitSink",
+    "Verdict",
+    "WriteAheadSink",
+    "certification",
+    "certify",
+    "replay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sinkproof' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"sinkproof.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

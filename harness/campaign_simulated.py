@@ -82,18 +82,22 @@ class SimulatedCampaign:
     # -- 2 ----------------------------------------------------------------------------------------------------------------
 
     def _singles(self, baseline: Trial) -> None:
-        faults = list(self._named_singles(baseline))
-        self._announce(len(faults))
-        for fault in faults:
-            self._try(Schedule((fault,)))
+        schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
+        self._announce(len(schedules))
+        for schedule in schedules:
+            self._try(schedule)
 
-    def _named_singles(self, baseline: Trial) -> Iterator[Fault]:
+    def _named_singles(self, baseline: Trial) -> Iterator[Schedule]:
         for kind in ORDER_OF_KINDS:
-            yield from (fault for fault in places(baseline, kind) if self._may(fault))
-        # what only a declined checkpoint makes them pass
-        declined = self.laboratory.run(Schedule((next(places(baseline, "decline")),)))
-        for kind in ("kill-job", "kill", "stop", "lose"):
-            yield from (f for f in places(declined, kind) if "abort" in f.point and self._may(f))
+            yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
+
+    def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
+        """Steps that only an aborted checkpoint makes them pass."""
+        decline = next(places(baseline, "decline"))
+        declined = self.laboratory.run(Schedule((decline,)))
+        for kind in ("lose", "kill-job", "kill", "stop"):
+            faults = (fault for fault in places(declined, kind) if "abort" in fault.point and self._may(fault))
+            yield from (Schedule((decline, fault)) for fault in faults)
 
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from sinkproof.reference_engine.operators import Operator, key_group, owner_of_group
 from sinkproof.reference_engine.sources import Input
@@ -76,6 +77,7 @@ class SubtaskPlan:
     sink: bool
     inputs: tuple[int, ...]
     outputs: tuple[Output, ...]
+    emissions: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ Effects (tuples, because they are the hot path of simulations; the first item na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sinkproof.reference_engine.alignment import Aligned, Alignment, Event, Tracked
@@ -81,13 +82,21 @@ class Subtask:
         at = self.reader.next()
         if at is None:
             return self.stop(None, None)
-        effects = self._process(self.reader.input.batch(*at))
+        sends = self._emissions(at)
         if self.barrier_every and self.reader.batches_read % self.barrier_every == 0 and self._more():
             self.waiting = True
-            effects.append(("report", "cut", self.reader.batches_read // self.barrier_every))
-        else:
-            effects.append(("timer", None, "emit"))
-        return effects
+            return (*sends, ("report", "cut", self.reader.batches_read // self.barrier_every))
+        return (*sends, ("timer", None, "emit"))
+
+    def _emissions(self, at: tuple[int, int]) -> Sequence[Effect]:
+        """What a source without operators sends for a batch is constant: made once, shared by every run of the plan."""
+        assert self.reader is not None
+        if self.operators or self.plan.sink:
+            return self._process(self.reader.input.batch(*at))
+        made = self.plan.emissions.get(at)
+        if made is None:
+            made = self.plan.emissions[at] = tuple(self._process(self.reader.input.batch(*at)))
+        return made
 
     def stop(self, _: Any, __: Any) -> list[Effect] | tuple[Effect, ...]:
         """Stop with a checkpoint: the input ends here."""

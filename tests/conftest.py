@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None, database=None, print_blob=True)
 settings.load_profile("project")
 
+IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
+
 
 @pytest.fixture(scope="session")
 def project() -> Path:
@@ -22,7 +25,27 @@ def project() -> Path:
 
 
 @pytest.fixture(scope="session")
+def project_files(project: Path) -> list[str]:
+    """What git knows or would add, from the root, sorted. Without git: what does not look like a cache."""
+    # safe.directory: the checkout may belong to another user than the one who runs the tests.
+    listing = ("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    try:
+        listed = subprocess.run(listing, cwd=project, capture_output=True, text=True, check=True).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        listed = [
+            str(path.relative_to(project)) for path in project.rglob("*") if not looks_like_a_cache(path, project)
+        ]
+    return sorted({name for name in listed if name and (project / name).is_file()})
+
+
+def looks_like_a_cache(path: Path, project: Path) -> bool:
+    first, *_ = parts = path.relative_to(project).parts
+    hidden = first.startswith(".") and first not in (".ci", ".gitignore")
+    return hidden or first.endswith(".egg-info") or not IGNORED_WITHOUT_GIT.isdisjoint(parts)
+
+
+@pytest.fixture(scope="session")
 def command_environment() -> dict[str, str]:
-    """An environment for commands run as a user would: `sinkproof`, `pytest` and `python` are those of this interpreter."""
-    scripts = str(Path(sys.executable).parent)
-    return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}", "COLUMNS": "120", "NO_COLOR": "1"}
+    """An environment for commands run as a user would: `sinkproof` and `python` are those of this interpreter."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from sinkproof.reference_engine.subtask import Effect, Subtask
@@ -18,14 +19,17 @@ class Acting:
     """The half of the simulated shell that acts; simulated.py holds the half that delivers and breaks."""
 
     def act(self: Simulation, subtask: Subtask, key: Key, effects: Iterable[Effect]) -> None:
+        actions = ACTIONS
         for effect in effects:
-            getattr(self, "_do_" + effect[0])(subtask, key, effect)
+            actions[effect[0]](self, subtask, key, effect)
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def _do_send(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         _, to, kind, payload = effect
-        self._post(self.latency.channel[key[0], to], to, key[1], kind, key[0], payload)
+        self.sequence += 1
+        at = self.now + self.latency.channel[key[0], to]
+        heappush(self.queue, (at, self.sequence, to, key[1], kind, key[0], payload))
 
     def _do_write(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         batch: Batch = effect[1]
@@ -39,7 +43,8 @@ class Acting:
 
     def _do_drain(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         for event in effect[1]:
-            self.act(subtask, key, subtask.on(*event))
+            kind, a, b = event
+            self.act(subtask, key, subtask.on(kind, a, b))
 
     def _do_report(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         self._post(1, 0, key[1], effect[1], key[0], effect[2])
@@ -164,3 +169,6 @@ class Acting:
 
 
 TELL_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
+ACTIONS: dict[str, Any] = {
+    name.removeprefix("_do_"): action for name, action in vars(Acting).items() if name.startswith("_do_")
+}

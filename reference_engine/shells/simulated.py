@@ -25,7 +25,7 @@ from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
 from sinkproof.reference_engine.restore import Restored, assign, covered, restore
 from sinkproof.reference_engine.shells.acting import Acting
-from sinkproof.reference_engine.shells.timing import Timing
+from sinkproof.reference_engine.shells.timing import Latencies, Timing
 from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -74,6 +74,12 @@ class Job:
     configuration: CheckpointConfiguration
     timing: Timing = field(default_factory=Timing)
     restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
+    _latencies: dict[int, Latencies] = field(default_factory=dict, compare=False)
+
+    def latencies(self, seed: int) -> Latencies:
+        if seed not in self._latencies:
+            self._latencies[seed] = self.timing.latencies(self.plan, seed=seed)
+        return self._latencies[seed]
 
 
 class Simulation(Acting):
@@ -84,7 +90,7 @@ class Simulation(Acting):
     ) -> None:
         self.job, self.host, self.storage, self.watcher = job, host, storage, watcher
         self.names = job.plan.names
-        self.latency = job.timing.latencies(job.plan, seed=schedule.seed)
+        self.latency = job.latencies(schedule.seed)
         self.seed = schedule.seed
         self.aligned = job.configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
         self.queue: list[tuple[Any, ...]] = []
@@ -363,4 +369,4 @@ class Simulation(Acting):
             self._post(plan.id, *key, "open")
 
     def random_for(self, key: Key) -> Random:
-        return Random(f"{self.seed}/{self.names[key[0]]}/{key[1]}")
+        return Random((self.seed << 64) + (key[1] << 16) + key[0])  # an integer: a text costs three times as much to hash

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sinkproof.chaos.clock import now
 from sinkproof.contract import Contract, load
 from sinkproof.judgement import judge_subject
-from sinkproof.reports.document import CertificateWriter, Document, Finding, ShellResult
+from sinkproof.reports.document import CertificateWriter, Document, Finding, ShellResult, plain
 from sinkproof.reports.progress import Progress, Silent
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import ShellOutcome, Task
@@ -85,11 +85,17 @@ def certify(
 
 def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
     """Writes the kill table; returns why the certifier is blind, if it is."""
+    for canary in () if isinstance(result, Failure) else result:
+        writer.canary(canary)
+    return blindness(task, result)
+
+
+def blindness(task: Task, result: Any) -> list[str]:
+    """One escaped canary or one convicted control, and nothing that this certifier upholds can be trusted."""
     if isinstance(result, Failure):
         return [f"the canaries could not be tried in the {task.shell} shell: {result.why}"]
     blind = []
     for canary in result:
-        writer.canary(canary)
         if canary.convicted is canary.control:
             what = "the correct control" if canary.control else "the canary"
             how = "was convicted" if canary.control else "escaped"
@@ -116,3 +122,17 @@ def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -
     result = judge_subject(course.contract, course.shells, course.findings, [*course.unknowns, *blind])
     writer.subject(result)
     return Verdict(result.verdict)
+
+
+def try_canaries(
+    shells: Sequence[str], *, progress: Progress = Silent()  # noqa: B008
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The kill table, and why the certifier would be blind, if it is."""
+    tasks = [Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in shells]
+    rows: list[dict[str, Any]] = []
+    blind: list[str] = []
+    for task, result in run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1):
+        if not isinstance(result, Failure):
+            rows += [plain(canary) for canary in result]
+        blind += blindness(task, result)
+    return rows, blind

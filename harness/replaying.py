@@ -1,0 +1,92 @@
+"""One schedule again: the same subject, the same faults, the same outcome; for people who look for the bug."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import parse
+from sinkproof.claims import ORACLE_CLAIMS
+from sinkproof.contract import Contract, ContractError, load
+from sinkproof.oracle import named
+from sinkproof.scratch import Scratch, fresh_folder
+from sinkproof.source_files import files_of
+from sinkproof.tally import timeline
+from sinkproof.trial import Laboratory, Trial, no_tracing
+from sinkproof.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    contract: Contract
+    trial: Trial
+
+    @property
+    def verdict(self) -> Verdict:
+        """VIOLATED: a claim broke. UNKNOWN: the faults never found their place."""
+        claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.trial.anomalies]
+        if any(claims):
+            return Verdict.VIOLATED
+        return Verdict.UPHELD if self.trial.fired else Verdict.UNKNOWN
+
+    @property
+    def document(self) -> dict[str, Any]:
+        anomalies = [
+            {"oracle": each.oracle, "why": each.why, "lost": list(each.lost), "extra": list(each.extra)}
+            for each in self.trial.anomalies
+        ]
+        return {
+            "schedule": str(self.trial.schedule),
+            "struck": [str(fault) for fault in self.trial.struck],
+            "verdict": self.verdict.value,
+            "anomalies": anomalies,
+            "finished": self.trial.finished,
+            "log": self.trial.log.decode(),
+        }
+
+
+def replay(text: str, locator: str, shell: str = "simulated") -> Replay:
+    """Raises ScheduleError or ContractError for what cannot be understood."""
+    schedule = parse(text, kinds=frozenset(KINDS))
+    contract = load(locator)
+    folder = fresh_folder()
+    try:
+        scratch = Scratch(name=f"{contract.name}-{shell}", path=folder, shell=shell)
+        if shell == "process":
+            from sinkproof.campaign_process import process_laboratory
+
+            with process_laboratory(contract, scratch) as laboratory:
+                return Replay(contract, laboratory.run(schedule))
+        with Laboratory(contract, scratch) as laboratory:
+            tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
+            laboratory.files = tracer.files
+            lines = any(is_line(fault.point) for fault in schedule.faults)
+            return Replay(contract, laboratory.run(schedule, tracing=tracer if lines else no_tracing))
+    except TypeError as error:
+        raise ContractError(f"{locator} cannot be run: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def told(replayed: Replay, *, log: bool = False) -> str:
+    """For people: what happened in order, what struck, what was wrong."""
+    trial, lines = replayed.trial, [f"{replayed.contract.name}: {replayed.trial.schedule}"]
+    for event in timeline(trial):
+        lines.append(f"  {'!' if event.struck else ' '} {event.at:7.3f}  {event.actor:34} {event.what}")
+    if trial.struck_line is not None:
+        at = trial.struck_line
+        lines.append(f"struck at {at.file}:{at.number}: {at.text}")
+    missing = trial.schedule.faults[len(trial.struck) :]
+    lines += [f"never struck: {fault} (nobody passed there that often)" for fault in missing]
+    for anomaly in trial.anomalies:
+        lines.append(f"{anomaly.oracle}: {anomaly.why}")
+        lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []
+        lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
+    lines.append(f"{trial.rows_committed} rows committed; {replayed.verdict.value}")
+    if log:
+        lines += ["", trial.log.decode()]
+    return "\n".join(lines)
