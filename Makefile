@@ -9,10 +9,10 @@ TESTS ?=#     what to test; nothing means everything
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
-certify: .venv/ready ## crash the built-in sinks everywhere and write the report   (SUBJECTS="files/two-phase ...")
+certify: .venv/ready ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
-test: .venv/ready ## run the whole test suite                                (TESTS=tests/test_tidy.py)
+test: .venv/ready ## run the whole test suite (TESTS=tests/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
@@ -40,8 +40,8 @@ endif
 .venv/ready: pyproject.toml .ci/venv
 	@.ci/venv
 
-# mypy cannot follow an editable install, so it gets the package as links: harness/* and, beside them, the other folders.
+# mypy cannot follow an editable install. It gets the package as links: what is in harness/, and beside it the folders.
 .PHONY: build/types
 build/types:
 	@rm -rf $@ && mkdir -p $@/sinkproof
-	@ln -s $(CURDIR)/harness/* $(CURDIR)/chaos $(CURDIR)/reference_engine $(CURDIR)/reports $(CURDIR)/sink_adapters $@/sinkproof/
+	@cd $@/sinkproof && ln -s $(addprefix ../../../,harness/* chaos reference_engine reports sink_adapters) .

@@ -43,7 +43,7 @@ class Contract:
 
     @property
     def name(self) -> str:
-        return self.locator
+        return str(getattr(self.given, "label", self.locator))
 
     def sink(self, scratch: Scratch) -> Any:
         from sinkproof.sink_adapters.adapt import adapt
@@ -98,6 +98,10 @@ def load(locator: str) -> Contract:
     """The contract that the locator names, checked. Raises ContractError with the next step."""
     from sinkproof.sink_adapters.registry import PAIRS
 
+    if locator.startswith("command:"):
+        from sinkproof.command_contract import CommandContract
+
+        return Contract(locator, CommandContract(locator))
     if locator in PAIRS:
         return Contract(locator, PAIRS[locator].contract())
     if ":" not in locator:

@@ -101,7 +101,7 @@ class Simulation(Acting):
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.stopped: dict[Key, int] = {}  # asleep until
+        self.sleepers: dict[Key, int] = {}  # asleep until
         self.waking_up: Key | None = None
         self.until: float = float("inf")
         self.actor: Key = (0, 0)
@@ -165,7 +165,7 @@ class Simulation(Acting):
             self._bury(key)
         self.coordinator = None
         self.queue.clear()
-        self.stopped.clear()
+        self.sleepers.clear()
         self.waking_up = None
         self.until = float("inf")  # no sleeper is left to wait for
         self.start()
@@ -179,18 +179,18 @@ class Simulation(Acting):
 
     def _judge_first(self) -> NoReturn:
         self.run()
-        if not self.stopped:
+        if not self.sleepers:
             self.end()
         raise Killed
 
     def stop_actor(self) -> None:
         key, wake = self.actor, self.now + self.latency.asleep
-        self.stopped[key] = wake
+        self.sleepers[key] = wake
         self._post(self.latency.detect, 0, key[1], "failed", key[0], "it does not answer")
         outer, self.until = self.until, wake
         self.run()  # everybody else goes on, on top of the sleeper's stack
         self.until, self.now = outer, max(self.now, wake)
-        if self.stopped.pop(key, None) is None or self.over:
+        if self.sleepers.pop(key, None) is None or self.over:
             raise Killed  # the whole job died meanwhile
         self.actor = self.waking_up = key
         self.watcher.waking(self, self.names[key[0]])
@@ -220,7 +220,7 @@ class Simulation(Acting):
         self.note(actor, "died", status)
         self.kill_actor()
 
-    def stopped_itself(self, actor: str) -> None:
+    def stopped(self, actor: str) -> None:
         self.strike()
 
     # -- the loop ---------------------------------------------------------------------------------------------------------
@@ -285,8 +285,8 @@ class Simulation(Acting):
                 continue
 
     def _deliver(self, key: Key, kind: str, a: Any, b: Any) -> None:
-        if key in self.stopped:  # deaf; hears it a while after waking up
-            later = self.stopped[key] - self.now + (6 if kind == "cancel" else 1)
+        if key in self.sleepers:  # deaf; hears it a while after waking up
+            later = self.sleepers[key] - self.now + (6 if kind == "cancel" else 1)
             self._post(max(later, 1), *key, kind, a, b)
             return
         subtask = self.subtasks.get(key)
