@@ -72,8 +72,7 @@ class JobWorld:
         simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
         simulation.spy = lambda _, point: visit()
         self.simulation, self.state = simulation, state
-        with self.tracing(simulation.reach):
-            simulation.play()
+        self.laboratory.play(simulation, self.tracing)
         self.points.update(point for _, point in simulation.trace)
         self.observer: Observer = observer
         return self.laboratory.judge(observer)

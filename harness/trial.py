@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sinkproof.chaos.lines import file_points
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.claims import Claim
 from sinkproof.contract import Contract
@@ -103,9 +104,15 @@ class Laboratory:
         """From the empty target to the end. `tracing` makes executed lines points."""
         self.reset()
         simulation, observer = self.simulation(schedule)
-        with tracing(simulation.reach):
-            simulation.play()
+        self.play(simulation, tracing)
         return self.trial(schedule, simulation, observer)
+
+    def play(self, simulation: Simulation, tracing: Tracing = no_tracing) -> None:
+        """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
+        own_points = getattr(self.contract.given, "marks_points", False)
+        effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
+        with effects, tracing(simulation.reach):
+            simulation.play()
 
     def trial(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> Trial:
         committed = observer.observation.committed
