@@ -71,7 +71,9 @@ def digest(text: str) -> bytes:
 class Explorer(Generic[State]):
     """Explores one world. `go_on` is asked before each run; when it says no, the closure is reported as bounded."""
 
-    def __init__(self, world: World[State], *, go_on: Callable[[Closure[State]], bool], states_most: int = 20_000) -> None:
+    def __init__(
+        self, world: World[State], *, go_on: Callable[[Closure[State]], bool], states_most: int = 20_000
+    ) -> None:
         self.world, self.go_on, self.states_most = world, go_on, states_most
         self.result: Closure[State] = Closure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)

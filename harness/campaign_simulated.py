@@ -1,12 +1,12 @@
 """What is tried in the simulated shell, cheapest and most telling first.
 
 1. a baseline without faults, twice: it must finish, commit rows, and pass the same points both times;
-2. every single fault at every named point that the baseline passes, in the acting actor or in the whole job. Where the
-   contract cannot copy its target (no `freeze`/`thaw`), an attempt that died in this process may still hold locks and
-   threads, which SIGKILL would have released: then attempts die in the closure and in the process shell only;
-3. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
-4. the closure: any number of whole-job crashes, at named points and at executed lines;
-5. single deaths, stops and errors at executed lines.
+2. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
+3. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
+   `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
+   released: then attempts die in the process shell only;
+4. the closure: any number of whole-job crashes, first at named points, then also at executed lines;
+5. single deaths and stops at executed lines.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 
-ORDER_OF_KINDS: Final = ("decline", "lose", "kill-job", "kill", "stop", "error")  # few and telling ones first
-LINE_KINDS: Final = ("kill", "stop")  # kill-job at lines is the closure's
-STATES_AT_LINES_MOST: Final = 20_000
+ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
+LINE_KINDS: Final = ("kill", "stop")
+STATES_MOST: Final = 20_000
 
 
 class Enough(Exception):
@@ -40,7 +40,9 @@ class Enough(Exception):
 class SimulatedCampaign:
     """One subject in the simulated shell. `enough` is asked after every schedule."""
 
-    def __init__(self, laboratory: Laboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False) -> None:
+    def __init__(
+        self, laboratory: Laboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False
+    ) -> None:
         self.laboratory, self.tally, self.enough = laboratory, tally, enough
         self.exact = laboratory.contract.copies
         self.closure: Closure[JobState] | None = None
@@ -52,9 +54,10 @@ class SimulatedCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
+            self._recoveries()
             self._singles(baseline)
-            self._recoveries(baseline)
-            self._close()
+            self._close(JobWorld(self.laboratory))
+            self._close(JobWorld(self.laboratory, tracing=self.tracer))
             if self.exact:
                 self._line_singles()
         except Enough:
@@ -79,7 +82,7 @@ class SimulatedCampaign:
             self._try(Schedule(seed=seed))
         return first
 
-    # -- 2 ----------------------------------------------------------------------------------------------------------------
+    # -- 3 ----------------------------------------------------------------------------------------------------------------
 
     def _singles(self, baseline: Trial) -> None:
         schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
@@ -95,13 +98,13 @@ class SimulatedCampaign:
         """Steps that only an aborted checkpoint makes them pass."""
         decline = next(places(baseline, "decline"))
         declined = self.laboratory.run(Schedule((decline,)))
-        for kind in ("lose", "kill-job", "kill", "stop"):
+        for kind in ("lose", "kill", "stop"):
             faults = (fault for fault in places(declined, kind) if "abort" in fault.point and self._may(fault))
             yield from (Schedule((decline, fault)) for fault in faults)
 
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""
-        return self.exact or fault.actor == COORDINATOR and fault.kind != "kill-job" or fault.kind == "decline"
+        return self.exact or fault.actor == COORDINATOR or fault.kind == "decline"
 
     def _announce(self, schedules: int) -> None:
         self.tally.in_bound += schedules
@@ -117,7 +120,7 @@ class SimulatedCampaign:
 
     # -- 3 ----------------------------------------------------------------------------------------------------------------
 
-    def _recoveries(self, baseline: Trial) -> None:
+    def _recoveries(self) -> None:
         """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
         world = JobWorld(self.laboratory)
         states: list[JobState] = []
@@ -150,16 +153,13 @@ class SimulatedCampaign:
 
     # -- 4 ----------------------------------------------------------------------------------------------------------------
 
-    def _close(self) -> None:
-        world = JobWorld(self.laboratory, tracing=self.tracer)
-        explorer = Explorer(world, go_on=self._go_on, states_most=STATES_AT_LINES_MOST)
+    def _close(self, world: JobWorld) -> None:
+        explorer = Explorer(world, go_on=self._go_on, states_most=STATES_MOST)
         self.closure = closure = explorer.explore()
         self.tally.runs += closure.runs
         self.tally.in_bound += closure.runs
-        self.tally.saw(world.points)
+        self.tally.crashed(world.points)
         self.tally.lines_known |= self.tracer.known()
-        for point in world.points:
-            self.tally.struck[point] += 1
         for state, anomaly in closure.findings:
             self.tally.find(anomaly, Schedule(state.path))
         if self.enough(self.tally):

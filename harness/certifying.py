@@ -57,13 +57,19 @@ def environment() -> dict[str, Any]:
 
 
 def certify(
-    locators: Sequence[str], out: Path, options: Options = Options(), *, progress: Progress = Silent()  # noqa: B008
+    locators: Sequence[str],
+    out: Path,
+    options: Options = Options(),
+    *,
+    progress: Progress = Silent(),  # noqa: B008
 ) -> Document:
     """Certifies each subject and returns the document, which is also in `out`. Raises ContractError for a bad subject."""
     sweep_folders_of_the_dead()
     courses = {locator: Course(load(locator)) for locator in locators}
     writer = CertificateWriter(out, clock=now, environment=environment())
-    tasks = [Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in options.shells if options.canaries]
+    tasks = [
+        Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in options.shells if options.canaries
+    ]
     tasks += [
         Task(locator=locator, shell=shell, budget_seconds=options.budget_seconds, seed=options.seed)
         for locator in locators
@@ -125,7 +131,9 @@ def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -
 
 
 def try_canaries(
-    shells: Sequence[str], *, progress: Progress = Silent()  # noqa: B008
+    shells: Sequence[str],
+    *,
+    progress: Progress = Silent(),  # noqa: B008
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The kill table, and why the certifier would be blind, if it is."""
     tasks = [Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in shells]

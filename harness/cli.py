@@ -59,15 +59,23 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("subjects", nargs=-1)
-@click.option("--on", "shell", type=SHELL_CHOICE, default="all", show_default=True, help="Where the sink runs and dies.")
-@click.option("--command", "command_line", help="A sink in any language: this command speaks JSON lines on stdin/stdout.")
+@click.option(
+    "--on", "shell", type=SHELL_CHOICE, default="all", show_default=True, help="Where the sink runs and dies."
+)
+@click.option(
+    "--command", "command_line", help="A sink in any language: this command speaks JSON lines on stdin/stdout."
+)
 @click.option("--reader", help="With --command: a command that prints the committed rows, one [split, offset] a line.")
-@click.option("--claims", default="EXACTLY_ONCE", show_default=True, help="With --command: what it claims, comma-separated.")
+@click.option(
+    "--claims", default="EXACTLY_ONCE", show_default=True, help="With --command: what it claims, comma-separated."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the certificate.  [default: .sinkproof/<time>]")
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate instead of the summary.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Other latencies, other interleavings.")
 @click.option("--budget", type=Seconds(), default="30s", show_default=True, help="Time to spend per subject and shell.")
-@click.option("--hang", type=Seconds(), default="60s", show_default=True, help="Silence after which a sink counts as hung.")
+@click.option(
+    "--hang", type=Seconds(), default="60s", show_default=True, help="Silence after which a sink counts as hung."
+)
 @click.option("--no-canaries", is_flag=True, help="Skip the certifier's own trial; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | None, **options: Any) -> None:
@@ -119,7 +127,7 @@ def _new_folder() -> Path:
     from datetime import datetime
 
     home = Path(".sinkproof")
-    out = home / datetime.now().strftime("%Y%m%d-%H%M%S-%f")  # noqa: DTZ005 - a name for people, in their own time
+    out = home / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         out.mkdir(parents=True)
         latest = home / "latest"
@@ -127,7 +135,9 @@ def _new_folder() -> Path:
         latest.symlink_to(out.name)
     except OSError as error:
         raise DocumentError(
-            f"cannot make the folder {out}", evidence=str(error), next_step="Name a folder that can be written with --out"
+            f"cannot make the folder {out}",
+            evidence=str(error),
+            next_step="Name a folder that can be written with --out",
         ) from error
     return out
 

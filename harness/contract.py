@@ -19,12 +19,12 @@ from typing import Any, Final
 from sinkproof.claims import Claim
 from sinkproof.scratch import Scratch
 
-EXAMPLE: Final = '''
+EXAMPLE: Final = """
     class MyContract:
         claims = Claim.EXACTLY_ONCE
         def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
         def committed(self, scratch): ...   # -> (split, offset) of every row that an independent reader sees
-'''
+"""
 
 
 class ContractError(ValueError):

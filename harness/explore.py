@@ -15,6 +15,7 @@ from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.scratch import freeze_folder, thaw_folder
 from sinkproof.trial import Laboratory, Tracing, no_tracing
 
+
 @dataclass(frozen=True, slots=True)
 class JobState:
     """What a whole-job crash leaves behind, and the crashes that led to it."""
@@ -35,7 +36,7 @@ class JobWorld:
         self.tracing = tracing
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
-        self.points: set[str] = set()
+        self.points: Counter[str] = Counter()  # how often each point was a place to crash
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
 

@@ -42,7 +42,9 @@ class Observation:
     residue: tuple[str, ...] = ()
     zombie_added: list[tuple[str, Identity]] = field(default_factory=list)  # (actor, row) beyond complete checkpoints
     zombie_removed: list[tuple[str, Identity]] = field(default_factory=list)
-    recovery_missed: list[tuple[int, Identity]] = field(default_factory=list)  # (checkpoint, row) after a quiet recovery
+    recovery_missed: list[tuple[int, Identity]] = field(
+        default_factory=list
+    )  # (checkpoint, row) after a quiet recovery
     finished: bool = True
     failure: str = ""
 

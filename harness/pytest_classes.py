@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.contract import check, locator_of
 from sinkproof.claims import names
+from sinkproof.contract import check, locator_of
 from sinkproof.tally import STEPS_REQUIRED
 
 BUDGET_SECONDS: Final = 20.0  # per shell; a small sink is through its whole bound in less
@@ -32,7 +32,9 @@ def certification(
             subject = certified(locator, tuple(shells), budget_seconds)
             result = next(result for result in subject["claims"] if result["claim"] == claim)
             if result["verdict"] != "upheld":
-                pytest.fail(f"{claim} is {result['verdict']}: {result['why']}\n{evidence(subject, claim)}", pytrace=False)
+                pytest.fail(
+                    f"{claim} is {result['verdict']}: {result['why']}\n{evidence(subject, claim)}", pytrace=False
+                )
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
         def test_step(self, step: str) -> None:

@@ -22,7 +22,7 @@ def files_of(contract: Any, sink: Any) -> dict[str, str]:
     for cls in _classes(contract, sink):
         name = cls.__module__
         file = getattr(sys.modules.get(name), "__file__", None)
-        if file is None or name.startswith(NEVER) or name.startswith("sinkproof.") and not _ours_to_watch(name):
+        if file is None or name.startswith(NEVER) or (name.startswith("sinkproof.") and not _ours_to_watch(name)):
             continue
         if name.startswith("sinkproof."):
             found[file] = Path(file).name
@@ -49,9 +49,9 @@ def _neighbours(module: str, file: Path) -> Iterable[tuple[str, str]]:
         path = getattr(other, "__file__", None)
         if path is None or not path.endswith(".py") or _installed(path) or name.startswith("sinkproof."):
             continue
-        if package and name.startswith(package + "."):
-            yield path, Path(path).name
-        elif not package and Path(path).parent == file.parent and "." not in name and name != "conftest":
+        if (package and name.startswith(package + ".")) or (
+            not package and Path(path).parent == file.parent and "." not in name and name != "conftest"
+        ):
             yield path, Path(path).name
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, sentence
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.claims import ORACLE_CLAIMS, names
 from sinkproof.contract import Contract
 from sinkproof.oracle import Anomaly
-from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult, SourceLine
+from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
 from sinkproof.reports.progress import Progress, Silent
 from sinkproof.trial import Trial
 
@@ -62,7 +62,7 @@ class Tally:
         if not trial.fired:
             self.unfired.append(str(trial.schedule))
         if faults:
-            cell = self.cells.setdefault((place(faults[0]), faults[0].kind), [0, 0, 0])
+            cell = self.cells.setdefault((row_of(faults[0].point), faults[0].kind), [0, 0, 0])
             cell[0] += 1
             cell[1] += trial.fired
             cell[2] += bool(trial.anomalies)
@@ -73,10 +73,21 @@ class Tally:
         for point in set(points):
             (self.lines_passed if is_line(point) else self.passed).add(point)
 
+    def crashed(self, points: Mapping[str, int]) -> None:
+        """The closure has crashed the whole job at these points, so many times each."""
+        self.saw(points)
+        self.struck.update(points)
+        for point, times in points.items():
+            cell = self.cells.setdefault((row_of(point), "kill-job"), [0, 0, 0])
+            cell[0] += times
+            cell[1] += times
+
     def find(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None = None) -> None:
         """Keeps the first finding of each oracle at each place, up to a handful; counts all."""
         self.finding_count[anomaly.oracle] += 1
         last = schedule.faults[-1] if schedule.faults else None
+        if last is not None:
+            self.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0])[2] += trial is None
         where = (anomaly.oracle, f"{last.point}={last.kind}" if last else "")
         kept = sum(finding.oracle == anomaly.oracle for finding in self.findings)
         if where in self.seen_places or kept >= FINDINGS_PER_ORACLE_MOST:
@@ -144,9 +155,9 @@ class Tally:
         return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.struck[point])
 
 
-def place(fault: Fault) -> str:
-    """The grid's row of a fault: named points one each, all lines of a file together."""
-    return f"lines of {fault.point[5:].rsplit(':', 1)[0]}" if is_line(fault.point) else fault.point
+def row_of(point: str) -> str:
+    """The grid's row of a point: named points one each, all lines of a file together."""
+    return f"lines of {point[5:].rsplit(':', 1)[0]}" if is_line(point) else point
 
 
 def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
@@ -161,6 +172,3 @@ def timeline(trial: Trial) -> list[Event]:
         who = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
         events.append(Event(at=at / 1000, actor=who, what=text, struck=(actor, what, detail) in struck))
     return events
-
-
-__all__ = ["SourceLine", "Tally", "place", "replay_line", "timeline"]

@@ -23,7 +23,6 @@ from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch, clear_folder
 from sinkproof.workload import STANDARD_INPUT, STANDARD_JOB
 
-
 Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
 
 

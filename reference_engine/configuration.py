@@ -35,7 +35,9 @@ class CheckpointConfiguration:
     """When checkpoints are taken, how many at a time, and how much trouble is tolerated."""
 
     checkpoint_interval: int | None = 10  # ms between triggers; None: none are taken (but see checkpoint_every_batches)
-    checkpoint_every_batches: int | None = None  # triggered by the sources' progress, so that a cut is a matter of offsets
+    checkpoint_every_batches: int | None = (
+        None  # triggered by the sources' progress, so that a cut is a matter of offsets
+    )
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     checkpoint_timeout: int = 600_000  # ms until a pending checkpoint is aborted
     min_pause_between_checkpoints: int = 0  # ms between the end of one and the trigger of the next

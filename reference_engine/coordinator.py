@@ -20,7 +20,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Final, NamedTuple
 
-from sinkproof.reference_engine.configuration import Cleanup, CheckpointConfiguration
+from sinkproof.reference_engine.configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restart import RestartStrategy
 

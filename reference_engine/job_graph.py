@@ -118,7 +118,9 @@ class JobGraph:
             offsets[chain[0].name] = first_id
             first_id += chain[0].parallelism
         ids = {vertex.name: offsets[chain[0].name] for chain in chains for vertex in chain}
-        return Plan(tuple(self._subtask(chain, index, ids) for chain in chains for index in range(chain[0].parallelism)))
+        return Plan(
+            tuple(self._subtask(chain, index, ids) for chain in chains for index in range(chain[0].parallelism))
+        )
 
     def _chains(self, chaining: bool) -> list[list[Vertex]]:
         chains: list[list[Vertex]] = []

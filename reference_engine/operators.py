@@ -10,7 +10,9 @@ from zlib import crc32
 
 from sinkproof.sink_adapters.protocol import Batch, Row
 
-KEY_GROUPS = 128  # the unit in which keyed state moves when the parallelism changes; Flink's default maximum parallelism
+KEY_GROUPS = (
+    128  # the unit in which keyed state moves when the parallelism changes; Flink's default maximum parallelism
+)
 
 
 @lru_cache(maxsize=65_536)

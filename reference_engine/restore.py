@@ -55,7 +55,9 @@ def _offsets(subtask: SubtaskPlan, old_states: list[tuple[int, Any]]) -> list[tu
 
 def _groups(name: str, subtask: SubtaskPlan, old_states: list[tuple[int, Any]]) -> list[tuple[int, bytes]]:
     every = [pair for _, states in old_states for pair in states.get(name, {}).items()]
-    return [(group, state) for group, state in every if owner_of_group(int(group), subtask.parallelism) == subtask.index]
+    return [
+        (group, state) for group, state in every if owner_of_group(int(group), subtask.parallelism) == subtask.index
+    ]
 
 
 def restore(subtask: Subtask, restored: Restored) -> None:
@@ -71,4 +73,6 @@ def covered(plan: Plan, record: CheckpointRecord | None) -> dict[int, int]:
     if record is None:
         return {}
     names = [subtask.name for subtask in plan.subtasks if subtask.source is not None]
-    return dict(pair for name in names if name in record.states for pair in decode_offsets(record.states[name]["source"]))
+    return dict(
+        pair for name in names if name in record.states for pair in decode_offsets(record.states[name]["source"])
+    )

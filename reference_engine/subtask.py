@@ -67,7 +67,9 @@ class Subtask:
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def open(self, _: Any, __: Any) -> list[Effect]:
-        effects: list[Effect] = [("open",), ("report", "opened", None)] if self.plan.sink else [("report", "opened", None)]
+        effects: list[Effect] = (
+            [("open",), ("report", "opened", None)] if self.plan.sink else [("report", "opened", None)]
+        )
         if self.reader is not None:
             effects.append(("timer", None, "emit"))
         return effects

@@ -98,7 +98,9 @@ class Context:
     parallelism_restored: int = 0  # 0: nothing was restored
     generation: int = 1  # the fencing token: greater than that of every earlier attempt of this job, for ever
     checkpoint_id_restored: int | None = None
-    restored: Sequence[tuple[int, bytes]] = ()  # (old subtask, what its snapshot returned); each goes to one new subtask
+    restored: Sequence[
+        tuple[int, bytes]
+    ] = ()  # (old subtask, what its snapshot returned); each goes to one new subtask
     subtasks_restored: Sequence[int] = ()  # every old subtask there was, whoever got its bytes
     clock: Callable[[], float] = field(default=lambda: 0.0)  # seconds; virtual in simulations
     deadline: float = float("inf")  # seconds on that clock: what is unsettled by then fails the job

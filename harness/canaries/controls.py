@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sinkproof.claims import Claim
-from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
+from sinkproof.sink_adapters.protocol import Batch, Context
 
 
 class TwoPhaseFiles:

@@ -64,7 +64,11 @@ def try_all(shell: str, *, progress: Progress = Silent(), seconds_each: float) -
 
 
 def try_canary(
-    canary: Canary, shell: str, *, progress: Progress = Silent(), seconds: float  # noqa: B008
+    canary: Canary,
+    shell: str,
+    *,
+    progress: Progress = Silent(),
+    seconds: float,  # noqa: B008
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, _ = _campaign(
@@ -94,7 +98,12 @@ def _own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
 
 
 def try_control(
-    name: str, contract: type, shell: str, *, progress: Progress = Silent(), seconds: float  # noqa: B008
+    name: str,
+    contract: type,
+    shell: str,
+    *,
+    progress: Progress = Silent(),
+    seconds: float,  # noqa: B008
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, unknowns = _campaign(contract, shell, progress, lambda tally: deadline.over or bool(tally.findings))

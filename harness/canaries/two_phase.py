@@ -129,5 +129,3 @@ class CloseRemovesPending(FolderContract):
             for name in self.pending.values():
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(self.staged(name))
-
-

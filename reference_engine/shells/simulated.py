@@ -369,4 +369,6 @@ class Simulation(Acting):
             self._post(plan.id, *key, "open")
 
     def random_for(self, key: Key) -> Random:
-        return Random((self.seed << 64) + (key[1] << 16) + key[0])  # an integer: a text costs three times as much to hash
+        return Random(
+            (self.seed << 64) + (key[1] << 16) + key[0]
+        )  # an integer: a text costs three times as much to hash
