@@ -6,7 +6,8 @@ empties, something accumulates, which is a finding of its own. The explorer know
 a World, and states of it as opaque values with a text.
 
 States that differ only in names are one. Generations are found in the text and renamed by rank, because sinks compare
-them. That is sound only for sinks that do not look inside names, so `audit` runs both states of some merges and compares.
+them. That is sound only for sinks that do not look inside names, so `audit` runs both states of some merges and
+compares.
 """
 
 from __future__ import annotations

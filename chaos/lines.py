@@ -1,6 +1,7 @@
 """Every executed line of the sink's own code is a point, and so is every file effect of code that has no points.
 
-Lines come from a trace function that is limited to the given files: frames of other files get no local trace function and
+Lines come from a trace function that is limited to the given files: frames of other files get no local trace
+function and
 run at nearly full speed. File effects come from one audit hook, which Python cannot remove: it is switched instead.
 """
 

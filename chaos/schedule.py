@@ -2,7 +2,8 @@
 
     seed=7 sink[1].commit.after#2=kill checkpoint.notify#3=lose sink[0].line(two_phase.py:42)#1=stop
 
-Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts, from 1),
+Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts,
+from 1),
 and the kind of fault. The coordinator's points carry no actor. `seed` may be left out when it is 0; a schedule without
 faults is written `no-fault`.
 """

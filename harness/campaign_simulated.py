@@ -63,7 +63,7 @@ class SimulatedCampaign:
         except Enough:
             pass
 
-    # -- 1 ----------------------------------------------------------------------------------------------------------------
+    # -- 1 -----------------------------------------------------------------------------------------
 
     def _baseline(self) -> Trial | None:
         sink = self.laboratory.contract.sink(self.laboratory.scratch)
@@ -82,7 +82,7 @@ class SimulatedCampaign:
             self._try(Schedule(seed=seed))
         return first
 
-    # -- 3 ----------------------------------------------------------------------------------------------------------------
+    # -- 3 -----------------------------------------------------------------------------------------
 
     def _singles(self, baseline: Trial) -> None:
         schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
@@ -118,7 +118,7 @@ class SimulatedCampaign:
             raise Enough
         return trial
 
-    # -- 3 ----------------------------------------------------------------------------------------------------------------
+    # -- 3 -----------------------------------------------------------------------------------------
 
     def _recoveries(self) -> None:
         """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
@@ -138,20 +138,20 @@ class SimulatedCampaign:
     def _recover_alone(self, state: JobState, record: CheckpointRecord) -> None:
         world = JobWorld(self.laboratory)
         world.thaw(state)
-        storage = MemoryCheckpointStorage(state.generation, record._replace(final=True))
-        simulation, observer = self.laboratory.simulation(storage=storage)
+        storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
+        simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
         simulation.play()
         offsets = simulation.covered(record)
         back = set(observer.observation.committed)
         missed = [row for row in self.laboratory.ledger.expected if row[1] < offsets.get(row[0], 0) and row not in back]
         if missed and self.laboratory.contract.rows == "append":
             why = (
-                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable state alone "
-                f"did not bring back {len(missed)} of its rows"
+                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable "
+                f"state alone did not bring back {len(missed)} of its rows"
             )
             self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), Schedule(state.path))
 
-    # -- 4 ----------------------------------------------------------------------------------------------------------------
+    # -- 4 -----------------------------------------------------------------------------------------
 
     def _close(self, world: JobWorld) -> None:
         explorer = Explorer(world, go_on=self._go_on, states_most=STATES_MOST)
@@ -171,11 +171,11 @@ class SimulatedCampaign:
             self.tally.find(anomaly, Schedule(state.path))
         return not self.enough(self.tally)
 
-    # -- 5 ----------------------------------------------------------------------------------------------------------------
+    # -- 5 -----------------------------------------------------------------------------------------
 
     def _line_singles(self) -> None:
         """One death and one stop at the first, the middle and the last time that each line is executed."""
-        traced = self.laboratory.run(tracing=self.tracer)
+        traced = self.laboratory.run(Schedule(), tracing=self.tracer)
         faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
         self._announce(len(faults))
         for fault in faults:
@@ -183,7 +183,9 @@ class SimulatedCampaign:
 
 
 def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
-    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last of each place."""
+    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last
+    of each place.
+    """
     total = Counter(trial.trace)
     seen: Counter[tuple[int, str]] = Counter()
     for place in trial.trace:

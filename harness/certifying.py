@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.clock import now
-from sinkproof.contract import Contract, load
-from sinkproof.judgement import judge_subject
-from sinkproof.reports.document import CertificateWriter, Document, Finding, ShellResult, plain
-from sinkproof.reports.progress import Progress, Silent
+from sinkproof.contract import load
+from sinkproof.judgement import Course, judge_subject
+from sinkproof.reports.document import CertificateWriter, Document, plain
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import ShellOutcome, Task
 from sinkproof.verdict import Verdict, merge
@@ -34,16 +34,6 @@ class Options:
     hang_seconds: float = 60.0
 
 
-@dataclass(slots=True)
-class Course:
-    """What is known of one subject so far."""
-
-    contract: Contract
-    shells: list[ShellResult] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    unknowns: list[str] = field(default_factory=list)
-
-
 def environment() -> dict[str, Any]:
     from importlib.metadata import version
 
@@ -59,11 +49,14 @@ def environment() -> dict[str, Any]:
 def certify(
     locators: Sequence[str],
     out: Path,
-    options: Options = Options(),
     *,
-    progress: Progress = Silent(),  # noqa: B008
+    options: Options = Options(),
+    progress: Progress = SILENT,
 ) -> Document:
-    """Certifies each subject and returns the document, which is also in `out`. Raises ContractError for a bad subject."""
+    """Certifies each subject and returns the document, which is also in `out`.
+
+    Raises ContractError for a bad subject.
+    """
     sweep_folders_of_the_dead()
     courses = {locator: Course(load(locator)) for locator in locators}
     writer = CertificateWriter(out, clock=now, environment=environment())
@@ -80,7 +73,7 @@ def certify(
         if not task.locator:
             blind += _take_canaries(writer, task, result)
         else:
-            _take_subject(writer, courses[task.locator], task, result)
+            _take_subject(writer, courses[task.locator], result)
     if not options.canaries:
         writer.note("the canaries were not tried: nothing vouches for the certifier itself")
     for reason in blind:
@@ -109,7 +102,7 @@ def blindness(task: Task, result: Any) -> list[str]:
     return blind
 
 
-def _take_subject(writer: CertificateWriter, course: Course, task: Task, result: ShellOutcome | Failure) -> None:
+def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcome | Failure) -> None:
     if isinstance(result, Failure):
         course.unknowns.append(result.why)
         if result.details:
@@ -120,12 +113,13 @@ def _take_subject(writer: CertificateWriter, course: Course, task: Task, result:
         course.unknowns += result.unknowns
     order = [*SHELLS]
     course.shells.sort(key=lambda shell: order.index(shell.shell))
-    writer.subject(judge_subject(course.contract, course.shells, course.findings, course.unknowns))
+    writer.subject(judge_subject(course))
 
 
 def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -> Verdict:
     """The last word on one subject. A blind certifier upholds nothing; what it saw all the same stands."""
-    result = judge_subject(course.contract, course.shells, course.findings, [*course.unknowns, *blind])
+    course.unknowns += blind
+    result = judge_subject(course)
     writer.subject(result)
     return Verdict(result.verdict)
 
@@ -133,7 +127,7 @@ def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -
 def try_canaries(
     shells: Sequence[str],
     *,
-    progress: Progress = Silent(),  # noqa: B008
+    progress: Progress = SILENT,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The kill table, and why the certifier would be blind, if it is."""
     tasks = [Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in shells]

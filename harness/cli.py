@@ -1,4 +1,7 @@
-"""The command line: `sinkproof certify`, `replay`, `canaries`, `table`, `report`. stdout is the artefact, stderr is talk."""
+"""The command line: `sinkproof certify`, `replay`, `canaries`, `table`, `report`.
+
+stdout is the artefact, stderr is talk.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     )
     progress = _progress(quiet=options["quiet"])
     try:
-        document = run(locators, out, chosen, progress=progress)
+        document = run(locators, out, options=chosen, progress=progress)
     finally:
         progress.close()
     _write_reports(document, out)
@@ -173,13 +176,16 @@ def _summary(document: Document, out: Path) -> str:
 @click.option("--on", "shell", type=click.Choice(["simulated", "process"]), default="simulated", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
-def replay(schedule: str, subject: str, shell: str, as_json: bool, log: bool) -> None:
-    """Run one SCHEDULE on one SUBJECT again, exactly. Exit status 1 if it goes wrong, 0 if not, 2 if it never struck."""
+def replay(schedule: str, subject: str, **options: Any) -> None:
+    """Run one SCHEDULE on one SUBJECT again, exactly.
+
+    Exit status 1 if it goes wrong, 0 if not, 2 if it never struck.
+    """
     from sinkproof.replaying import replay as run
     from sinkproof.replaying import told
 
-    outcome = run(schedule, subject, shell)
-    click.echo(json.dumps(outcome.document, indent=1) if as_json else told(outcome, log=log))
+    outcome = run(schedule, subject, shell=options["shell"])
+    click.echo(json.dumps(outcome.document, indent=1) if options["as_json"] else told(outcome, log=options["log"]))
     sys.exit(outcome.verdict.exit_code)
 
 
@@ -188,7 +194,10 @@ def replay(schedule: str, subject: str, shell: str, as_json: bool, log: bool) ->
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def canaries(shell: str, as_json: bool, quiet: bool) -> None:
-    """Try every canary and every control: the kill table. Exit status 0 if all canaries and no controls are convicted."""
+    """Try every canary and every control: the kill table.
+
+    Exit status 0 if all canaries and no controls are convicted.
+    """
     from sinkproof.certifying import SHELLS, try_canaries
 
     progress = _progress(quiet=quiet)

@@ -57,7 +57,8 @@ class JobWorld:
         return live + repr(self._freeze_target())
 
     def freeze(self) -> JobState:
-        assert self.simulation is not None and self.state is not None
+        assert self.simulation is not None
+        assert self.state is not None
         trace, names = self.simulation.trace, self.simulation.names
         passed = Counter(self.state.passed or ())
         passed.update(trace)
@@ -69,11 +70,11 @@ class JobWorld:
 
     def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
         self._thaw_target(state.target)
-        storage = MemoryCheckpointStorage(state.generation, state.record)
+        storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
         simulation.spy = lambda _, point: visit()
         self.simulation, self.state = simulation, state
-        self.laboratory.play(simulation, self.tracing)
+        self.laboratory.play(simulation, tracing=self.tracing)
         self.points.update(point for _, point in simulation.trace)
         self.observer: Observer = observer
         return self.laboratory.judge(observer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from sinkproof.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
@@ -21,16 +22,29 @@ EXAMINED: Final = (
 )
 
 
-def judge_subject(
-    contract: Contract, shells: Sequence[ShellResult], findings: Sequence[Finding], unknowns: Sequence[str]
-) -> SubjectResult:
-    """`unknowns`: reasons for which the shells cannot vouch for anything (they leave violations standing)."""
-    claims = [_judge_claim(claim, contract, shells, findings, unknowns) for claim in _single(contract.claims)]
+@dataclass(slots=True)
+class Course:
+    """What is known of one subject so far. `unknowns`: why the shells cannot vouch; violations stand all the same."""
+
+    contract: Contract
+    shells: list[ShellResult] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    unknowns: list[str] = field(default_factory=list)
+
+    @property
+    def schedules(self) -> int:
+        return sum(shell.schedules_run for shell in self.shells)
+
+
+def judge_subject(course: Course) -> SubjectResult:
+    """The verdict per claim and over all, and the grade that the findings leave."""
+    contract = course.contract
+    claims = [_judge_claim(claim, course) for claim in _single(contract.claims)]
     verdict = merge(Verdict(result.verdict) for result in claims)
-    grade = Grade.of({finding.oracle for finding in findings})
-    if unknowns and grade is Grade.EXACTLY_ONCE:
+    grade = Grade.of({finding.oracle for finding in course.findings})
+    if course.unknowns and grade is Grade.EXACTLY_ONCE:
         grade = Grade.UNKNOWN  # nothing found, because not enough was looked at
-    why = _why(verdict, claims, shells, unknowns)
+    why = _why(verdict, claims, course)
     if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
         verdict = Verdict.UNKNOWN
         why = f"measured {grade.value}, above the {contract.grade} that is expected: the certifier did not see enough"
@@ -42,8 +56,8 @@ def judge_subject(
         expected_grade=contract.grade,
         claimed=claimed_names(contract.claims),
         claims=claims,
-        shells=shells,
-        findings=findings,
+        shells=course.shells,
+        findings=course.findings,
     )
 
 
@@ -64,25 +78,18 @@ def _single(claims: Claim) -> list[Claim]:
     return [Claim[name] for name in names(claims)]
 
 
-def _judge_claim(
-    claim: Claim,
-    contract: Contract,
-    shells: Sequence[ShellResult],
-    findings: Sequence[Finding],
-    unknowns: Sequence[str],
-) -> ClaimResult:
+def _judge_claim(claim: Claim, course: Course) -> ClaimResult:
     name = claim.name or ""
-    against = [finding for finding in findings if ORACLE_CLAIMS[finding.oracle] is claim]
+    against = [finding for finding in course.findings if ORACLE_CLAIMS[finding.oracle] is claim]
     if against:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, contract, shells)
-    if doubt or unknowns:
-        return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or unknowns[0])
-    schedules = sum(shell.schedules_run for shell in shells)
-    kills = sum(shell.kills for shell in shells)
-    why = f"upheld in {schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
+    doubt = _doubt(claim, course.contract, course.shells)
+    if doubt or course.unknowns:
+        return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or course.unknowns[0])
+    kills = sum(shell.kills for shell in course.shells)
+    why = f"upheld in {course.schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
 
 
@@ -107,12 +114,10 @@ def _too_good(grade: Grade, expected: str | None) -> bool:
     return expected is not None and GRADE_ORDER.index(grade) < GRADE_ORDER.index(Grade(expected))
 
 
-def _why(
-    verdict: Verdict, claims: Sequence[ClaimResult], shells: Sequence[ShellResult], unknowns: Sequence[str]
-) -> str:
+def _why(verdict: Verdict, claims: Sequence[ClaimResult], course: Course) -> str:
     decisive = [claim for claim in claims if claim.verdict == verdict.value]
     if verdict is Verdict.UPHELD:
-        return f"every claim upheld in {sum(shell.schedules_run for shell in shells):,} schedules"
-    if verdict is Verdict.UNKNOWN and unknowns:
-        return "; ".join(unknowns)
+        return f"every claim upheld in {course.schedules:,} schedules"
+    if verdict is Verdict.UNKNOWN and course.unknowns:
+        return "; ".join(course.unknowns)
     return "; ".join(f"{claim.claim}: {claim.why}" for claim in decisive) or "nothing is claimed"

@@ -3,12 +3,15 @@
 Each anomaly, as it is judged here:
 
 O1  loss            a row of the ledger is not in the committed view at quiescence
-O2  duplicate       a row is in the committed view at quiescence more often than the ledger has it, or was never in the ledger
-O3  early row       a reader saw a row before the checkpoint that covers it was complete; or, following the output, it met a
+O2  duplicate       a row is in the committed view at quiescence more often than the ledger has it, or was never in
+the ledger
+O3  early row       a reader saw a row before the checkpoint that covers it was complete; or, following the output,
+it met a
                     row again that it had seen (harmless where the reader folds, but not exactly once)
 O5  disorder        rows of one key of one split are read in another order than they were written
 O6  no recovery     the job did not finish, although the schedule's faults were over
-O7  residue         something invisible lingers (a transaction, a staged or temporary file) after one more quiet recovery
+O7  residue         something invisible lingers (a transaction, a staged or temporary file) after one more quiet
+recovery
 O9  zombie          what a replaced attempt did, once it went on, changed the committed view beyond complete checkpoints
 O10 false vote      when checkpoint n had been acknowledged by all, a recovery from it alone did not bring back its rows
 """
@@ -50,7 +53,10 @@ class Observation:
 
 
 def judge(ledger: Ledger, seen: Observation, *, rows: str = "append", ordered: bool = False) -> tuple[Anomaly, ...]:
-    """Every anomaly of one run. `rows`: "append" (each once) or "upsert" (the last of each key); `ordered`: look for O5."""
+    """Every anomaly of one run.
+
+    `rows`: "append" (each once) or "upsert" (the last of each key); `ordered`: look for O5.
+    """
     expected = ledger.expected if rows == "append" else ledger.last_per_key()
     quiet = not (seen.early or seen.residue or seen.zombie_added or seen.zombie_removed or seen.recovery_missed)
     if quiet and seen.finished and not ordered and seen.seen is None and sorted(seen.committed) == expected:

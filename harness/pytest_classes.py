@@ -56,7 +56,7 @@ def certified(locator: str, shells: tuple[str, ...], budget_seconds: float) -> d
     from sinkproof.certifying import Options, certify
 
     with tempfile.TemporaryDirectory(prefix="sinkproof-certificate-") as folder:
-        document = certify([locator], Path(folder), Options(shells=shells, budget_seconds=budget_seconds))
+        document = certify([locator], Path(folder), options=Options(shells=shells, budget_seconds=budget_seconds))
     return dict(document["subjects"][0])
 
 

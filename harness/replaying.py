@@ -49,7 +49,7 @@ class Replay:
         }
 
 
-def replay(text: str, locator: str, shell: str = "simulated") -> Replay:
+def replay(text: str, locator: str, *, shell: str = "simulated") -> Replay:
     """Raises ScheduleError or ContractError for what cannot be understood."""
     schedule = parse(text, kinds=frozenset(KINDS))
     contract = load(locator)

@@ -14,7 +14,7 @@ from sinkproof.claims import ORACLE_CLAIMS, names
 from sinkproof.contract import Contract
 from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
-from sinkproof.reports.progress import Progress, Silent
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.trial import Trial
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
@@ -32,7 +32,7 @@ class Tally:
 
     contract: Contract
     shell: str
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = SILENT
     runs: int = 0
     in_bound: int = 0
     kills: int = 0
@@ -67,7 +67,7 @@ class Tally:
             cell[1] += trial.fired
             cell[2] += bool(trial.anomalies)
         for anomaly in trial.anomalies:
-            self.find(anomaly, trial.schedule, trial)
+            self.find(anomaly, trial.schedule, trial=trial)
 
     def saw(self, points: Iterable[str]) -> None:
         for point in set(points):
@@ -82,7 +82,7 @@ class Tally:
             cell[0] += times
             cell[1] += times
 
-    def find(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None = None) -> None:
+    def find(self, anomaly: Anomaly, schedule: Schedule, *, trial: Trial | None = None) -> None:
         """Keeps the first finding of each oracle at each place, up to a handful; counts all."""
         self.finding_count[anomaly.oracle] += 1
         last = schedule.faults[-1] if schedule.faults else None

@@ -14,7 +14,7 @@ from typing import Any
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.contract import Contract, load
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
-from sinkproof.reports.progress import Progress, Silent
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory
@@ -40,7 +40,7 @@ class ShellOutcome:
     unknowns: Sequence[str]
 
 
-def explore_subject(task: Task, progress: Progress = Silent(), *, contract: Contract | None = None) -> ShellOutcome:  # noqa: B008
+def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
     deadline = Deadline(task.budget_seconds)
@@ -57,17 +57,15 @@ def run_campaign(
     tally = Tally(contract=contract, shell=task.shell, progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
     began = now()
-    closure = CAMPAIGNS[task.shell](contract, scratch, tally, enough, task)
+    closure = CAMPAIGNS[task.shell](tally, scratch, enough=enough, task=task)
     tally.progress.done(f"{len(tally.findings)} findings")
     return conclude(tally, seconds=now() - began, closure=closure, stopped=enough(tally))
 
 
-def _simulated(
-    contract: Contract, scratch: Scratch, tally: Tally, enough: Callable[[Tally], bool], task: Task
-) -> Closure | None:
+def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_simulated import SimulatedCampaign
 
-    with Laboratory(contract, scratch) as laboratory:
+    with Laboratory(tally.contract, scratch) as laboratory:
         campaign = SimulatedCampaign(laboratory, tally, enough=enough)
         campaign.run()
     if campaign.closure is None:
@@ -75,12 +73,11 @@ def _simulated(
     return Closure(states=campaign.closure.states, complete=campaign.closure.complete, why=campaign.closure.why)
 
 
-def _process(
-    contract: Contract, scratch: Scratch, tally: Tally, enough: Callable[[Tally], bool], task: Task
-) -> Closure | None:
-    from sinkproof.campaign_process import run_process_campaign
+def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
+    from sinkproof.campaign_process import ProcessCampaign, process_laboratory
 
-    run_process_campaign(contract, scratch, tally, enough=enough, hang_seconds=task.hang_seconds)
+    with process_laboratory(tally.contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
+        ProcessCampaign(laboratory, tally, enough=enough).run()
     return None
 
 
@@ -104,7 +101,7 @@ def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: 
     )
 
 
-def try_canaries(task: Task, progress: Progress = Silent()) -> Sequence[CanaryResult]:  # noqa: B008
+def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryResult]:
     """Every canary and every control in one shell."""
     from sinkproof.canaries.kill_table import try_all
 
@@ -112,4 +109,4 @@ def try_canaries(task: Task, progress: Progress = Silent()) -> Sequence[CanaryRe
 
 
 def perform(task: Task, progress: Progress) -> Any:
-    return explore_subject(task, progress) if task.locator else try_canaries(task, progress)
+    return explore_subject(task, progress=progress) if task.locator else try_canaries(task, progress=progress)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sinkproof.chaos.lines import file_points
@@ -54,7 +52,10 @@ class Trial:
 
 
 class Laboratory:
-    """A contract, its scratch and a job: everything that stays the same from trial to trial. Use as a context manager."""
+    """A contract, its scratch and a job: everything that stays the same from trial to trial.
+
+    Use as a context manager.
+    """
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Laboratory:
             clear_folder(self.scratch.path)
             self.contract.call_if_there("setup", self.scratch)
 
-    def simulation(self, schedule: Schedule = Schedule(), *, storage: Any = None) -> tuple[Simulation, Observer]:
+    def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
         observer = Observer(self.contract, self.scratch, self.ledger, files=self.files)
         storage = storage or MemoryCheckpointStorage()
         made = Simulation(self.job, self._host(), storage=storage, watcher=observer, schedule=schedule)
@@ -99,14 +100,14 @@ class Laboratory:
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
         return judge(self.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
 
-    def run(self, schedule: Schedule = Schedule(), *, tracing: Tracing = no_tracing) -> Trial:
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         """From the empty target to the end. `tracing` makes executed lines points."""
         self.reset()
         simulation, observer = self.simulation(schedule)
-        self.play(simulation, tracing)
+        self.play(simulation, tracing=tracing)
         return self.trial(schedule, simulation, observer)
 
-    def play(self, simulation: Simulation, tracing: Tracing = no_tracing) -> None:
+    def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
         """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
         own_points = getattr(self.contract.given, "marks_points", False)
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
@@ -129,9 +130,3 @@ class Laboratory:
             log=simulation.log(),
             struck_line=observer.struck_line,
         )
-
-
-def scratch_for(name: str, folder: Path | None = None, *, shell: str = "simulated") -> Scratch:
-    """A scratch in the given folder, or in a new temporary one."""
-    place = folder or Path(tempfile.mkdtemp())
-    return Scratch(name=name, path=place, shell=shell)

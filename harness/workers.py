@@ -1,6 +1,7 @@
 """Tasks in processes of their own, as many at a time as there are cores; each speaks through a pipe of its own.
 
-A worker that hangs is killed, one that dies is noticed; both become a reason for UNKNOWN and never take the others along.
+A worker that hangs is killed, one that dies is noticed; both become a reason for UNKNOWN and never take the others
+along.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def make_row(split: int, offset: int) -> Row:
 STANDARD_INPUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=2)
 
 
-def standard_job(source: GeneratedInput = STANDARD_INPUT, *, sources: int = 2, sinks: int = 2) -> Job:
+def standard_job(*, source: GeneratedInput = STANDARD_INPUT, sources: int = 2, sinks: int = 2) -> Job:
     """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
     return Job(
         plan=source_to_sink(source, sources=sources, sinks=sinks).plan(),

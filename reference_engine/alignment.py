@@ -8,7 +8,8 @@ Rules of alignment:
  4. a barrier of an older checkpoint, or of one that was given up, is ignored;
  5. an aborted checkpoint releases its blocked channels at once.
 
-Tracking (at-least-once) blocks nothing: rows behind an early barrier are processed before the snapshot, which holds them
+Tracking (at-least-once) blocks nothing: rows behind an early barrier are processed before the snapshot, which
+holds them
 without the source's offsets covering them, so a restore repeats exactly those rows.
 """
 
@@ -39,14 +40,15 @@ class Alignment(Protocol):
 
 
 class Aligned:
-    __slots__ = ("blocked", "channels", "checkpoint_id", "done", "held")
+    __slots__ = ("blocked", "channels", "checkpoint_id", "done", "given_up", "held")
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
         self.blocked: set[int] = set()
         self.held: list[Event] = []
         self.checkpoint_id = 0  # being aligned; 0: none
-        self.done = 0  # the greatest id that was snapshotted or given up
+        self.done = 0  # the greatest id that was snapshotted
+        self.given_up: set[int] = set()  # greater ids that were aborted; older ones may still be pending
 
     def hold(self, event: Event) -> None:
         self.held.append(event)
@@ -55,7 +57,7 @@ class Aligned:
         return 0 < self.checkpoint_id < checkpoint_id
 
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        if checkpoint_id <= self.done or checkpoint_id < self.checkpoint_id:
+        if checkpoint_id <= self.done or checkpoint_id < self.checkpoint_id or checkpoint_id in self.given_up:
             return None
         assert not self.overtaken_by(checkpoint_id), "cancel and release the older checkpoint first"
         self.checkpoint_id = checkpoint_id
@@ -63,10 +65,12 @@ class Aligned:
         if len(self.blocked) < self.channels:
             return None
         self.done, self.checkpoint_id = checkpoint_id, 0
+        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:
-        self.done = max(self.done, checkpoint_id)
+        if checkpoint_id > self.done:
+            self.given_up.add(checkpoint_id)
         if self.checkpoint_id != checkpoint_id:
             return False
         self.checkpoint_id = 0
@@ -79,13 +83,14 @@ class Aligned:
 
 
 class Tracked:
-    __slots__ = ("arrived", "blocked", "channels", "done")
+    __slots__ = ("arrived", "blocked", "channels", "done", "given_up")
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
         self.blocked: set[int] = set()  # stays empty
         self.arrived: dict[int, int] = {}  # checkpoint id -> barriers seen
         self.done = 0
+        self.given_up: set[int] = set()
 
     def hold(self, event: Event) -> None:
         raise AssertionError("tracking blocks no channel")
@@ -94,16 +99,19 @@ class Tracked:
         return False
 
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        if checkpoint_id <= self.done:
+        if checkpoint_id <= self.done or checkpoint_id in self.given_up:
             return None
         self.arrived[checkpoint_id] = seen = self.arrived.get(checkpoint_id, 0) + 1
         if seen < self.channels:
             return None
         self.done = checkpoint_id
         self.arrived = {pending: count for pending, count in self.arrived.items() if pending > checkpoint_id}
+        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:
+        if checkpoint_id > self.done:
+            self.given_up.add(checkpoint_id)
         self.arrived.pop(checkpoint_id, None)
         return False
 

@@ -1,6 +1,6 @@
 """Checkpoints in a folder: they outlive the coordinator, which keeps only offsets and references.
 
-    generation-700003               empty; the generation belongs to whoever created the file
+    generation-700003               empty; the generation belongs to whoever created it; kept, so that none comes again
     attempt-700003/                 what this generation is just writing or removing
     chk-12/sink[0]-6f1d0c24.state   one subtask's snapshot
     chk-12/decision.json            the decision: until it exists, checkpoint 12 is not complete
@@ -13,34 +13,29 @@ however long it was asleep between two steps. No lock, and no check that could b
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 from urllib.parse import quote
 
+from sinkproof.reference_engine.checkpoint_encoding import (
+    Reference,
+    States,
+    decode_decision,
+    decode_states,
+    digest_of,
+    encode_decision,
+    encode_states,
+)
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, DamagedCheckpoint
 from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.sink_adapters.protocol import Fenced, nothing
 
-SCHEMA: Final = "sinkproof/checkpoint/1"
-STATES_MAGIC: Final = b"sinkproof/states/1\n"
 DECISION: Final = "decision.json"
-
-States = Mapping[str, bytes | Mapping[int, bytes]]  # part of a subtask -> its state, whole or by key group
-
-
-class Reference(NamedTuple):
-    """What the coordinator keeps of a snapshot, and the decision of the checkpoint."""
-
-    file: str  # in the checkpoint's own folder
-    sha256: str
-    size_bytes: int
 
 
 def say_on_stderr(text: str) -> None:
@@ -51,7 +46,7 @@ class FolderCheckpointStorage:
     """A CheckpointStorage. Who claims a generation may write; who is told one (a worker) may store for it.
 
     `reach` marks each step on files, so that a test can die there. `say` is told what a person should know: a damaged
-    checkpoint that was passed over, a leftover that could not be removed. OSErrors (full disk) come through as they are.
+    checkpoint that was passed over, a leftover that could not be removed. OSErrors (full disk) come through unchanged.
     """
 
     def __init__(
@@ -75,7 +70,7 @@ class FolderCheckpointStorage:
             why = f"cannot keep checkpoints there ({error.strerror}); name a folder that can be made and written"
             raise OSError(error.errno, why, str(folder)) from error
 
-    # -- generations ------------------------------------------------------------------------------------------------------
+    # -- generations -------------------------------------------------------------------------------------------------
 
     def claim_generation(self) -> int:
         """Durably takes the next generation, supersedes all before it, and sweeps what their dead left behind."""
@@ -99,16 +94,13 @@ class FolderCheckpointStorage:
         for checkpoint_id in self._numbers("chk-"):
             if checkpoint_id not in complete:
                 self._remove(f"chk-{checkpoint_id}")
-        for older in self._numbers("generation-"):
-            if older < self.generation:  # the newest is never removed, so that a number is never handed out again
-                self._remove(f"generation-{older}")
 
-    # -- writing ----------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------------------------
 
     def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
-        """Durable on return, and worth nothing without a decision. The name holds the digest: no two attempts collide."""
+        """Durable on return, and void without a decision. The name holds the digest: no two attempts collide."""
         data = encode_states(states)
-        digest = sha256(data).hexdigest()
+        digest = digest_of(data)
         reference = Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data))
         self._publish(f"chk-{checkpoint_id}/{reference.file}", data)
         return reference
@@ -146,7 +138,7 @@ class FolderCheckpointStorage:
             if number < newest and number not in kept:
                 self._remove(f"chk-{number}")
 
-    # -- reading ----------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     def complete(self) -> list[int]:
         """The ids that can be restored, ascending."""
@@ -156,7 +148,7 @@ class FolderCheckpointStorage:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
         folder = self.folder / f"chk-{checkpoint_id}"
         record = decode_decision(folder / DECISION, checkpoint_id)
-        states = {subtask: _load_states(folder / kept.file, kept) for subtask, kept in record.states.items()}
+        states = {subtask: decode_states(folder / kept.file, kept) for subtask, kept in record.states.items()}
         return record._replace(states=states)
 
     def latest(self) -> CheckpointRecord | None:
@@ -172,8 +164,9 @@ class FolderCheckpointStorage:
             return record
         if not damaged:
             return None
+        newest = damaged[max(damaged)]
         raise DamagedCheckpoint(
-            f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: {max(damaged.items())[1]}. "
+            f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: {newest}. "
             "Bring the file back from a backup, or name an empty folder to begin without a checkpoint"
         )
 
@@ -185,11 +178,11 @@ class FolderCheckpointStorage:
                 self._move(f"chk-{checkpoint_id}", kept)
                 self.version += 1
             self.say(
-                f"checkpoint {checkpoint_id} is damaged and is passed over: {error}. Checkpoint {used} is used instead: "
-                f"what was read since then is replayed, and targets may show it twice. The damaged one is kept in {kept}"
+                f"checkpoint {checkpoint_id} is damaged and passed over: {error}. Checkpoint {used} is used instead: "
+                f"what was read since is replayed, and targets may show it twice. The damaged one is kept in {kept}"
             )
 
-    # -- names and renames ------------------------------------------------------------------------------------------------
+    # -- names and renames -------------------------------------------------------------------------------------------
 
     @property
     def _attempt(self) -> str:
@@ -226,7 +219,7 @@ class FolderCheckpointStorage:
             raise
 
     def _remove(self, name: str) -> None:
-        """All at once. What cannot be removed is said and left: it must never turn a durable decision into a failure."""
+        """All at once. What cannot be removed is said and left: it must not turn a durable decision into a failure."""
         temporary = self._temporary()
         try:
             self._files.rename(name, temporary)
@@ -301,83 +294,3 @@ class _Files:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)  # changes nothing on disk, so the dead may do it, too
-
-
-# -- what the files hold ----------------------------------------------------------------------------------------------
-
-
-def encode_states(states: States) -> bytes:
-    """One line of JSON that says what follows, then the bytes themselves: nothing that is read back is ever executed."""
-    layout: list[tuple[str, list[int] | None, list[int]]] = []
-    blobs: list[bytes] = []
-    for name, state in states.items():
-        groups = sorted(state) if isinstance(state, Mapping) else None
-        parts = [state[group] for group in groups] if isinstance(state, Mapping) and groups is not None else [state]
-        blobs += (part if isinstance(part, bytes) else _refuse_to_encode(name, part) for part in parts)
-        layout.append((name, groups, list(map(len, blobs[len(blobs) - len(parts) :]))))
-    return b"".join([STATES_MAGIC, json.dumps(layout, separators=(",", ":")).encode(), b"\n", *blobs])
-
-
-def _refuse_to_encode(name: str, part: object) -> bytes:
-    raise TypeError(f"the state of {name!r} is {type(part).__name__}: a checkpoint holds bytes, or bytes by key group")
-
-
-def decode_states(data: bytes) -> dict[str, bytes | dict[int, bytes]]:
-    """Raises ValueError for anything that `encode_states` did not write."""
-    magic, header, body = (*data.split(b"\n", 2), b"", b"")[:3]
-    if magic + b"\n" != STATES_MAGIC:
-        raise ValueError(f"does not begin with {STATES_MAGIC!r}")
-    states: dict[str, bytes | dict[int, bytes]] = {}
-    at = 0
-    for name, groups, lengths in json.loads(header):
-        ends = [at + sum(lengths[: index + 1]) for index in range(len(lengths))]
-        parts = [body[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-        states[name] = parts[0] if groups is None else dict(zip(groups, parts, strict=True))
-        at += sum(lengths)
-    if at != len(body):
-        raise ValueError(f"holds {len(body)} bytes of states where {at} are announced")
-    return states
-
-
-def encode_decision(record: CheckpointRecord) -> bytes:
-    checkpoint = {**record._asdict(), "states": {name: Reference(*kept) for name, kept in record.states.items()}}
-    text = json.dumps(checkpoint, sort_keys=True)
-    return json.dumps({"schema": SCHEMA, "sha256": _digest(text.encode()), "checkpoint": text}).encode()
-
-
-def decode_decision(path: Path, checkpoint_id: int) -> CheckpointRecord:
-    """The record, its states still references."""
-    data = _read(path)
-    try:
-        outer: dict[str, Any] = json.loads(data)
-        schema, digest, text = outer["schema"], outer["sha256"], outer["checkpoint"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedCheckpoint(f"{path} is torn or was overwritten: {error!r} in {data[:60]!r}") from error
-    if schema != SCHEMA:
-        raise DamagedCheckpoint(f"{path} is of another version: its schema is {schema!r}, not {SCHEMA!r}")
-    if digest != _digest(str(text).encode()):
-        raise DamagedCheckpoint(f"{path} has changed since it was written: its digest is not {digest}")
-    held = json.loads(text)
-    if held["checkpoint_id"] != checkpoint_id:
-        raise DamagedCheckpoint(f"{path} is the decision of checkpoint {held['checkpoint_id']}: its folder was renamed")
-    states = {name: Reference(*kept) for name, kept in held["states"].items()}
-    return CheckpointRecord(checkpoint_id, held["final"], states, held["parallelism"])
-
-
-def _load_states(path: Path, reference: Reference) -> dict[str, bytes | dict[int, bytes]]:
-    data = _read(path)
-    if _digest(data) != reference.sha256:
-        why = f"{len(data)} bytes where {reference.size_bytes} were written, with another digest"
-        raise DamagedCheckpoint(f"{path} has changed since it was written: {why}")
-    return decode_states(data)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()

@@ -39,7 +39,7 @@ class MemoryCheckpointStorage:
 
     __slots__ = ("generation", "record", "version")
 
-    def __init__(self, generation: int = FIRST_GENERATION - 1, record: CheckpointRecord | None = None) -> None:
+    def __init__(self, *, generation: int = FIRST_GENERATION - 1, record: CheckpointRecord | None = None) -> None:
         self.generation, self.record, self.version = generation, record, 0
 
     def claim_generation(self) -> int:

@@ -74,8 +74,8 @@ class CheckpointConfiguration:
                 raise ConfigurationError(f"{name}={value} is impossible: it must be at least {bound}")
         if self.checkpoint_interval is not None and self.checkpoint_every_batches is not None:
             raise ConfigurationError(
-                "checkpoint_interval and checkpoint_every_batches exclude each other: a checkpoint is triggered by time "
-                "or by progress; set one of them to None"
+                "checkpoint_interval and checkpoint_every_batches exclude each other: a checkpoint is triggered "
+                "by time or by progress; set one of them to None"
             )
 
     @property

@@ -1,8 +1,10 @@
-"""The checkpoint coordinator: who triggers, counts votes, decides, tells, restarts. A pure state machine, single-threaded.
+"""The checkpoint coordinator: who triggers, counts votes, decides, tells, restarts. A pure state machine,
+single-threaded.
 
 Rules:
  1. checkpoint ids grow by one and are never used twice in a job; generations grow with every restart;
- 2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; only then is anybody told;
+ 2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; only then is
+ anybody told;
  3. one declined or missing vote aborts it for all; rows of it belong to the next complete one;
  4. a complete checkpoint subsumes every older pending one: those are aborted before it is announced;
  5. what arrives from another generation was sent by the dead and is dropped by the shell;
@@ -92,7 +94,7 @@ class Coordinator:
         self.ended: set[int] = set()
         self.cuts: dict[int, int] = {}
         self.closed: set[int] = set()
-        self.unsettled: dict[int, tuple[int, ...]] = {}
+        self.unsettled: dict[int, dict[int, float]] = {}  # sink -> checkpoint id -> in doubt since
         self.checkpoint_id_final = record.checkpoint_id if record and record.final else 0
         self.ending = False  # no more rows: the next checkpoint to complete is the final one
         self.over = False
@@ -107,7 +109,7 @@ class Coordinator:
         kind, a, b = event
         return getattr(self, kind)(now, a, b)  # type: ignore[no-any-return]
 
-    # -- starting and ending --------------------------------------------------------------------------------------------
+    # -- starting and ending -----------------------------------------------------------------------
 
     def start(self, now: float, _: Any, __: Any) -> list[Effect]:
         effects: list[Effect] = [("deploy", self.record)]
@@ -137,20 +139,27 @@ class Coordinator:
         return [("finish",)]
 
     def closing(self, now: float, _: Any, __: Any) -> list[Effect]:
-        """The last notification may have been lost; a restart from the final checkpoint settles it."""
+        """The last notification may have been lost; a restart from the final checkpoint settles it.
+
+        A sink that says it is still settling was told, and has the settle deadline.
+        """
+        if self.closed.union(self.unsettled).issuperset(self.sinks):
+            return [("timer", CLOSING_PATIENCE_MS, "closing", None)]
         return self.failed(now, 0, "a sink was not settled after the final checkpoint")
 
     def cancel(self, now: float, _: Any, __: Any) -> list[Effect]:
         self.over = True
         delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION
-        discarded = [*self.pending, *([0] if delete else [])]  # 0: the retained ones
+        # One whose decision is on its way may be complete already, and then it is the one to be retained.
+        undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]
+        discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones
         return [*(("discard", checkpoint_id) for checkpoint_id in discarded), ("finish",)]
 
     def stop_with_checkpoint(self, now: float, _: Any, __: Any) -> list[Effect]:
         """Sources stop reading; a final checkpoint commits what they have read."""
         return [("tell", source, "stop", None, None) for source in self.sources]
 
-    # -- triggering -----------------------------------------------------------------------------------------------------
+    # -- triggering --------------------------------------------------------------------------------
 
     def tick(self, now: float, _: Any, __: Any) -> list[Effect]:
         interval = self.configuration.checkpoint_interval
@@ -192,7 +201,7 @@ class Coordinator:
             ("timer", self.configuration.checkpoint_timeout, "expired", checkpoint_id),
         ]
 
-    # -- votes and decision -----------------------------------------------------------------------------------------------
+    # -- votes and decision ------------------------------------------------------------------------
 
     def acknowledged(self, now: float, checkpoint_id: int, vote: tuple[str, Any]) -> list[Effect]:
         pending = self.pending.get(checkpoint_id)
@@ -260,22 +269,25 @@ class Coordinator:
             *(("tell", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),
         ]
 
-    # -- what is in doubt, and failures -----------------------------------------------------------------------------------
+    # -- what is in doubt, and failures ------------------------------------------------------------
 
     def unsettled_sink(self, now: float, subtask: int, checkpoint_ids: tuple[int, ...]) -> list[Effect]:
-        was = self.unsettled.pop(subtask, ())
+        was = self.unsettled.pop(subtask, {})
         if not checkpoint_ids:
             return []
-        self.unsettled[subtask] = checkpoint_ids
-        return [] if was else [("timer", self.configuration.settle_deadline, "settle_deadline", subtask)]
+        self.unsettled[subtask] = since = {one: was.get(one, now) for one in checkpoint_ids}
+        timer = ("timer", self.configuration.settle_deadline, "settle_deadline", subtask)
+        return [] if since.keys() <= was.keys() else [timer]
 
     def settle_deadline(self, now: float, subtask: int, _: Any) -> list[Effect]:
-        if not self.unsettled.get(subtask):
-            return []
-        return self.failed(now, subtask, f"checkpoints {self.unsettled[subtask]} were in doubt for too long")
+        doubtful = self.unsettled.get(subtask, {})
+        late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]
+        return self.failed(now, subtask, f"checkpoints {late} were in doubt for too long") if late else []
 
     def failed(self, now: float, subtask: int, why: str) -> list[Effect]:
-        """Somebody died or gave up: the next generation takes over from the latest complete checkpoint, or nobody does."""
+        """Somebody died or gave up: the next generation takes over from the latest complete checkpoint, or
+        nobody does.
+        """
         self.over = True
         delay = self.restart.next_delay(now)
         return [("give_up", why)] if delay is None else [("restart", delay)]

@@ -1,6 +1,7 @@
 """The job as its author writes it (vertices and edges), and the plan that shells deploy (subtasks and channels).
 
-Chained operators share a subtask and hand rows over by a call; everything else goes through a channel, whether the other
+Chained operators share a subtask and hand rows over by a call; everything else goes through a channel, whether the
+other
 end is in the same process or across the network. Two vertices are chained when their parallelism is equal, the edge
 between them is `forward`, and neither forbids it.
 """

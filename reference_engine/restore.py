@@ -1,4 +1,6 @@
-"""Who gets which part of a checkpoint, also when the parallelism has changed: nothing is dropped, nothing given twice."""
+"""Who gets which part of a checkpoint, also when the parallelism has changed: nothing is dropped, nothing
+given twice.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ class Restored:
     """What one new subtask starts from."""
 
     checkpoint_id: int | None = None
+    final: bool = False  # the input has ended: there is only something left to settle
     parallelism: int = 0
     offsets: Sequence[tuple[int, int]] = ()
     sinks: Sequence[tuple[int, bytes]] = ()  # (old subtask, bytes)
@@ -28,6 +31,25 @@ class Restored:
 NOTHING = Restored()
 
 
+class RestoreError(ValueError):
+    """A checkpoint of another job graph: parts of it would have no owner, or owners would start from nothing."""
+
+
+def refuse_another_graph(plan: Plan, record: CheckpointRecord) -> None:
+    """Parallelism may differ; what each subtask consists of (that is, vertices and chaining) may not."""
+    wanted = {subtask.vertex: subtask.parts for subtask in plan.subtasks}
+    held = {vertex: frozenset(record.states[f"{vertex}[0]"]) for vertex in record.parallelism}
+    if wanted != held:
+        raise RestoreError(
+            f"checkpoint {record.checkpoint_id} does not fit this job. It holds {_listed(held)}; the job wants "
+            f"{_listed(wanted)}. Restore it with the vertices and the chaining that it was taken with"
+        )
+
+
+def _listed(parts: Mapping[str, frozenset[str]]) -> str:
+    return ", ".join(f"{vertex} ({' + '.join(sorted(of)) or 'no state'})" for vertex, of in sorted(parts.items()))
+
+
 def assign(subtask: SubtaskPlan, record: CheckpointRecord | None) -> Restored:
     """Sink states go to old index modulo new parallelism, offsets with their split, keyed state with its key group."""
     if record is None:
@@ -36,6 +58,7 @@ def assign(subtask: SubtaskPlan, record: CheckpointRecord | None) -> Restored:
     old_states = [(old, record.states[f"{subtask.vertex}[{old}]"]) for old in range(old_parallelism)]
     return Restored(
         checkpoint_id=record.checkpoint_id,
+        final=record.final,
         parallelism=old_parallelism,
         offsets=_offsets(subtask, old_states),
         sinks=tuple(
@@ -64,15 +87,12 @@ def restore(subtask: Subtask, restored: Restored) -> None:
     """Puts operators and source where the checkpoint left them; the sink is told through its context."""
     if subtask.reader is not None:
         subtask.reader.restore(restored.offsets)
+        subtask.finished = restored.final
     for name, operator in subtask.operators:
         operator.restore(restored.operators.get(name, ()))
 
 
-def covered(plan: Plan, record: CheckpointRecord | None) -> dict[int, int]:
-    """Split -> how many of its rows the checkpoint covers."""
-    if record is None:
-        return {}
-    names = [subtask.name for subtask in plan.subtasks if subtask.source is not None]
-    return dict(
-        pair for name in names if name in record.states for pair in decode_offsets(record.states[name]["source"])
-    )
+def covered(record: CheckpointRecord | None) -> dict[int, int]:
+    """Split -> how many of its rows the checkpoint covers, whatever the parallelism it was taken with."""
+    sources = [states["source"] for states in record.states.values() if "source" in states] if record else []
+    return dict(pair for source in sources for pair in decode_offsets(source))

@@ -1,6 +1,7 @@
 """One attempt of one subtask, as a pure state machine: an event in, effects out; shells deliver and act.
 
-Events (a method each): open, emit, trigger, rows, barrier, end, captured, persisted, complete, aborted, settled, settle.
+Events (a method each): open, emit, trigger, rows, barrier, end, captured, persisted, complete, aborted, settled,
+settle.
 Effects (tuples, because they are the hot path of simulations; the first item names the effect):
 
     ("open",)                        open the sink                    ("write", batch)      give rows to the sink
@@ -41,6 +42,7 @@ class Subtask:
         "outputs",
         "plan",
         "reader",
+        "settling",
         "targets",
         "uploading",
         "waiting",
@@ -59,6 +61,7 @@ class Subtask:
         self.waiting = False  # the source waits at a cut for its trigger
         self.closing = 0  # the final checkpoint, once it is complete
         self.uploading: set[int] = set()
+        self.settling = False  # the timer is running
 
     def on(self, kind: str, a: Any, b: Any) -> list[Effect] | tuple[Effect, ...]:
         """Handles one event and says what is to be done about it, in order."""
@@ -105,7 +108,8 @@ class Subtask:
         if self.finished:
             return ()
         self.finished, self.waiting = True, False
-        return [("report", "ended_source", None), *(("send", target, "end", None) for target in self.targets)]
+        last: list[Effect] = [("end_of_input",)] if self.plan.sink else []  # chained: no channel brings it the end
+        return [*last, ("report", "ended_source", None), *(("send", target, "end", None) for target in self.targets)]
 
     def _more(self) -> bool:
         assert self.reader is not None
@@ -202,8 +206,11 @@ class Subtask:
     def settled(self, unsettled: list[int], _: Any) -> tuple[Effect, ...]:
         """The sink has said what it could not settle yet."""
         if unsettled:
-            return (("report", "unsettled_sink", tuple(unsettled)), ("timer", SETTLE_EVERY_MS, "settle"))
+            timer = () if self.settling else (("timer", SETTLE_EVERY_MS, "settle"),)
+            self.settling = True
+            return (("report", "unsettled_sink", tuple(unsettled)), *timer)
         return (("report", "closed_sink", None),) if self.closing else (("report", "unsettled_sink", ()),)
 
     def settle(self, _: Any, __: Any) -> tuple[Effect, ...]:
+        self.settling = False
         return (("settle",),)

@@ -63,6 +63,9 @@ class Silent:
         pass
 
 
+SILENT: Final = Silent()
+
+
 class Lines:
     """For logs: at most one line per interval, whatever happens."""
 

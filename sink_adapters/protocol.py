@@ -27,7 +27,9 @@ class Row(NamedTuple):
 
 
 class Batch:
-    """Rows in order, at least one, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a pyarrow.Table)."""
+    """Rows in order, at least one, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a
+    pyarrow.Table).
+    """
 
     __slots__ = ("_rows", "_table")
 

@@ -1,6 +1,7 @@
 """Fault kinds, one a file: what it does, where it can strike, what heals it.
 
-A kind is a module with KIND (its word in schedules), SENTENCE (for people), `applies(actor, point)` and `strike(shell)`.
+A kind is a module with KIND (its word in schedules), SENTENCE (for people), `applies(actor, point)` and
+`strike(shell)`.
 The shell that calls `strike` stands at the point, in the struck actor; `strike` may raise, and may not return.
 """
 

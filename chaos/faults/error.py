@@ -1,4 +1,6 @@
-"""The target answers with an error: before the effect (a `.before` point, a file call) or after it (its reply is lost)."""
+"""The target answers with an error: before the effect (a `.before` point, a file call) or after it (its reply
+is lost).
+"""
 
 from sinkproof.chaos.faults.shell import Shell
 from sinkproof.chaos.points import SINK_POINTS

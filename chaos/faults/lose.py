@@ -1,4 +1,7 @@
-"""The notification that a checkpoint is complete (or aborted) never arrives. Healed by the next one, or by a restart."""
+"""The notification that a checkpoint is complete (or aborted) never arrives.
+
+Healed by the next one, or by a restart.
+"""
 
 from sinkproof.chaos.faults.shell import Shell
 

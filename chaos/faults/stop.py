@@ -1,4 +1,7 @@
-"""One sink attempt stops (SIGSTOP), is replaced, and goes on later where it stood: a zombie. Healed by fencing, if at all."""
+"""One sink attempt stops (SIGSTOP), is replaced, and goes on later where it stood: a zombie.
+
+Healed by fencing, if at all.
+"""
 
 from sinkproof.chaos.faults.shell import Shell
 

@@ -11,7 +11,7 @@ from sinkproof.canaries import controls, two_phase, write_ahead
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.contract import check, locator_of
 from sinkproof.reports.document import CanaryResult, Finding
-from sinkproof.reports.progress import Progress, Silent
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.tasks import Task, run_campaign
@@ -19,7 +19,9 @@ from sinkproof.tasks import Task, run_campaign
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """`oracles`, `faults`: its own sin is convicted by one of these oracles with one of these faults last; "" is none."""
+    """`oracles`, `faults`: its own sin is convicted by one of these oracles with one of these faults last; ""
+    is none.
+    """
 
     name: str
     contract: type
@@ -55,7 +57,7 @@ CANARIES: Final = (
 CONTROLS: Final = (("two-phase files", controls.TwoPhaseControl), ("write-ahead files", controls.WriteAheadControl))
 
 
-def try_all(shell: str, *, progress: Progress = Silent(), seconds_each: float) -> Sequence[CanaryResult]:  # noqa: B008
+def try_all(shell: str, *, progress: Progress = SILENT, seconds_each: float) -> Sequence[CanaryResult]:
     """Canaries until each is convicted for its own sin, controls through everything that convicted a canary."""
     results = [try_canary(canary, shell, progress=progress, seconds=seconds_each) for canary in CANARIES]
     return results + [
@@ -67,8 +69,8 @@ def try_canary(
     canary: Canary,
     shell: str,
     *,
-    progress: Progress = Silent(),
-    seconds: float,  # noqa: B008
+    progress: Progress = SILENT,
+    seconds: float,
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, _ = _campaign(
@@ -102,8 +104,8 @@ def try_control(
     contract: type,
     shell: str,
     *,
-    progress: Progress = Silent(),
-    seconds: float,  # noqa: B008
+    progress: Progress = SILENT,
+    seconds: float,
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, unknowns = _campaign(contract, shell, progress, lambda tally: deadline.over or bool(tally.findings))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
+from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.reference_engine.subtask import Effect, Subtask
 from sinkproof.sink_adapters.protocol import Batch, Context
 
@@ -39,7 +40,7 @@ class Acting:
 
     def _do_timer(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         delay = self.latency.pace[key[0]] if effect[1] is None else effect[1]
-        self._post(delay, *key, effect[2])
+        self.post(delay, key, (effect[2], None, None))
 
     def _do_drain(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         for event in effect[1]:
@@ -47,7 +48,7 @@ class Acting:
             self.act(subtask, key, subtask.on(kind, a, b))
 
     def _do_report(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        self._post(1, 0, key[1], effect[1], key[0], effect[2])
+        self.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
     # -- the sink's life -----------------------------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ class Acting:
         self.reach(name + ".after")
         return answer
 
-    # -- checkpoints -----------------------------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------
 
     def _do_capture(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         _, checkpoint_id, states = effect
@@ -98,7 +99,7 @@ class Acting:
     def _do_upload(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         _, checkpoint_id, states = effect
         kept = self.storage.store(checkpoint_id, subtask.plan.name, states)
-        self._post(self.latency.upload[key[0]], *key, "persisted", checkpoint_id, kept)
+        self.post(self.latency.upload[key[0]], key, ("persisted", checkpoint_id, kept))
 
     def _do_cancel_upload(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
         self.note(subtask.plan.name, "upload cancelled", effect[1])
@@ -108,7 +109,7 @@ class Acting:
         self.reach("acknowledge.before")
         kind, self.fate = "declined" if self.fate == "declined" else "acknowledged", ""
         self.note(subtask.plan.name, kind, checkpoint_id)
-        self._post(1, 0, key[1], kind, checkpoint_id, (subtask.plan.name, states))
+        self.post(1, (0, key[1]), (kind, checkpoint_id, (subtask.plan.name, states)))
         self.reach("acknowledge.after")
 
     def _do_notify(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
@@ -122,24 +123,27 @@ class Acting:
         unsettled = self._call("settle", key, self.now / 1000)
         self.act(subtask, key, subtask.settled(list(unsettled or ()), None))
 
-    # -- the coordinator ---------------------------------------------------------------------------------------------------
+    # -- the coordinator ---------------------------------------------------------------------------
 
     def act_for_coordinator(self: Simulation, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            getattr(self, "_coordinator_" + effect[0])(*effect[1:])
+            getattr(self, "_coordinator_" + effect[0])(effect)
 
-    def _coordinator_tell(self: Simulation, subtask: int, kind: str, a: Any, b: Any) -> None:
+    def _coordinator_tell(self: Simulation, effect: Effect) -> None:
+        _, subtask, kind, a, b = effect
         point = TELL_POINTS.get(kind)
         if point is not None:
             self.reach(point)
         fate, self.fate = self.fate, ""
         if fate != "lost":
-            self._post(subtask - 1, subtask, self.generation, kind, a, b)
+            self.post(subtask - 1, (subtask, self.generation), (kind, a, b))
 
-    def _coordinator_timer(self: Simulation, delay: float, kind: str, a: Any) -> None:
-        self._post(delay, 0, self.generation, kind, a)
+    def _coordinator_timer(self: Simulation, effect: Effect) -> None:
+        _, delay, kind, a = effect
+        self.post(delay, (0, self.generation), (kind, a, None))
 
-    def _coordinator_persist(self: Simulation, record: Any) -> None:
+    def _coordinator_persist(self: Simulation, effect: Effect) -> None:
+        record: CheckpointRecord = effect[1]
         self.reach("checkpoint.persist.before")
         muted, self.muted = self.muted, True
         self.watcher.deciding(self, record)
@@ -147,24 +151,24 @@ class Acting:
         self.storage.decide(record)
         self.note("coordinator", "complete", record.checkpoint_id)
         self.reach("checkpoint.persist.after")
-        self._post(self.latency.decide, 0, self.generation, "durable", record.checkpoint_id)
+        self.post(self.latency.decide, (0, self.generation), ("durable", record.checkpoint_id, None))
 
-    def _coordinator_discard(self: Simulation, checkpoint_id: int) -> None:
-        self.storage.discard(checkpoint_id)
+    def _coordinator_discard(self: Simulation, effect: Effect) -> None:
+        self.storage.discard(effect[1])
 
-    def _coordinator_restart(self: Simulation, delay: float) -> None:
-        self._post(delay, 0, self.generation, "regenerate")
+    def _coordinator_restart(self: Simulation, effect: Effect) -> None:
+        self.post(effect[1], (0, self.generation), ("regenerate", None, None))
 
-    def _coordinator_deploy(self: Simulation, record: Any) -> None:
-        self.deploy(record)
+    def _coordinator_deploy(self: Simulation, effect: Effect) -> None:
+        self.deploy(effect[1])
 
-    def _coordinator_finish(self: Simulation) -> None:
+    def _coordinator_finish(self: Simulation, effect: Effect) -> None:
         self.finished, self.coordinator = True, None
         for key in self.subtasks:
-            self._post(1, *key, "cancel")
+            self.post(1, key, ("cancel", None, None))
 
-    def _coordinator_give_up(self: Simulation, why: str) -> None:
-        self.failure = why
+    def _coordinator_give_up(self: Simulation, effect: Effect) -> None:
+        self.failure = effect[1]
         self.queue.clear()
 
 

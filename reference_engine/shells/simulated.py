@@ -2,7 +2,8 @@
 
 A heap of events (time, sequence, actor, generation, kind, a, b); an actor handles one at a time and its effects are
 carried out in order (acting.py). No actor's stack ever spans another actor's, so at a point everything but the acting
-actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of the job
+actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of
+the job
 to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no buffer
 flush of the dead can change what is judged. The same loop drives attempts that are processes (see process.py).
 """
@@ -32,6 +33,9 @@ from sinkproof.sink_adapters.protocol import Sink
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
 RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
 Key = tuple[int, int]  # (actor id, generation)
+Event = tuple[str, Any, Any]  # kind, a, b
+ELECT: Final[Event] = ("elect", None, None)
+CANCEL: Final[Event] = ("cancel", None, None)
 
 
 class Host(Protocol):
@@ -116,7 +120,7 @@ class Simulation(Acting):
         self.spy: Callable[[Simulation, str], None] | None = None
         self._arm()
 
-    # -- points and faults ----------------------------------------------------------------------------------------------
+    # -- points and faults -------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
         """Somebody stands at a point. May not return."""
@@ -154,10 +158,10 @@ class Simulation(Acting):
         key = self.actor
         if key[0] == 0:
             self.coordinator = None
-            self._post(self.latency.detect, 0, 0, "elect")
+            self.post(self.latency.detect, (0, 0), ELECT)
         else:
             self._bury(key)
-            self._post(self.latency.detect, 0, key[1], "failed", key[0], "it died")
+            self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it died"))
         self._judge_first()
 
     def kill_job(self) -> NoReturn:
@@ -186,7 +190,7 @@ class Simulation(Acting):
     def stop_actor(self) -> None:
         key, wake = self.actor, self.now + self.latency.asleep
         self.sleepers[key] = wake
-        self._post(self.latency.detect, 0, key[1], "failed", key[0], "it does not answer")
+        self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it does not answer"))
         outer, self.until = self.until, wake
         self.run()  # everybody else goes on, on top of the sleeper's stack
         self.until, self.now = outer, max(self.now, wake)
@@ -201,7 +205,7 @@ class Simulation(Acting):
     def decline_vote(self) -> None:
         self.fate = "declined"
 
-    # -- for hosts whose attempts see their points elsewhere (process.py) -------------------------------------------------
+    # -- for hosts whose attempts see their points elsewhere (process.py) --------------------------
 
     def armed(self, actor: str) -> tuple[str, int, str] | None:
         if self.armed_actor < 1 or self.names[self.armed_actor] != actor:
@@ -223,7 +227,7 @@ class Simulation(Acting):
     def stopped(self, actor: str) -> None:
         self.strike()
 
-    # -- the loop ---------------------------------------------------------------------------------------------------------
+    # -- the loop ----------------------------------------------------------------------------------
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         self.history.append((self.now, actor, self.actor[1], what, detail))
@@ -232,9 +236,9 @@ class Simulation(Acting):
         """The event log: byte-equal for the same schedule and seed, in any process."""
         return "\n".join(map(repr, self.history)).encode()
 
-    def _post(self, delay: float, to: int, generation: int, kind: str, a: Any = None, b: Any = None) -> None:
+    def post(self, delay: float, key: Key, event: Event) -> None:
         self.sequence += 1
-        heappush(self.queue, (self.now + delay, self.sequence, to, generation, kind, a, b))
+        heappush(self.queue, (self.now + delay, self.sequence, *key, *event))
 
     def play(self) -> None:
         """From nothing (or from what the storage holds) to the end."""
@@ -243,7 +247,7 @@ class Simulation(Acting):
         self.end()
 
     def start(self) -> None:
-        self._post(2, 0, 0, "elect")
+        self.post(2, (0, 0), ELECT)
 
     def end(self) -> None:
         if self.over:
@@ -280,14 +284,15 @@ class Simulation(Acting):
                 if to == 0:
                     self._deliver_to_coordinator(generation, (kind, a, b))
                 else:
-                    self._deliver((to, generation), kind, a, b)
+                    self._deliver((to, generation), (kind, a, b))
             except Killed:
                 continue
 
-    def _deliver(self, key: Key, kind: str, a: Any, b: Any) -> None:
+    def _deliver(self, key: Key, event: Event) -> None:
+        kind, a, b = event
         if key in self.sleepers:  # deaf; hears it a while after waking up
             later = self.sleepers[key] - self.now + (6 if kind == "cancel" else 1)
-            self._post(max(later, 1), *key, kind, a, b)
+            self.post(max(later, 1), key, event)
             return
         subtask = self.subtasks.get(key)
         if subtask is None:
@@ -309,7 +314,7 @@ class Simulation(Acting):
         if self.subtasks.get(key) is None:
             return
         self._bury(key)
-        self._post(self.latency.detect, 0, key[1], "failed", key[0], f"{type(error).__name__}: {error}")
+        self.post(self.latency.detect, (0, key[1]), ("failed", key[0], f"{type(error).__name__}: {error}"))
 
     def _cancel(self, key: Key) -> None:
         self.subtasks.pop(key)
@@ -323,9 +328,9 @@ class Simulation(Acting):
         finally:
             self.host.retire(sink)
 
-    # -- the coordinator ----------------------------------------------------------------------------------------------------
+    # -- the coordinator ---------------------------------------------------------------------------
 
-    def _deliver_to_coordinator(self, generation: int, event: tuple[str, Any, Any]) -> None:
+    def _deliver_to_coordinator(self, generation: int, event: Event) -> None:
         self.actor = (0, generation)
         if event[0] == "elect":
             if self.coordinator is None and not self.finished:
@@ -354,7 +359,7 @@ class Simulation(Acting):
         """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""
         for key in list(self.subtasks):
             if key[1] != self.generation:
-                self._post(self.latency.cancel, *key, "cancel")
+                self.post(self.latency.cancel, key, CANCEL)
         for plan in self.job.plan.subtasks:
             if record is not None and record.final and not plan.sink:
                 continue
@@ -366,7 +371,7 @@ class Simulation(Acting):
             if plan.sink:
                 self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
                 self.restored[key] = restored
-            self._post(plan.id, *key, "open")
+            self.post(plan.id, key, ("open", None, None))
 
     def random_for(self, key: Key) -> Random:
         return Random(
