@@ -4,8 +4,8 @@
 
 Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts,
 from 1),
-and the kind of fault. The coordinator's points carry no actor. `seed` may be left out when it is 0; a schedule without
-faults is written `no-fault`.
+and the kind of fault. The coordinator's points carry no actor. `seed` may be left out when it is 0, `job=NAME` when it
+is the standard one; a schedule without faults is written `no-fault`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 NO_FAULT = "no-fault"
 COORDINATOR = "coordinator"
+STANDARD = "standard"
 FAULT = re.compile(
     r"(?:(?P<actor>[A-Za-z_][\w-]*\[\d+\])\.)?"
     r"(?P<point>line\([^()\s]+:\d+\)|[a-z_]+(?:\.[a-z_]+)*)"
@@ -46,15 +47,17 @@ class Schedule:
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
+    job: str = STANDARD
 
     def __str__(self) -> str:
-        seed = [f"seed={self.seed}"] if self.seed else []
-        return " ".join([*seed, *(map(str, self.faults) if self.faults else [NO_FAULT])])
+        words = [f"job={self.job}"] if self.job != STANDARD else []
+        words += [f"seed={self.seed}"] if self.seed else []
+        return " ".join([*words, *(map(str, self.faults) if self.faults else [NO_FAULT])])
 
 
 def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
     """Reads what `str(schedule)` wrote. `kinds`: the fault kinds to accept (None: any)."""
-    faults, seed = [], 0
+    faults, seed, job = [], 0, STANDARD
     words = text.split()
     if not words:
         raise ScheduleError(f"empty schedule. Write faults as {example()!r}, or {NO_FAULT!r}")
@@ -64,6 +67,9 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
         if re.fullmatch(r"seed=\d+", word):
             seed = int(word[5:])
             continue
+        if re.fullmatch(r"job=[a-z][a-z-]*", word):
+            job = word[4:]
+            continue
         match = FAULT.fullmatch(word)
         if match is None:
             raise ScheduleError(f"cannot read {word!r} in the schedule. A fault looks like {example()!r}")
@@ -71,7 +77,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
             raise ScheduleError(f"unknown fault kind {match['kind']!r} in {word!r}; known: {', '.join(sorted(kinds))}")
         actor = match["actor"] or COORDINATOR
         faults.append(Fault(actor, match["point"], int(match["occurrence"]), match["kind"]))
-    return Schedule(tuple(faults), seed)
+    return Schedule(tuple(faults), seed, job)
 
 
 def example() -> str:

@@ -23,10 +23,10 @@ from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.oracle import Anomaly
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.workload import JOBS
 
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
 LINE_KINDS: Final = ("kill", "stop")
@@ -54,9 +54,11 @@ class SimulatedCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
-            self._recoveries()
+            for job in JOBS:
+                self._recoveries(job)
             self._singles(baseline)
-            self._close(JobWorld(self.laboratory))
+            for job in JOBS:
+                self._close(JobWorld(self.laboratory, job=job))
             self._close(JobWorld(self.laboratory, tracing=self.tracer))
             if self.exact:
                 self._line_singles()
@@ -78,8 +80,9 @@ class SimulatedCampaign:
         again = self.laboratory.run(Schedule())
         if again.trace != first.trace:
             self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
-        for seed in (1, 2):
-            self._try(Schedule(seed=seed))
+        for job in JOBS:
+            for seed in range(3):
+                self._try(Schedule(seed=seed, job=job))
         return first
 
     # -- 3 -----------------------------------------------------------------------------------------
@@ -120,9 +123,9 @@ class SimulatedCampaign:
 
     # -- 3 -----------------------------------------------------------------------------------------
 
-    def _recoveries(self) -> None:
+    def _recoveries(self, job: str) -> None:
         """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
-        world = JobWorld(self.laboratory)
+        world = JobWorld(self.laboratory, job=job)
         states: list[JobState] = []
 
         def visit() -> None:
@@ -132,43 +135,43 @@ class SimulatedCampaign:
 
         world.run(world.beginning(), visit)
         for state in states:
-            assert state.record is not None
-            self._recover_alone(state, state.record)
+            self._recover_alone(world, state)
 
-    def _recover_alone(self, state: JobState, record: CheckpointRecord) -> None:
-        world = JobWorld(self.laboratory)
+    def _recover_alone(self, world: JobWorld, state: JobState) -> None:
+        record = state.record
+        assert record is not None
         world.thaw(state)
         storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
-        simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
+        simulation, observer = self.laboratory.simulation(Schedule(job=world.job), storage=storage)
         simulation.play()
         offsets = simulation.covered(record)
         back = set(observer.observation.committed)
-        missed = [row for row in self.laboratory.ledger.expected if row[1] < offsets.get(row[0], 0) and row not in back]
+        missed = [row for row in observer.ledger.expected if row[1] < offsets.get(row[0], 0) and row not in back]
         if missed and self.laboratory.contract.rows == "append":
             why = (
                 f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable "
                 f"state alone did not bring back {len(missed)} of its rows"
             )
-            self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), Schedule(state.path))
+            self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
 
     # -- 4 -----------------------------------------------------------------------------------------
 
     def _close(self, world: JobWorld) -> None:
-        explorer = Explorer(world, go_on=self._go_on, states_most=STATES_MOST)
+        explorer = Explorer(world, go_on=lambda closure: self._go_on(world, closure), states_most=STATES_MOST)
         self.closure = closure = explorer.explore()
         self.tally.runs += closure.runs
         self.tally.in_bound += closure.runs
         self.tally.crashed(world.points)
         self.tally.lines_known |= self.tracer.known()
         for state, anomaly in closure.findings:
-            self.tally.find(anomaly, Schedule(state.path))
+            self.tally.find(anomaly, world.schedule(state))
         if self.enough(self.tally):
             raise Enough
 
-    def _go_on(self, closure: Closure[JobState]) -> bool:
+    def _go_on(self, world: JobWorld, closure: Closure[JobState]) -> bool:
         self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
         for state, anomaly in closure.findings[-1:]:
-            self.tally.find(anomaly, Schedule(state.path))
+            self.tally.find(anomaly, world.schedule(state))
         return not self.enough(self.tally)
 
     # -- 5 -----------------------------------------------------------------------------------------

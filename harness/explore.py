@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
@@ -30,8 +30,8 @@ class JobState:
 class JobWorld:
     """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too."""
 
-    def __init__(self, laboratory: Laboratory, *, tracing: Tracing = no_tracing) -> None:
-        self.laboratory = laboratory
+    def __init__(self, laboratory: Laboratory, *, job: str = STANDARD, tracing: Tracing = no_tracing) -> None:
+        self.laboratory, self.job = laboratory, job
         self.contract, self.scratch = laboratory.contract, laboratory.scratch
         self.tracing = tracing
         self.simulation: Simulation | None = None
@@ -71,7 +71,7 @@ class JobWorld:
     def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
         self._thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
-        simulation, observer = self.laboratory.simulation(Schedule(), storage=storage)
+        simulation, observer = self.laboratory.simulation(Schedule(job=self.job), storage=storage)
         simulation.spy = lambda _, point: visit()
         self.simulation, self.state = simulation, state
         self.laboratory.play(simulation, tracing=self.tracing)
@@ -88,6 +88,10 @@ class JobWorld:
         if self.contract.copies:
             return self.contract.given.freeze(self.scratch)
         return freeze_folder(self.scratch.path)
+
+    def schedule(self, state: JobState) -> Schedule:
+        """The crashes that led to this state, as one line."""
+        return Schedule(state.path, job=self.job)
 
     def thaw(self, state: JobState) -> None:
         self._thaw_target(state.target)

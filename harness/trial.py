@@ -16,10 +16,10 @@ from sinkproof.observe import Observer
 from sinkproof.oracle import Anomaly, judge
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.in_process import InProcessHost
-from sinkproof.reference_engine.shells.simulated import Host, Job, Simulation
+from sinkproof.reference_engine.shells.simulated import Host, Simulation
 from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch, clear_folder
-from sinkproof.workload import STANDARD_INPUT, STANDARD_JOB
+from sinkproof.workload import INPUTS, named_job
 
 Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
 
@@ -62,12 +62,10 @@ class Laboratory:
         contract: Contract,
         scratch: Scratch,
         *,
-        job: Job = STANDARD_JOB,
-        source: Any = STANDARD_INPUT,
         host: Callable[[], Host] | None = None,
     ) -> None:
-        self.contract, self.scratch, self.job = contract, scratch, job
-        self.ledger = Ledger(source)
+        self.contract, self.scratch = contract, scratch
+        self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
         self._host = host or (lambda: InProcessHost(lambda: contract.sink(scratch)))
         self.files: Mapping[str, str] = {}  # the sink's own code: path -> name in points
@@ -92,13 +90,14 @@ class Laboratory:
             self.contract.call_if_there("setup", self.scratch)
 
     def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
-        observer = Observer(self.contract, self.scratch, self.ledger, files=self.files)
+        job, ledger = named_job(schedule.job), self.ledgers[schedule.job]
+        observer = Observer(self.contract, self.scratch, ledger, files=self.files)
         storage = storage or MemoryCheckpointStorage()
-        made = Simulation(self.job, self._host(), storage=storage, watcher=observer, schedule=schedule)
+        made = Simulation(job, self._host(), storage=storage, watcher=observer, schedule=schedule)
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
-        return judge(self.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
+        return judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         """From the empty target to the end. `tracing` makes executed lines points."""

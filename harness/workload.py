@@ -1,41 +1,78 @@
 """The jobs that certify sinks: small enough to crash everywhere, rich enough to show what a sink forgets.
 
-Two sources, two sinks, a keyed exchange between them, three checkpoints that overlap, unequal latencies, repeated keys.
-A key belongs to one split, so that the last row of a key does not depend on how the splits interleave.
+Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. A key belongs
+to one split, so that the last row of a key does not depend on how the splits interleave.
+
+standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete
+sparse     idle gaps: each checkpoint is complete and notified long before the next row, one sink gets no rows in an
+           epoch, and another epoch has none for the other. What a sink keeps *per checkpoint* shows here
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.reference_engine.operators import key_group, owner_of_group
 from sinkproof.reference_engine.shells.simulated import Job
+from sinkproof.reference_engine.shells.timing import Timing
 from sinkproof.reference_engine.sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
 
 KEYS_PER_SPLIT: Final = 5
+BATCHES_PER_CHECKPOINT: Final = 2
+BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
+UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
 
 def make_row(split: int, offset: int) -> Row:
     return Row(split, offset, f"k{split}{offset * 3 % KEYS_PER_SPLIT}", f"v{split}.{offset}", offset * 1000)
 
 
-STANDARD_INPUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=2)
+def make_sparse_row(split: int, offset: int) -> Row:
+    """Rows of the second epoch go to sink 0 only, those of the third to sink 1 only."""
+    epoch = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
+    keys = KEYS_OF_SINK[epoch - 1] if epoch in (1, 2) else [key for keys in KEYS_OF_SINK for key in keys]
+    mine = [key for key in keys if int(key.rpartition("k")[2]) % 2 == split]
+    return Row(split, offset, mine[offset % len(mine)], f"v{split}.{offset}", offset * 1000)
 
 
-def standard_job(*, source: GeneratedInput = STANDARD_INPUT, sources: int = 2, sinks: int = 2) -> Job:
+def _keys_of_sinks() -> list[list[str]]:
+    every = [f"k{number}" for number in range(40)]
+    return [[key for key in every if owner_of_group(key_group(key), 2) == sink] for sink in range(2)]
+
+
+KEYS_OF_SINK: Final = _keys_of_sinks()
+
+
+def certifying_job(source: GeneratedInput, *, timing: Timing = Timing()) -> Job:
     """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
     return Job(
-        plan=source_to_sink(source, sources=sources, sinks=sinks).plan(),
+        plan=source_to_sink(source).plan(),
         configuration=CheckpointConfiguration(
             checkpoint_interval=None,
-            checkpoint_every_batches=2,
+            checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
             max_concurrent_checkpoints=3,
             tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
         ),
+        timing=timing,
     )
 
 
-STANDARD_JOB: Final = standard_job()
+INPUTS: Final = {
+    STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
+    "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
+}
+JOBS: Final = {
+    STANDARD: certifying_job(INPUTS[STANDARD]),
+    "sparse": certifying_job(INPUTS["sparse"], timing=Timing(pace=UNHURRIED_PACE_MS)),
+}
+
+
+def named_job(name: str) -> Job:
+    if name not in JOBS:
+        raise ScheduleError(f"there is no job {name!r}; known: {', '.join(JOBS)}")
+    return JOBS[name]

@@ -133,6 +133,7 @@ class Coordinator:
 
     def closed_sink(self, now: float, subtask: int, _: Any) -> list[Effect]:
         self.closed.add(subtask)
+        self.unsettled.pop(subtask, None)
         if not self.closed.issuperset(self.sinks):
             return []
         self.over = True

@@ -9,13 +9,16 @@ between them is `forward`, and neither forbids it.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sinkproof.reference_engine.operators import Operator, key_group, owner_of_group
 from sinkproof.reference_engine.sources import Input
 from sinkproof.sink_adapters.protocol import Batch
+
+VERTEX_NAME: Final = re.compile(r"[A-Za-z_][\w-]*")  # as in schedules
 
 
 class Exchange(enum.Enum):
@@ -80,6 +83,12 @@ class SubtaskPlan:
     outputs: tuple[Output, ...]
     emissions: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """What its states are called in a checkpoint."""
+        own = {"source": self.source is not None, "sink": self.sink}
+        return frozenset([*(name for name, there in own.items() if there), *(name for name, _ in self.operators)])
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -100,16 +109,46 @@ class JobGraph:
         by_name = {vertex.name: vertex for vertex in self.vertices}
         if len(by_name) != len(self.vertices):
             raise GraphError("two vertices have the same name")
+        for vertex in self.vertices:
+            self._refuse_vertex(vertex)
+        if not any(vertex.source for vertex in self.vertices) or not any(vertex.sink for vertex in self.vertices):
+            raise GraphError("the job needs a source and a sink: it ends when its sinks have committed what was read")
+        if len({(edge.upstream, edge.downstream) for edge in self.edges}) != len(self.edges):
+            raise GraphError("two edges join the same vertices: barriers of the two could not be told apart")
+        order = list(by_name)
         for edge in self.edges:
             for name in (edge.upstream, edge.downstream):
                 if name not in by_name:
                     raise GraphError(f"the edge {edge.upstream} -> {edge.downstream} names no vertex {name!r}")
+            if order.index(edge.upstream) >= order.index(edge.downstream):
+                raise GraphError(
+                    f"the edge {edge.upstream} -> {edge.downstream} leads back: write vertices in the order of the flow"
+                )
             ends = by_name[edge.upstream], by_name[edge.downstream]
             if edge.exchange is Exchange.FORWARD and ends[0].parallelism != ends[1].parallelism:
                 raise GraphError(
                     f"forward edge {edge.upstream} -> {edge.downstream} joins parallelism {ends[0].parallelism} and "
                     f"{ends[1].parallelism}: make them equal, or exchange by key"
                 )
+
+    def _refuse_vertex(self, vertex: Vertex) -> None:
+        """What would be deployed and then wait for ever, or overwrite another part of its subtask's state."""
+        incoming = any(edge.downstream == vertex.name for edge in self.edges)
+        outgoing = any(edge.upstream == vertex.name for edge in self.edges)
+        roles = [vertex.source is not None, vertex.operator is not None, vertex.sink]
+        wrong = {
+            "no schedule could spell its name, which must be like 'my_sink-2'": not VERTEX_NAME.fullmatch(vertex.name),
+            "it must be exactly one of source, operator and sink": sum(roles) != 1,
+            f"its parallelism is {vertex.parallelism}": vertex.parallelism < 1,
+            "no edge leads to it, so no row and no barrier ever comes": vertex.source is None and not incoming,
+            "it is a source, and an edge leads to it": vertex.source is not None and incoming,
+            "it is a sink, and an edge leads away from it": vertex.sink and outgoing,
+            "operators may not be called 'source' or 'sink', as other parts of a snapshot are": (
+                vertex.operator is not None and vertex.name in ("source", "sink")
+            ),
+        }
+        for why in [why for why, holds in wrong.items() if holds]:
+            raise GraphError(f"the vertex {vertex.name!r} cannot be deployed: {why}")
 
     def plan(self, *, chaining: bool = True) -> Plan:
         """The subtasks to deploy. Ids follow the order in which the vertices were written."""

@@ -28,9 +28,11 @@ class TwoPhaseFiles:
         self.file: BinaryIO | None = None
         self.name = ""
         self.pending: dict[int, str] = {}
+        self.next = 1  # the checkpoint that the rows now written belong to
 
     def open(self, context: Context) -> None:
         self.context = context
+        self.next = (context.checkpoint_id_restored or 0) + 1
         self.fence()
         for _, state in context.restored:
             for name in json.loads(state):
@@ -59,13 +61,10 @@ class TwoPhaseFiles:
 
     def write(self, batch: Batch) -> None:
         if self.file is None:
-            self.name = f"{self.context.subtask}-{self.context.generation}-{self.next_checkpoint()}"
+            self.name = f"{self.context.subtask}-{self.context.generation}-{self.next}"
             self.file = open(self.staged(self.name), "wb")  # noqa: SIM115
         for row in batch:
             self.file.write(f"{row.split} {row.offset}\n".encode())
-
-    def next_checkpoint(self) -> int:
-        return max(self.pending, default=self.context.checkpoint_id_restored or 0) + 1
 
     def staged(self, name: str) -> Path:
         _, generation, checkpoint = name.split("-")
@@ -76,6 +75,7 @@ class TwoPhaseFiles:
             self.flush(self.file)
             self.file = None
             self.pending[checkpoint_id] = self.name
+        self.next = checkpoint_id + 1
         return json.dumps(list(self.pending.values())).encode()
 
     def flush(self, file: BinaryIO) -> None:

@@ -30,7 +30,7 @@ class Canary:
     faults: frozenset[str]
 
 
-def _canary(name: str, contract: type, root_cause: str, oracles: str, faults: str) -> Canary:
+def _canary(name: str, contract: type, *, root_cause: str, oracles: str, faults: str) -> Canary:
     return Canary(
         name=name,
         contract=contract,
@@ -42,17 +42,28 @@ def _canary(name: str, contract: type, root_cause: str, oracles: str, faults: st
 
 DEATHS: Final = "kill kill-job"
 CANARIES: Final = (
-    _canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", "O3", "none"),
-    _canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", "O1 O10", DEATHS),
-    _canary("commit raises on repeat", two_phase.CommitRaisesOnRepeat, "R11", "O6 O1 O10", DEATHS),
-    _canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
-    _canary("swallows a failed rename", two_phase.SwallowsFailedRename, "R6", "O1", "error"),
-    _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, "R4", "O1 O10", DEATHS),
-    _canary("unfenced zombie", two_phase.UnfencedZombie, "R10", "O1 O2 O9", "stop"),
-    _canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", "O1 O6", DEATHS),
-    _canary("marker after data", write_ahead.MarkerAfterData, "R1", "O2", DEATHS),
-    _canary("marker before data", write_ahead.MarkerBeforeData, "R1", "O1 O10", DEATHS),
-    _canary("skip if id <= max", write_ahead.SkipsUpToMax, "R3", "O1 O10", DEATHS),
+    _canary("publishes in snapshot", two_phase.PublishesInSnapshot, root_cause="R5", oracles="O3", faults="none"),
+    _canary(
+        "forgets pending on restore",
+        two_phase.ForgetsPendingOnRestore,
+        root_cause="R14",
+        oracles="O1 O10",
+        faults=DEATHS,
+    ),
+    _canary(
+        "commit raises on repeat", two_phase.CommitRaisesOnRepeat, root_cause="R11", oracles="O6 O1 O10", faults=DEATHS
+    ),
+    _canary("commit copies again", two_phase.CommitCopiesAgain, root_cause="R1", oracles="O2", faults=DEATHS),
+    _canary("names by what is pending", two_phase.NamesByWhatIsPending, root_cause="R2", oracles="O1", faults="none"),
+    _canary("swallows a failed rename", two_phase.SwallowsFailedRename, root_cause="R6", oracles="O1", faults="error"),
+    _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, root_cause="R4", oracles="O1 O10", faults=DEATHS),
+    _canary("unfenced zombie", two_phase.UnfencedZombie, root_cause="R10", oracles="O1 O2 O9", faults="stop"),
+    _canary(
+        "close() removes pending files", two_phase.CloseRemovesPending, root_cause="R15", oracles="O1 O6", faults=DEATHS
+    ),
+    _canary("marker after data", write_ahead.MarkerAfterData, root_cause="R1", oracles="O2", faults=DEATHS),
+    _canary("marker before data", write_ahead.MarkerBeforeData, root_cause="R1", oracles="O1 O10", faults=DEATHS),
+    _canary("skip if id <= max", write_ahead.SkipsUpToMax, root_cause="R3", oracles="O1 O10", faults=DEATHS),
 )
 CONTROLS: Final = (("two-phase files", controls.TwoPhaseControl), ("write-ahead files", controls.WriteAheadControl))
 
@@ -74,7 +85,10 @@ def try_canary(
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, _ = _campaign(
-        canary.contract, shell, progress, lambda tally: deadline.over or _own_sin(canary, tally.findings) is not None
+        canary.contract,
+        shell,
+        progress=progress,
+        enough=lambda tally: deadline.over or _own_sin(canary, tally.findings) is not None,
     )
     sin = _own_sin(canary, findings)
     others = sorted({finding.oracle for finding in findings})
@@ -108,7 +122,9 @@ def try_control(
     seconds: float,
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
-    findings, unknowns = _campaign(contract, shell, progress, lambda tally: deadline.over or bool(tally.findings))
+    findings, unknowns = _campaign(
+        contract, shell, progress=progress, enough=lambda tally: deadline.over or bool(tally.findings)
+    )
     first = findings[0] if findings else None
     return CanaryResult(
         name=name,
@@ -124,7 +140,7 @@ def try_control(
 
 
 def _campaign(
-    contract: type, shell: str, progress: Progress, enough: Callable[[Tally], bool]
+    contract: type, shell: str, *, progress: Progress, enough: Callable[[Tally], bool]
 ) -> tuple[Sequence[Finding], Sequence[str]]:
     checked = check(locator_of(contract), contract)
     task = Task(locator=checked.locator, shell=shell, budget_seconds=0)

@@ -28,6 +28,7 @@ class ForgetsPendingOnRestore(FolderContract):
     class make(TwoPhaseFiles):  # noqa: N801
         def open(self, context: Context) -> None:
             self.context = context
+            self.next = (context.checkpoint_id_restored or 0) + 1
             self.fence()
             self.sweep()
             os.makedirs(self.home(context.generation))
@@ -57,6 +58,15 @@ class CommitCopiesAgain(FolderContract):
             with open(self.folder / "out" / f"{name}-by-{self.context.generation}", "wb", buffering=0) as file:
                 file.write(rows)
             os.remove(staged)
+
+
+class NamesByWhatIsPending(FolderContract):
+    """R2: the checkpoint in a file's name is guessed from what is pending, so that names repeat when nothing is."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def write(self, batch: Batch) -> None:
+            self.next = max(self.pending, default=self.context.checkpoint_id_restored or 0) + 1
+            super().write(batch)
 
 
 class SwallowsFailedRename(FolderContract):
@@ -95,6 +105,7 @@ class UnfencedZombie(FolderContract):
 
         def open(self, context: Context) -> None:
             self.context = context
+            self.next = (context.checkpoint_id_restored or 0) + 1
             os.makedirs(self.home(0), exist_ok=True)
             os.makedirs(self.folder / "out", exist_ok=True)
             restored = [name for _, state in context.restored for name in self.names(state)]
@@ -110,7 +121,7 @@ class UnfencedZombie(FolderContract):
 
         def write(self, batch: Batch) -> None:
             if self.file is None:
-                self.name = f"{self.context.subtask}-0-{self.next_checkpoint()}"
+                self.name = f"{self.context.subtask}-0-{self.next}"
                 self.file = open(self.staged(self.name), "ab", buffering=0)  # noqa: SIM115
             super().write(batch)
 

@@ -148,7 +148,12 @@ class Acting:
         muted, self.muted = self.muted, True
         self.watcher.deciding(self, record)
         self.muted = muted
-        self.storage.decide(record)
+        try:
+            self.storage.decide(record)
+        except OSError as error:  # a full disk, say: nobody was told, so the checkpoint can still be aborted
+            self.note("coordinator", "not durable", record.checkpoint_id)
+            self.post(self.latency.decide, (0, self.generation), ("not_durable", record.checkpoint_id, str(error)))
+            return
         self.note("coordinator", "complete", record.checkpoint_id)
         self.reach("checkpoint.persist.after")
         self.post(self.latency.decide, (0, self.generation), ("durable", record.checkpoint_id, None))

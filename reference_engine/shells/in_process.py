@@ -10,6 +10,8 @@ from sinkproof.sink_adapters.protocol import Sink
 class InProcessHost:
     """Keeps the dead until the run is judged: a garbage-collected file object would flush what SIGKILL loses."""
 
+    dead_unwind = True
+
     def __init__(self, make_sink: Callable[[], Sink]) -> None:
         self.make_sink = make_sink
         self.dead: list[Sink] = []

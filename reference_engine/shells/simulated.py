@@ -24,7 +24,7 @@ from sinkproof.reference_engine.configuration import CheckpointConfiguration, Ch
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
-from sinkproof.reference_engine.restore import Restored, assign, covered, restore
+from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph, restore
 from sinkproof.reference_engine.shells.acting import Acting
 from sinkproof.reference_engine.shells.timing import Latencies, Timing
 from sinkproof.reference_engine.subtask import Subtask
@@ -40,6 +40,8 @@ CANCEL: Final[Event] = ("cancel", None, None)
 
 class Host(Protocol):
     """Where attempts of sinks live: in this process, or in processes of their own."""
+
+    dead_unwind: bool  # whether a dead attempt's code still runs its `finally` in this process
 
     def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
         """A new attempt that knows nothing; `open` follows."""
@@ -162,7 +164,16 @@ class Simulation(Acting):
         else:
             self._bury(key)
             self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it died"))
+            self._let_sleepers_lie()
         self._judge_first()
+
+    def _let_sleepers_lie(self) -> None:
+        """Their stacks are under the one of the dead, which would have to unwind, unjudged, for them to wake."""
+        if self.host.dead_unwind:
+            for key in self.sleepers:
+                self._bury(key)
+            self.sleepers.clear()
+            self.until = float("inf")
 
     def kill_job(self) -> NoReturn:
         for key in list(self.subtasks):
@@ -258,7 +269,7 @@ class Simulation(Acting):
 
     def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
         """Split -> how many of its rows the checkpoint covers."""
-        return covered(self.job.plan, record)
+        return covered(record)
 
     def recover_quietly(self) -> None:
         """One more restart from the last checkpoint, without faults or points: for a watcher that found residue."""
@@ -357,6 +368,8 @@ class Simulation(Acting):
 
     def deploy(self, record: CheckpointRecord | None) -> None:
         """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""
+        if record is not None:
+            refuse_another_graph(self.job.plan, record)
         for key in list(self.subtasks):
             if key[1] != self.generation:
                 self.post(self.latency.cancel, key, CANCEL)
@@ -371,7 +384,9 @@ class Simulation(Acting):
             if plan.sink:
                 self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
                 self.restored[key] = restored
-            self.post(plan.id, key, ("open", None, None))
+            # Sources last: with many of them, the first would send rows to sinks that are not open yet.
+            late = len(self.job.plan.subtasks) if plan.source is not None else 0
+            self.post(late + plan.id, key, ("open", None, None))
 
     def random_for(self, key: Key) -> Random:
         return Random(

@@ -23,7 +23,9 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The fixed latencies of seed 0; another seed draws others within the same bounds."""
+    """The fixed latencies of seed 0; another seed draws others within the same bounds. `pace`: added between batches."""
+
+    pace: int = 0
 
     def latencies(self, plan: Plan, *, seed: int) -> Latencies:
         random = Random(seed)
@@ -31,6 +33,6 @@ class Timing:
         for subtask in plan.subtasks:
             for sender in subtask.inputs:
                 channels[sender, subtask.id] = random.randint(1, 5) if seed else 1 + (3 * sender + 2 * subtask.id) % 5
-            paces[subtask.id] = random.randint(2, 5) if seed else 2 + subtask.index % 2
+            paces[subtask.id] = self.pace + (random.randint(2, 5) if seed else 2 + subtask.index % 2)
             uploads[subtask.id] = random.randint(1, 9) if seed else 1 + 6 * (subtask.index % 2) * subtask.sink
         return Latencies(channels, paces, uploads)

@@ -1,0 +1,72 @@
+"""The journal of points reached, which outlives its writer's SIGKILL.
+
+Shared memory (a memfd): what was stored in it is there, whatever happens to the process that stored it. One point is one
+line of text, ended by a newline; everything behind the last newline is zero. A point costs 0.5 us to write, a third of
+what one `os.write` each would cost, and every executed line may be one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from typing import Final
+
+BYTES_AT_FIRST: Final = 1 << 20  # about 40,000 points; it doubles when it is full
+BYTES_AT_ONCE: Final = 1 << 16
+
+
+class Journal:
+    """The writer's end. A process forked from the writer must write nothing: it is not who the journal speaks of."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._map = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+        self._store: Callable[[bytes], object] = self._map.write
+        self._texts: dict[str, bytes] = {}
+        os.register_at_fork(after_in_child=self._fall_silent)
+
+    def write(self, point: str) -> None:
+        text = self._texts.get(point)
+        if text is None:
+            text = self._texts[point] = point.encode() + b"\n"
+        try:
+            self._store(text)
+        except ValueError:  # full
+            self._grow()
+            self._store(text)
+
+    def _grow(self) -> None:
+        size = 2 * self._map.size()
+        os.ftruncate(self._descriptor, size)
+        self._map.resize(size)
+
+    def _fall_silent(self) -> None:
+        self._store = len
+
+
+class JournalReader:
+    """The reader's end, which makes the journal; `descriptor` is what a writer needs."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("journal")
+        os.ftruncate(self.descriptor, BYTES_AT_FIRST)
+        self._offset = 0
+
+    def new_points(self) -> list[str]:
+        """The points written since the last call. One that its writer died in the middle of is not among them."""
+        found = b""
+        while True:
+            chunk = os.pread(self.descriptor, BYTES_AT_ONCE, self._offset + len(found))
+            written = chunk.find(b"\0")
+            found += chunk if written < 0 else chunk[:written]
+            if written >= 0 or not chunk:
+                break
+        whole = found[: found.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.decode(errors="replace").split("\n")[:-1]
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

@@ -1,0 +1,153 @@
+"""A disk in memory that can lose power: it keeps apart what was written and what was synced, bytes and names alike.
+
+A file's bytes survive when the file was synced, its name when its folder was. A rename between folders of which only
+the new one was synced leaves both names; where only the old one was, the old name. As on a real disk, a process's death
+loses nothing, and an open file goes on writing to what it opened, whatever its name is by now.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Union
+
+Frozen = dict[str, bytes | None]
+
+
+class File:
+    __slots__ = ("synced", "written")
+
+    def __init__(self) -> None:
+        self.written = self.synced = b""
+
+
+class Folder:
+    __slots__ = ("names", "synced")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Node] = {}
+        self.synced: dict[str, Node] = {}
+
+
+Node = Union[File, Folder]
+
+
+class MemoryDisk:
+    """One tree, shared by everybody who holds the object."""
+
+    __slots__ = ("root",)
+
+    def __init__(self) -> None:
+        self.root = Folder()
+
+    def lose_power(self) -> None:
+        """Only what was synced is left."""
+        _forget(self.root)
+
+    def create(self, path: str) -> File:
+        folder, name = self._place(path)
+        if name in folder.names:
+            raise FileExistsError(path)
+        file = folder.names[name] = File()
+        return file
+
+    def write(self, file: File, data: bytes) -> None:
+        file.written += data
+
+    def fsync(self, file: File) -> None:
+        file.synced = file.written
+
+    def close(self, file: File) -> None:
+        pass
+
+    def rename(self, old: str, new: str) -> None:
+        source, old_name = self._place(old)
+        target, new_name = self._place(new)
+        if old_name not in source.names:
+            raise FileNotFoundError(old)
+        replaced = target.names.get(new_name)
+        if isinstance(replaced, Folder) and replaced.names:
+            raise OSError(f"folder not empty: {new}")
+        target.names[new_name] = source.names.pop(old_name)
+
+    def unlink(self, path: str) -> None:
+        folder, name = self._place(path)
+        if not isinstance(folder.names.get(name), File):
+            raise FileNotFoundError(path)
+        del folder.names[name]
+
+    def list(self, folder: str) -> list[str]:
+        found = self._find(folder)
+        return sorted(found.names) if isinstance(found, Folder) else []
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def is_folder(self, path: str) -> bool:
+        return isinstance(self._find(path), Folder)
+
+    def read(self, path: str) -> bytes:
+        found = self._find(path)
+        if not isinstance(found, File):
+            raise FileNotFoundError(path)
+        return found.written
+
+    def make_directory(self, folder: str) -> None:
+        here = self.root
+        for name in filter(None, folder.split("/")):
+            below = here.names.get(name)
+            if below is None:
+                below = here.names[name] = Folder()
+                here.synced[name] = below
+            if not isinstance(below, Folder):
+                raise FileExistsError(folder)
+            here = below
+
+    def remove_directory(self, folder: str) -> None:
+        parent, name = self._place(folder)
+        found = parent.names.get(name)
+        if not isinstance(found, Folder):
+            raise FileNotFoundError(folder)
+        if found.names:
+            raise OSError(f"folder not empty: {folder}")
+        del parent.names[name]
+
+    def fsync_directory(self, folder: str) -> None:
+        found = self._find(folder)
+        if not isinstance(found, Folder):
+            raise FileNotFoundError(folder)
+        found.synced = dict(found.names)
+
+    # -- exact copies -------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> bytes:
+        """With what was synced, and with every inode's identity."""
+        return pickle.dumps(self.root)
+
+    def thaw(self, frozen: bytes) -> None:
+        self.root = pickle.loads(frozen)
+
+    # -- paths --------------------------------------------------------------------------------------------------------
+
+    def _find(self, path: str) -> Node | None:
+        here: Node | None = self.root
+        for name in filter(None, path.split("/")):
+            if not isinstance(here, Folder):
+                return None
+            here = here.names.get(name)
+        return here
+
+    def _place(self, path: str) -> tuple[Folder, str]:
+        folder, _, name = path.rpartition("/")
+        found = self._find(folder)
+        if not isinstance(found, Folder):
+            raise FileNotFoundError(path)
+        return found, name
+
+
+def _forget(folder: Folder) -> None:
+    folder.names = dict(folder.synced)
+    for node in folder.names.values():
+        if isinstance(node, Folder):
+            _forget(node)
+        else:
+            node.written = node.synced

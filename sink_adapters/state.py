@@ -1,0 +1,62 @@
+"""The bytes of snapshots: compact JSON, the same for the same content, quick to write and strict to read.
+
+Written by hand where it is hot: `json.dumps` costs 2 us a call, and a simulation takes some ten thousand snapshots a
+second. Each pending transaction becomes a fragment once; a snapshot only joins the fragments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any, Final
+
+from sinkproof.sink_adapters.protocol import Row
+
+EMPTY: Final = b"{}"
+COMPACT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False)
+
+
+class DamagedState(ValueError):
+    """Restored bytes that this strategy did not write. Going on without them would lose what they promise."""
+
+
+def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
+    try:
+        content = json.loads(state)
+    except ValueError as error:
+        raise DamagedState(f"{strategy}: the restored state is no JSON ({error}): {state[:60]!r}") from error
+    if not isinstance(content, dict):
+        raise DamagedState(f"{strategy}: the restored state is no JSON object: {state[:60]!r}")
+    return content
+
+
+def encode_value(value: Any) -> str:
+    """Bytes, text or anything JSON can hold, as two JSON items that tell which: `decode_value` gives the same back."""
+    if isinstance(value, (bytes, bytearray)):
+        try:
+            return f'"b",{quoted(value.decode())}'
+        except UnicodeDecodeError:
+            return f'"x","{value.hex()}"'
+    try:
+        return f'"j",{COMPACT.encode(value)}'
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"a {type(value).__name__} cannot be kept in a checkpoint: return bytes, text or what JSON can hold ({error})"
+        ) from error
+
+
+def decode_value(kind: str, value: Any) -> Any:
+    if kind == "b":
+        return value.encode()
+    return bytes.fromhex(value) if kind == "x" else value
+
+
+def encode_rows(rows: Iterable[Row]) -> str:
+    """A JSON array of arrays with the fields of Row, in their order."""
+    parts = [f"[{row[0]},{row[1]},{quoted(row[2])},{quoted(row[3])},{row[4]}]" for row in rows]
+    return f"[{','.join(parts)}]"
+
+
+def decode_rows(rows: Iterable[Any]) -> tuple[Row, ...]:
+    return tuple(map(Row._make, rows))

@@ -1,0 +1,264 @@
+"""Two-phase commit: rows go into a transaction of the target, which a complete checkpoint commits.
+
+`snapshot` pre-commits and keeps the handle in the checkpoint; `notify_complete` commits. Whatever dies in between, the
+next attempt commits every handle of the checkpoint that it was restored from, and aborts everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from sinkproof.sink_adapters.identity import Owner, Transaction
+from sinkproof.sink_adapters.optional import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost
+from sinkproof.sink_adapters.state import DamagedState, decode, decode_value, encode_value
+
+WARN_AT: Final = 0.8  # of the target's transaction timeout: late enough to be rare, early enough to act
+LOG: Final = logging.getLogger(__name__)
+
+
+class TwoPhaseTarget(Protocol):
+    """What the target must offer. A plain object with these five methods will do.
+
+    It may offer more, which is used where it is there:
+
+    `attach(context)`: first, once per attempt. `close()`: last; may never be called.
+    `fence(owner, generation)`: from its return on, attempts of generations before this one that wrote for old
+        subtasks of this owner get `Fenced` from begin, write and pre_commit. Commits of handles go on working.
+    `lingering(owner, before_generation)`: transactions or handles of earlier generations that are neither committed
+        nor aborted, of every old subtask that the owner owns. Without it, what earlier attempts left stays.
+    `transaction_timeout`: seconds after which the target aborts by itself; None: never.
+    `new_user_context()`: asked once per subtask of the job, in the first `open` that restores none; JSON or bytes.
+    `use_user_contexts(contexts)`: each `open`: this subtask's own context, then those of old subtasks it has taken over.
+    """
+
+    def begin(self, transaction: Transaction) -> Any:
+        """Before the first row of a transaction. The name is new, and unique for ever.
+
+        If anything but None is returned, that is what the other calls are given instead of the name.
+        """
+
+    def write(self, transaction: Any, batch: Batch) -> None:
+        """Rows that no reader may see yet. Any number of times."""
+
+    def pre_commit(self, transaction: Any) -> Any:
+        """On return the rows are durable, and the handle suffices to commit them from any other process.
+
+        The handle is bytes, text, or anything JSON can hold; it comes back equal (tuples as lists).
+        """
+
+    def commit(self, handle: Any) -> CommitOutcome | None:
+        """Makes the rows visible. Called again after every crash, also when it was done before: then ALREADY.
+
+        None means COMMITTED. An exception fails the attempt, and the next one commits again.
+        """
+
+    def abort(self, transaction: Any) -> None:
+        """Undoes a transaction that was not committed, or one item of `lingering`. May be repeated."""
+
+
+class Pending(NamedTuple):
+    """A pre-committed transaction: the checkpoint that covers it, and its JSON as it stands in every snapshot."""
+
+    checkpoint_id: int
+    handle: Any
+    fragment: str
+    began: float | None  # seconds on the context's clock, where the target names a timeout
+
+
+class TwoPhaseCommitSink:
+    """Exactly once, if the target keeps its promises. Rows are visible when the checkpoint that covers them is complete.
+
+    An older transaction in doubt holds newer ones back, so that a key's rows are never shown out of order.
+    """
+
+    __slots__ = (
+        "_covered",
+        "_current",
+        "_last",
+        "_pending",
+        "_reach",
+        "_user",
+        "_warned",
+        "_write",
+        "began",
+        "context",
+        "owner",
+        "target",
+        "timeout",
+        "user_context",
+    )
+
+    def __init__(self, target: TwoPhaseTarget) -> None:
+        self.target = target
+        self.timeout: float | None = getattr(target, "transaction_timeout", None)
+        self.user_context: Any = None
+        self._write = target.write
+        self._current: Any = None  # the transaction that rows go into; None: no row since the last snapshot
+        self._pending: list[Pending] = []  # by checkpoint
+        self._warned: set[str] = set()
+        self._user = ""
+        self.began: float | None = None
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def open(self, context: Context) -> None:
+        """1 fence earlier attempts, 2 commit what the checkpoint promised, 3 abort everything else of theirs."""
+        self.context, self._reach = context, context.reach
+        self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
+        self._covered = self._last = context.checkpoint_id_restored or 0
+        call_if_there(self.target, "attach", context)
+        self._restore(context.restored)
+        if hasattr(self.target, "fence"):
+            self._reach("fence.before")
+            self.target.fence(self.owner, context.generation)
+            self._reach("fence.after")
+        self._commit_covered()
+        self._abort_lingering()
+
+    def _restore(self, restored: Sequence[tuple[int, bytes]]) -> None:
+        users: list[tuple[int, Any]] = []
+        for old_subtask, state in restored:
+            content = decode(state, strategy="two-phase")
+            try:
+                self._pending += [_pending_from(entry) for entry in content["pending"]]
+            except (KeyError, TypeError, ValueError) as error:
+                raise DamagedState(f"two-phase: not a state of this strategy: {state[:60]!r}") from error
+            if "user" in content:
+                users.append((old_subtask, decode_value(*content["user"])))
+        self._pending.sort(key=lambda entry: entry.checkpoint_id)
+        self._restore_user(sorted(users, key=lambda pair: (pair[0] != self.owner.subtask, pair[0])))
+
+    def _restore_user(self, users: list[tuple[int, Any]]) -> None:
+        if not users and not hasattr(self.target, "new_user_context"):
+            return
+        contexts = [value for _, value in users] or [self.target.new_user_context()]  # type: ignore[attr-defined]
+        self.user_context = contexts[0]
+        self._user = f',"user":[{encode_value(self.user_context)}]'
+        call_if_there(self.target, "use_user_contexts", contexts)
+
+    def _abort_lingering(self) -> None:
+        """All but what is still in doubt: that was promised."""
+        if not hasattr(self.target, "lingering"):
+            return
+        in_doubt = [entry.handle for entry in self._pending]
+        for transaction in self.target.lingering(self.owner, self.context.generation):
+            if transaction not in in_doubt:
+                self._reach("abort.before")
+                self.target.abort(transaction)
+                self._reach("abort.after")
+
+    # -- rows and snapshots -------------------------------------------------------------------------------------------
+
+    def write(self, batch: Batch) -> None:
+        if self._current is None:
+            self._begin()
+        self._write(self._current, batch)
+
+    def _begin(self) -> None:
+        """Only when there is a row: an empty transaction would be one more that can linger."""
+        transaction = Transaction.of(self.owner, self.context.generation, self._last + 1)
+        self._reach("begin.before")
+        given = self.target.begin(transaction)
+        self._current = transaction if given is None else given
+        if self.timeout is not None:
+            self.began = self.context.clock()
+        self._reach("begin.after")
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        if self._current is not None:
+            self._reach("pre_commit.before")
+            handle = self.target.pre_commit(self._current)
+            self._reach("pre_commit.after")
+            self._current = None
+            began = "" if self.timeout is None else f",{self.began!r}"
+            fragment = f"[{checkpoint_id},{encode_value(handle)}{began}]"
+            self._pending.append(Pending(checkpoint_id, handle, fragment, self.began))
+        self._last = checkpoint_id
+        if self.timeout is not None:
+            self._warn_of_timeouts(self.context.clock())
+        fragments = ",".join([entry[2] for entry in self._pending])
+        return f'{{"pending":[{fragments}]{self._user}}}'.encode()
+
+    # -- outcomes -----------------------------------------------------------------------------------------------------
+
+    def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
+        if checkpoint_id > self._covered:
+            self._covered = checkpoint_id
+        if self.timeout is not None:
+            self._warn_of_timeouts(self.context.clock())
+        return self._commit_covered()
+
+    def settle(self, now: float) -> Iterable[int]:
+        if self.timeout is not None:
+            self._warn_of_timeouts(now)
+        return self._commit_covered()
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Its transaction stays pending: the next complete checkpoint covers it."""
+
+    def _commit_covered(self) -> Iterable[int]:
+        """Oldest first. Returns the checkpoints that are still in doubt."""
+        pending, covered = self._pending, self._covered
+        while pending and pending[0][0] <= covered:
+            self._reach("commit.before")
+            outcome = self.target.commit(pending[0][1])
+            self._reach("commit.after")
+            if outcome is not None and outcome is not CommitOutcome.COMMITTED and self._in_doubt(outcome):
+                return sorted({entry[0] for entry in pending if entry[0] <= covered})
+            del pending[0]
+        return ()
+
+    def _in_doubt(self, outcome: object) -> bool:
+        entry = self._pending[0]
+        if outcome is CommitOutcome.LOST:
+            raise TransactionLost(
+                f"checkpoint {entry.checkpoint_id} of {self.owner} is complete, but its transaction {entry.handle!r} can "
+                f"never be committed any more{self._age(entry)}: its rows are gone. Look at what removed it in the target"
+            )
+        if not isinstance(outcome, CommitOutcome):
+            raise TypeError(f"commit() returned {outcome!r}; it must return a CommitOutcome, or None for COMMITTED")
+        return outcome is CommitOutcome.RETRY
+
+    def _age(self, entry: Pending) -> str:
+        if entry.began is None or self.timeout is None:
+            return ""
+        return f" (begun {self.context.clock() - entry.began:.0f} s ago, timeout {self.timeout:.0f} s)"
+
+    def _warn_of_timeouts(self, now: float) -> None:
+        assert self.timeout is not None
+        for entry in self._pending:
+            late = entry.began is not None and now - entry.began >= WARN_AT * self.timeout
+            if late and entry.fragment not in self._warned:
+                self._warned.add(entry.fragment)
+                LOG.warning(
+                    "transaction %r of checkpoint %d has been pending for %.0f s; the target aborts it after %.0f s, and "
+                    "its rows are lost if its checkpoint is complete by then",
+                    entry.handle,
+                    entry.checkpoint_id,
+                    now - (entry.began or 0.0),
+                    self.timeout,
+                )
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def end_of_input(self) -> None:
+        """Nothing to do: the last rows are in the transaction that the final checkpoint pre-commits."""
+
+    def close(self) -> None:
+        """A target that cannot list what lingers is told now; any other hears it from the next attempt."""
+        if self._current is not None and not hasattr(self.target, "lingering"):
+            self._reach("abort.before")
+            self.target.abort(self._current)
+            self._reach("abort.after")
+        self._current = None
+        call_if_there(self.target, "close")
+
+
+def _pending_from(entry: Sequence[Any]) -> Pending:
+    checkpoint_id, kind, value, *rest = entry
+    handle, began = decode_value(kind, value), rest[0] if rest else None
+    tail = f",{began!r}" if rest else ""
+    return Pending(checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began)

@@ -1,0 +1,119 @@
+"""Verdicts, claims and grades: what is merged, what is measured, and what is never upheld."""
+
+from __future__ import annotations
+
+import pytest
+
+from sinkproof.claims import Claim, Grade, names
+from sinkproof.contract import Contract
+from sinkproof.judgement import Course, claimed_names, judge_subject
+from sinkproof.reports.document import Finding, Outcome, ShellResult
+from sinkproof.verdict import Verdict, merge
+
+
+def test_violated_beats_unknown_beats_upheld_and_nothing_is_unknown() -> None:
+    assert Verdict.VIOLATED is merge([Verdict.UPHELD, Verdict.VIOLATED, Verdict.UNKNOWN])
+    assert Verdict.UNKNOWN is merge([Verdict.UPHELD, Verdict.UNKNOWN])
+    assert Verdict.UPHELD is merge([Verdict.UPHELD])
+    assert Verdict.UNKNOWN is merge([])
+
+
+def test_a_verdict_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="one of three"):
+        bool(Verdict.UPHELD)
+
+
+@pytest.mark.parametrize(
+    ("oracles", "grade"),
+    [
+        ((), Grade.EXACTLY_ONCE),
+        (("O5", "O6", "O7", "O9"), Grade.EXACTLY_ONCE),
+        (("O3",), Grade.EFFECTIVELY_ONCE),
+        (("O2", "O3"), Grade.AT_LEAST_ONCE),
+        (("O1",), Grade.AT_MOST_ONCE),
+        (("O10", "O3"), Grade.AT_MOST_ONCE),
+        (("O1", "O2"), Grade.BROKEN),
+    ],
+)
+def test_the_grade_is_what_was_measured(oracles: tuple[str, ...], grade: Grade) -> None:
+    assert grade is Grade.of(set(oracles))
+
+
+def test_claims_are_named_singly_and_combinations_by_their_own_name() -> None:
+    assert ["NO_LOSS", "NO_DUPLICATES"] == names(Claim.EFFECTIVELY_ONCE)
+    assert ["EXACTLY_ONCE", "NO_RESIDUE"] == claimed_names(Claim.EXACTLY_ONCE | Claim.NO_RESIDUE)
+    assert ["AT_LEAST_ONCE"] == claimed_names(Claim.AT_LEAST_ONCE)
+
+
+class Given:
+    """A contract that is never run."""
+
+    def __init__(self, claims: Claim, *, grade: str | None = None, rows: str = "append") -> None:
+        self.claims, self.grade, self.rows = claims, grade, rows
+
+
+def course(claims: Claim, *, grade: str | None = None, rows: str = "append") -> Course:
+    made = Course(Contract("some/sink", Given(claims, grade=grade, rows=rows)))
+    stops = [Outcome(point="write.before", fault="stop", runs=3, outcome="upheld")]
+    made.shells.append(
+        ShellResult(shell="process", schedules_run=10, schedules_in_bound=10, kills=7, seconds=1.0, outcomes=stops)
+    )
+    return made
+
+
+def finding(oracle: str, *, claimed: bool) -> Finding:
+    return Finding(oracle=oracle, claimed=claimed, shell="process", schedule="no-fault", why="seen", replay="-")
+
+
+def test_a_claim_without_findings_is_upheld() -> None:
+    result = judge_subject(course(Claim.EXACTLY_ONCE))
+    assert ("upheld", "exactly-once") == (result.verdict, result.grade)
+
+
+def test_a_finding_against_a_claim_violates_it_and_only_it() -> None:
+    made = course(Claim.EXACTLY_ONCE)
+    made.findings.append(finding("O2", claimed=True))
+    result = judge_subject(made)
+    assert ("violated", "at-least-once") == (result.verdict, result.grade)
+    assert ["NO_DUPLICATES"] == [claim.claim for claim in result.claims if claim.verdict == "violated"]
+
+
+def test_duplicates_of_a_sink_that_claims_no_more_leave_it_upheld() -> None:
+    made = course(Claim.AT_LEAST_ONCE, grade="at-least-once")
+    made.findings.append(finding("O2", claimed=False))
+    result = judge_subject(made)
+    assert ("upheld", "at-least-once") == (result.verdict, result.grade)
+
+
+def test_a_grade_above_the_expected_one_means_that_the_certifier_is_blind() -> None:
+    result = judge_subject(course(Claim.AT_LEAST_ONCE, grade="at-least-once"))
+    assert ("unknown", "exactly-once") == (result.verdict, result.grade)
+    assert "above the at-least-once" in result.why
+
+
+def test_a_reason_for_doubt_makes_every_claim_unknown_but_leaves_violations() -> None:
+    made = course(Claim.EXACTLY_ONCE)
+    made.unknowns.append("no row was committed")
+    assert "unknown" == judge_subject(made).verdict
+    made.findings.append(finding("O1", claimed=True))
+    assert "violated" == judge_subject(made).verdict
+
+
+@pytest.mark.parametrize("claim", [Claim.SURVIVES_POWER_LOSS, Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS])
+def test_a_claim_that_no_oracle_examines_is_never_upheld(claim: Claim) -> None:
+    assert "unknown" == judge_subject(course(claim)).verdict
+
+
+def test_duplicates_that_cannot_be_seen_are_unknown() -> None:
+    assert "unknown" == judge_subject(course(Claim.EFFECTIVELY_ONCE, rows="upsert")).verdict
+
+
+def test_fencing_is_unknown_until_a_zombie_was_tried() -> None:
+    made = course(Claim.FENCES_ZOMBIES)
+    assert "upheld" == judge_subject(made).verdict
+    made.shells[:] = [ShellResult(shell="simulated", schedules_run=1, schedules_in_bound=1, kills=0, seconds=1.0)]
+    assert "unknown" == judge_subject(made).verdict
+
+
+def test_residue_is_unknown_where_the_contract_cannot_show_it() -> None:
+    assert "unknown" == judge_subject(course(Claim.NO_RESIDUE)).verdict
