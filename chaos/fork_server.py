@@ -32,12 +32,11 @@ HEADER: Final = struct.Struct("!I")  # the length of the message that follows it
 CONTROL_BYTES_MOST: Final = 1 << 16
 DESCRIPTORS_MOST: Final = 16
 SECONDS_TO_BURY_ALL: Final = 10.0  # a process that not even SIGKILL ends within it sits in the kernel: leave it there
+PARKED: Final = 2  # children forked ahead: a cycle of spawn, three calls and SIGKILL takes NN instead of 4.0 ms
 EXIT_RAISED: Final = 70  # the status of a child whose entry raised
 EXIT_OUT_OF_MEMORY: Final = 71
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-Limits = tuple[int | None, int | None]  # bytes of address space (RLIMIT_AS) and of data (RLIMIT_DATA)
 
 
 class Inside:
@@ -117,6 +116,7 @@ class Server:
         self.children_before = _children(self.pid)  # of modules that start something when they are imported
         self.deaths: list[tuple[str, int, int]] = []  # not told yet
         self.outbox: deque[bytes] = deque()
+        self.parked: deque[tuple[int, socket.socket]] = deque()  # forked ahead, and not sent out yet
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> NoReturn:
@@ -129,13 +129,15 @@ class Server:
         poll.register(self.wakeup, select.POLLIN)
         while True:
             poll.register(self.control, select.POLLIN | (select.POLLOUT if self.outbox else 0))
-            ready = dict(poll.poll())
+            ready = dict(poll.poll(0 if len(self.parked) < PARKED else None))
             if self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096):
                 self.end()
             if ready.get(self.control.fileno(), 0) & ~select.POLLOUT:
                 self.serve()
             self.reap()
             self.flush()
+            if len(self.parked) < PARKED:
+                self.park()
 
     def serve(self) -> None:
         try:
@@ -148,18 +150,32 @@ class Server:
             message, descriptors = b"", []
         if not message:
             self.end()
-        token, limits = pickle.loads(message)
+        token = pickle.loads(message)[0]
         try:
-            pid = os.fork()
+            self.tell("forked", token, self.send_out(message, descriptors))
         except OSError as error:
             self.tell("not forked", token, error.errno or 0)
-        else:
-            if pid == 0:
-                self.become(descriptors, limits)
-            self.forked.add(pid)
-            self.tell("forked", token, pid)
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def send_out(self, message: bytes, descriptors: Sequence[int]) -> int:
+        if not self.parked:
+            self.park()
+        pid, end = self.parked.popleft()
+        with end:
+            socket.send_fds(end, [message], descriptors)
+        return pid
+
+    def park(self) -> None:
+        """Forks a child that waits to be sent out. It is ready 2.5 ms later, which nobody has to wait for."""
+        end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            pid = os.fork()
+            if pid == 0:
+                end.close()
+                self.become(theirs)
+        self.forked.add(pid)
+        self.parked.append((pid, end))
 
     def tell(self, what: str, subject: int, detail: int) -> None:
         self.outbox.append(pickle.dumps((what, subject, detail)))
@@ -222,7 +238,7 @@ class Server:
 
     # -- the child ------------------------------------------------------------------------------
 
-    def become(self, descriptors: Sequence[int], limits: Limits) -> NoReturn:
+    def become(self, parked: socket.socket) -> NoReturn:
         """The rest of a child's life. It must never return into the server's stack."""
         status = EXIT_RAISED
         try:
@@ -232,15 +248,8 @@ class Server:
             if os.getppid() != self.pid:
                 os._exit(0)
             self._shed()
-            channel, output, *others = descriptors
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            os.close(output)
-            _limit(resource.RLIMIT_CORE, 0)
-            _limit(resource.RLIMIT_AS, limits[0])
-            _limit(resource.RLIMIT_DATA, limits[1])
             gc.enable()
-            status = _live(Inside(socket.socket(fileno=channel), others))
+            status = _live(parked)
         except SystemExit as asked:
             status = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
         except MemoryError:
@@ -258,9 +267,27 @@ class Server:
         os.close(self.wakeup)
         os.close(self.wakeup_end)
         self.control.close()
+        for _, end in self.parked:
+            end.close()
 
 
-def _live(inside: Inside) -> int:
+def _live(parked: socket.socket) -> int:
+    """Waits to be sent out, then calls the entry."""
+    with parked:
+        message, descriptors, _, _ = socket.recv_fds(
+            parked, CONTROL_BYTES_MOST, DESCRIPTORS_MOST, socket.MSG_CMSG_CLOEXEC
+        )
+    if not message:
+        return 0
+    _, (address_space_bytes, data_bytes) = pickle.loads(message)
+    channel, output, *others = descriptors
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, address_space_bytes)
+    _limit(resource.RLIMIT_DATA, data_bytes)
+    inside = Inside(socket.socket(fileno=channel), others)
     first = inside.receive()
     if first is None:
         return 0

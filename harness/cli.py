@@ -24,7 +24,7 @@ from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdi
 SHELL_CHOICE = click.Choice(["simulated", "process", "all"])
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType[float]):
     """A time as people write it: 60, 60s, 5m."""
 
     name = "time"

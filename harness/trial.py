@@ -16,7 +16,8 @@ from sinkproof.observe import Observer
 from sinkproof.oracle import Anomaly, judge
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.in_process import InProcessHost
-from sinkproof.reference_engine.shells.simulated import Host, Simulation
+from sinkproof.reference_engine.shells.job import Host
+from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch, clear_folder
 from sinkproof.workload import INPUTS, named_job

@@ -16,7 +16,7 @@ from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.job_graph import source_to_sink
 from sinkproof.reference_engine.operators import key_group, owner_of_group
-from sinkproof.reference_engine.shells.simulated import Job
+from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.timing import Timing
 from sinkproof.reference_engine.sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row

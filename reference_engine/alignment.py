@@ -22,6 +22,7 @@ Event = tuple[str, int, Any]  # kind, channel, payload
 
 class Alignment(Protocol):
     blocked: set[int]  # channels whose events are to be held back
+    checkpoint_id: int  # being aligned; 0: none
 
     def hold(self, event: Event) -> None:
         """Keeps an event of a blocked channel."""

@@ -82,13 +82,12 @@ class RealDisk:
         try:
             os.mkdir(f"{self.root}/{folder}")
         except FileExistsError:
-            return
+            pass  # perhaps by somebody who died before the next line: its name may not be durable yet
         except FileNotFoundError:
             if not folder:
                 raise
             self.make_directory(os.path.dirname(folder))
-            self.make_directory(folder)
-            return
+            os.mkdir(f"{self.root}/{folder}")
         self.fsync_directory(os.path.dirname(folder))
 
     def remove_directory(self, folder: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.subtask import Effect, Subtask
+from sinkproof.reference_engine.subtask import Effect
 from sinkproof.sink_adapters.protocol import Batch, Context
 
 if TYPE_CHECKING:
@@ -16,168 +16,217 @@ if TYPE_CHECKING:
 JOB_ID = "job"
 
 
-class Acting:
-    """The half of the simulated shell that acts; simulated.py holds the half that delivers and breaks."""
+def act(shell: Simulation, key: Key, effects: Iterable[Effect]) -> None:
+    actions = ACTIONS
+    for effect in effects:
+        actions[effect[0]](shell, key, effect)
 
-    def act(self: Simulation, subtask: Subtask, key: Key, effects: Iterable[Effect]) -> None:
-        actions = ACTIONS
-        for effect in effects:
-            actions[effect[0]](self, subtask, key, effect)
 
-    # -- data ---------------------------------------------------------------------------------------------------------
+# -- data ---------------------------------------------------------------------------------------------------------
 
-    def _do_send(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        _, to, kind, payload = effect
-        self.sequence += 1
-        at = self.now + self.latency.channel[key[0], to]
-        heappush(self.queue, (at, self.sequence, to, key[1], kind, key[0], payload))
 
-    def _do_write(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        batch: Batch = effect[1]
-        self.reach("write.before")
-        self.sinks[key].write(batch)
-        self.reach("write.after")
+def send(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, to, kind, payload = effect
+    shell.sequence += 1
+    at = shell.now + shell.latency.channel[key[0], to]
+    heappush(shell.queue, (at, shell.sequence, to, key[1], kind, key[0], payload))
 
-    def _do_timer(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        delay = self.latency.pace[key[0]] if effect[1] is None else effect[1]
-        self.post(delay, key, (effect[2], None, None))
 
-    def _do_drain(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        for event in effect[1]:
-            kind, a, b = event
-            self.act(subtask, key, subtask.on(kind, a, b))
+def write(shell: Simulation, key: Key, effect: Effect) -> None:
+    batch: Batch = effect[1]
+    shell.reach("write.before")
+    shell.sinks[key].write(batch)
+    shell.reach("write.after")
 
-    def _do_report(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        self.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
-    # -- the sink's life -----------------------------------------------------------------------------------------------
+def timer(shell: Simulation, key: Key, effect: Effect) -> None:
+    delay = shell.latency.pace[key[0]] if effect[1] is None else effect[1]
+    shell.post(delay, key, (effect[2], None, None))
 
-    def _do_open(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        restored, plan = self.restored.pop(key), subtask.plan
-        context = Context(
-            job_id=JOB_ID,
-            sink_id=plan.vertex,
-            subtask=plan.index,
-            parallelism=plan.parallelism,
-            parallelism_restored=restored.parallelism,
-            generation=key[1],
-            checkpoint_id_restored=restored.checkpoint_id,
-            restored=restored.sinks,
-            subtasks_restored=restored.sinks_known,
-            clock=lambda: self.now / 1000,
-            deadline=(self.now + self.job.configuration.settle_deadline) / 1000,
-            random=self.random_for(key),
-            reach=self.reach,
-        )
-        self.reach("open.before")
-        self.sinks[key].open(context)
-        self.reach("open.after")
 
-    def _do_end_of_input(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        self._call("end_of_input", key)
+def drain(shell: Simulation, key: Key, effect: Effect) -> None:
+    for event in effect[1]:
+        kind, a, b = event
+        act(shell, key, shell.subtasks[key].on(kind, a, b))
 
-    def _call(self: Simulation, name: str, key: Key, *arguments: Any) -> Any:
-        """One of the calls that a sink may lack."""
-        self.reach(name + ".before")
-        call = getattr(self.sinks[key], name, None)
-        answer = call(*arguments) if call is not None else None
-        self.reach(name + ".after")
-        return answer
 
-    # -- checkpoints -------------------------------------------------------------------------------
+def report(shell: Simulation, key: Key, effect: Effect) -> None:
+    shell.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
-    def _do_capture(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        _, checkpoint_id, states = effect
-        self.reach("snapshot.before")
-        state = self.sinks[key].snapshot(checkpoint_id)
-        if not isinstance(state, (bytes, bytearray)):
-            raise TypeError(f"snapshot({checkpoint_id}) returned {type(state).__name__}, not bytes")
-        states["sink"] = bytes(state)
-        self.reach("snapshot.after")
-        self.act(subtask, key, subtask.captured(checkpoint_id, states))
 
-    def _do_upload(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        _, checkpoint_id, states = effect
-        kept = self.storage.store(checkpoint_id, subtask.plan.name, states)
-        self.post(self.latency.upload[key[0]], key, ("persisted", checkpoint_id, kept))
+# -- the sink's life -----------------------------------------------------------------------------------------------
 
-    def _do_cancel_upload(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        self.note(subtask.plan.name, "upload cancelled", effect[1])
 
-    def _do_acknowledge(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        _, checkpoint_id, states = effect
-        self.reach("acknowledge.before")
-        kind, self.fate = "declined" if self.fate == "declined" else "acknowledged", ""
-        self.note(subtask.plan.name, kind, checkpoint_id)
-        self.post(1, (0, key[1]), (kind, checkpoint_id, (subtask.plan.name, states)))
-        self.reach("acknowledge.after")
+def open_sink(shell: Simulation, key: Key, effect: Effect) -> None:
+    restored, plan = shell.restored.pop(key), shell.subtasks[key].plan
+    context = Context(
+        job_id=JOB_ID,
+        sink_id=plan.vertex,
+        subtask=plan.index,
+        parallelism=plan.parallelism,
+        parallelism_restored=restored.parallelism,
+        generation=key[1],
+        checkpoint_id_restored=restored.checkpoint_id,
+        restored=restored.sinks,
+        subtasks_restored=restored.sinks_known,
+        clock=lambda: shell.now / 1000,
+        deadline=(shell.now + shell.job.configuration.settle_deadline) / 1000,
+        random=shell.random_for(key),
+        reach=shell.reach,
+    )
+    shell.reach("open.before")
+    shell.sinks[key].open(context)
+    shell.reach("open.after")
 
-    def _do_notify(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        unsettled = self._call("notify_complete", key, effect[1])
-        self.act(subtask, key, subtask.settled(list(unsettled or ()), None))
 
-    def _do_notify_aborted(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        self._call("notify_aborted", key, effect[1])
+def end_of_input(shell: Simulation, key: Key, effect: Effect) -> None:
+    _call(shell, "end_of_input", key)
 
-    def _do_settle(self: Simulation, subtask: Subtask, key: Key, effect: Effect) -> None:
-        unsettled = self._call("settle", key, self.now / 1000)
-        self.act(subtask, key, subtask.settled(list(unsettled or ()), None))
 
-    # -- the coordinator ---------------------------------------------------------------------------
+def _call(shell: Simulation, name: str, key: Key, *arguments: Any) -> Any:
+    """One of the calls that a sink may lack."""
+    shell.reach(name + ".before")
+    call = getattr(shell.sinks[key], name, None)
+    answer = call(*arguments) if call is not None else None
+    shell.reach(name + ".after")
+    return answer
 
-    def act_for_coordinator(self: Simulation, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            getattr(self, "_coordinator_" + effect[0])(effect)
 
-    def _coordinator_tell(self: Simulation, effect: Effect) -> None:
-        _, subtask, kind, a, b = effect
-        point = TELL_POINTS.get(kind)
-        if point is not None:
-            self.reach(point)
-        fate, self.fate = self.fate, ""
-        if fate != "lost":
-            self.post(subtask - 1, (subtask, self.generation), (kind, a, b))
+# -- checkpoints -------------------------------------------------------------------------------
 
-    def _coordinator_timer(self: Simulation, effect: Effect) -> None:
-        _, delay, kind, a = effect
-        self.post(delay, (0, self.generation), (kind, a, None))
 
-    def _coordinator_persist(self: Simulation, effect: Effect) -> None:
-        record: CheckpointRecord = effect[1]
-        self.reach("checkpoint.persist.before")
-        muted, self.muted = self.muted, True
-        self.watcher.deciding(self, record)
-        self.muted = muted
-        try:
-            self.storage.decide(record)
-        except OSError as error:  # a full disk, say: nobody was told, so the checkpoint can still be aborted
-            self.note("coordinator", "not durable", record.checkpoint_id)
-            self.post(self.latency.decide, (0, self.generation), ("not_durable", record.checkpoint_id, str(error)))
-            return
-        self.note("coordinator", "complete", record.checkpoint_id)
-        self.reach("checkpoint.persist.after")
-        self.post(self.latency.decide, (0, self.generation), ("durable", record.checkpoint_id, None))
+def capture(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, checkpoint_id, states = effect
+    shell.reach("snapshot.before")
+    state = shell.sinks[key].snapshot(checkpoint_id)
+    if not isinstance(state, (bytes, bytearray)):
+        raise TypeError(f"snapshot({checkpoint_id}) returned {type(state).__name__}, not bytes")
+    states["sink"] = bytes(state)
+    shell.reach("snapshot.after")
+    act(shell, key, shell.subtasks[key].captured(checkpoint_id, states))
 
-    def _coordinator_discard(self: Simulation, effect: Effect) -> None:
-        self.storage.discard(effect[1])
 
-    def _coordinator_restart(self: Simulation, effect: Effect) -> None:
-        self.post(effect[1], (0, self.generation), ("regenerate", None, None))
+def upload(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, checkpoint_id, states = effect
+    kept = shell.storage.store(checkpoint_id, shell.names[key[0]], states)
+    shell.post(shell.latency.upload[key[0]], key, ("persisted", checkpoint_id, kept))
 
-    def _coordinator_deploy(self: Simulation, effect: Effect) -> None:
-        self.deploy(effect[1])
 
-    def _coordinator_finish(self: Simulation, effect: Effect) -> None:
-        self.finished, self.coordinator = True, None
-        for key in self.subtasks:
-            self.post(1, key, ("cancel", None, None))
+def cancel_upload(shell: Simulation, key: Key, effect: Effect) -> None:
+    shell.note(shell.names[key[0]], "upload cancelled", effect[1])
 
-    def _coordinator_give_up(self: Simulation, effect: Effect) -> None:
-        self.failure = effect[1]
-        self.queue.clear()
+
+def acknowledge(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, checkpoint_id, states = effect
+    shell.reach("acknowledge.before")
+    kind, shell.fate = "declined" if shell.fate == "declined" else "acknowledged", ""
+    name = shell.names[key[0]]
+    shell.note(name, kind, checkpoint_id)
+    shell.post(1, (0, key[1]), (kind, checkpoint_id, (name, states)))
+    shell.reach("acknowledge.after")
+
+
+def notify(shell: Simulation, key: Key, effect: Effect) -> None:
+    unsettled = _call(shell, "notify_complete", key, effect[1])
+    act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
+
+
+def notify_aborted(shell: Simulation, key: Key, effect: Effect) -> None:
+    _call(shell, "notify_aborted", key, effect[1])
+
+
+def settle(shell: Simulation, key: Key, effect: Effect) -> None:
+    unsettled = _call(shell, "settle", key, shell.now / 1000)
+    act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
+
+
+# -- the coordinator ---------------------------------------------------------------------------
+
+
+def act_for_coordinator(shell: Simulation, effects: Iterable[Effect]) -> None:
+    for effect in effects:
+        COORDINATOR_ACTIONS[effect[0]](shell, effect)
+
+
+def _tell(shell: Simulation, effect: Effect) -> None:
+    _, subtask, kind, a, b = effect
+    point = TELL_POINTS.get(kind)
+    if point is not None:
+        shell.reach(point)
+    fate, shell.fate = shell.fate, ""
+    if fate != "lost":
+        shell.post(subtask - 1, (subtask, shell.generation), (kind, a, b))
+
+
+def _timer(shell: Simulation, effect: Effect) -> None:
+    _, delay, kind, a = effect
+    shell.post(delay, (0, shell.generation), (kind, a, None))
+
+
+def _persist(shell: Simulation, effect: Effect) -> None:
+    record: CheckpointRecord = effect[1]
+    shell.reach("checkpoint.persist.before")
+    muted, shell.muted = shell.muted, True
+    shell.watcher.deciding(shell, record)
+    shell.muted = muted
+    try:
+        shell.storage.decide(record)
+    except OSError as error:  # a full disk, say: nobody was told, so the checkpoint can still be aborted
+        shell.note("coordinator", "not durable", record.checkpoint_id)
+        shell.post(shell.latency.decide, (0, shell.generation), ("not_durable", record.checkpoint_id, str(error)))
+        return
+    shell.note("coordinator", "complete", record.checkpoint_id)
+    shell.reach("checkpoint.persist.after")
+    shell.post(shell.latency.decide, (0, shell.generation), ("durable", record.checkpoint_id, None))
+
+
+def _discard(shell: Simulation, effect: Effect) -> None:
+    shell.storage.discard(effect[1])
+
+
+def _restart(shell: Simulation, effect: Effect) -> None:
+    shell.post(effect[1], (0, shell.generation), ("regenerate", None, None))
+
+
+def _deploy(shell: Simulation, effect: Effect) -> None:
+    shell.deploy(effect[1])
+
+
+def _finish(shell: Simulation, effect: Effect) -> None:
+    shell.finished, shell.coordinator = True, None
+    for key in shell.subtasks:
+        shell.post(1, key, ("cancel", None, None))
+
+
+def _give_up(shell: Simulation, effect: Effect) -> None:
+    shell.failure = effect[1]
+    shell.queue.clear()
 
 
 TELL_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
-ACTIONS: dict[str, Any] = {
-    name.removeprefix("_do_"): action for name, action in vars(Acting).items() if name.startswith("_do_")
+ACTIONS: Final[dict[str, Callable[[Simulation, Key, Effect], None]]] = {
+    "acknowledge": acknowledge,
+    "cancel_upload": cancel_upload,
+    "capture": capture,
+    "drain": drain,
+    "end_of_input": end_of_input,
+    "notify": notify,
+    "notify_aborted": notify_aborted,
+    "open": open_sink,
+    "report": report,
+    "send": send,
+    "settle": settle,
+    "timer": timer,
+    "upload": upload,
+    "write": write,
+}
+COORDINATOR_ACTIONS: Final[dict[str, Callable[[Simulation, Effect], None]]] = {
+    "deploy": _deploy,
+    "discard": _discard,
+    "finish": _finish,
+    "give_up": _give_up,
+    "persist": _persist,
+    "restart": _restart,
+    "tell": _tell,
+    "timer": _timer,
 }

@@ -11,84 +11,31 @@ flush of the dead can change what is judged. The same loop drives attempts that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.shell import Killed
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
-from sinkproof.reference_engine.configuration import CheckpointConfiguration, CheckpointingMode
+from sinkproof.reference_engine.configuration import CheckpointingMode
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.job_graph import Plan
-from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
+from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph, restore
-from sinkproof.reference_engine.shells.acting import Acting
-from sinkproof.reference_engine.shells.timing import Latencies, Timing
+from sinkproof.reference_engine.shells.acting import act, act_for_coordinator
+from sinkproof.reference_engine.shells.job import Host, Job, Watcher
 from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
 
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
-RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
 ELECT: Final[Event] = ("elect", None, None)
 CANCEL: Final[Event] = ("cancel", None, None)
 
 
-class Host(Protocol):
-    """Where attempts of sinks live: in this process, or in processes of their own."""
-
-    dead_unwind: bool  # whether a dead attempt's code still runs its `finally` in this process
-
-    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
-        """A new attempt that knows nothing; `open` follows."""
-
-    def kill(self, sink: Sink) -> None:
-        """SIGKILL: nothing of the attempt runs any more. In process: it is kept, so that nothing of it is finalised."""
-
-    def retire(self, sink: Sink) -> None:
-        """The attempt was cancelled and has been closed."""
-
-
-class Watcher(Protocol):
-    """Who looks at the outside world while the job runs."""
-
-    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
-        """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
-
-    def striking(self, simulation: Simulation, fault: Fault) -> None:
-        """A fault is about to strike where the stack now stands."""
-
-    def waking(self, simulation: Simulation, actor: str) -> None:
-        """A stopped attempt is about to go on as a zombie."""
-
-    def woken(self, simulation: Simulation, actor: str) -> None:
-        """The zombie has done what it was stopped in."""
-
-    def ended(self, simulation: Simulation) -> None:
-        """The job has finished, or failed for good. Called once, before anything of the dead unwinds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is run, apart from the sink: the plan, how checkpoints are taken, how failures are met."""
-
-    plan: Plan
-    configuration: CheckpointConfiguration
-    timing: Timing = field(default_factory=Timing)
-    restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
-    _latencies: dict[int, Latencies] = field(default_factory=dict, compare=False)
-
-    def latencies(self, seed: int) -> Latencies:
-        if seed not in self._latencies:
-            self._latencies[seed] = self.timing.latencies(self.plan, seed=seed)
-        return self._latencies[seed]
-
-
-class Simulation(Acting):
+class Simulation:
     """One run of one schedule."""
 
     def __init__(
@@ -313,7 +260,7 @@ class Simulation(Acting):
             if kind == "cancel":
                 self._cancel(key)
             else:
-                self.act(subtask, key, subtask.on(kind, a, b))
+                act(self, key, subtask.on(kind, a, b))
         except Exception as error:  # a sink's own failure ends its attempt, whatever it is
             self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
             self._attempt_failed(key, error)
@@ -353,7 +300,7 @@ class Simulation(Acting):
         if event[0] == "regenerate":
             self._next_generation()
             return
-        self.act_for_coordinator(self.coordinator.on(self.now, event))
+        act_for_coordinator(self, self.coordinator.on(self.now, event))
 
     def _next_generation(self) -> None:
         self.reach("generation.before")
@@ -364,7 +311,7 @@ class Simulation(Acting):
         self.coordinator = Coordinator(
             self.job.plan, self.job.configuration, self.restart, record=self.storage.latest()
         )
-        self.act_for_coordinator(self.coordinator.on(self.now, ("start", None, None)))
+        act_for_coordinator(self, self.coordinator.on(self.now, ("start", None, None)))
 
     def deploy(self, record: CheckpointRecord | None) -> None:
         """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""

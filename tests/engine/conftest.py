@@ -51,7 +51,9 @@ class StagingSink:
 
     def open(self, context: Context) -> None:
         self.context = context
-        self.heard("open", (context.generation, context.checkpoint_id_restored, tuple(old for old, _ in context.restored)))
+        self.heard(
+            "open", (context.generation, context.checkpoint_id_restored, tuple(old for old, _ in context.restored))
+        )
         for _, state in context.restored:
             for name in json.loads(state):
                 self.reveal(name)

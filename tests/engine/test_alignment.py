@@ -29,7 +29,7 @@ def middle(channels: int, engine: Any) -> SubtaskPlan:
 
 
 class Driven:
-    """A subtask whose effects are carried out: `out` holds what it sent, in order: (split, offset) or a barrier's id."""
+    """A subtask whose effects are carried out: `out` holds what it sent: (split, offset), or a barrier's id."""
 
     def __init__(self, plan: SubtaskPlan, *, aligned: bool) -> None:
         self.subtask = Subtask(plan, aligned=aligned)
@@ -149,7 +149,7 @@ def test_an_older_barrier_must_be_given_up_before_a_newer_one_is_counted() -> No
         aligned.barrier(2, 2)
 
 
-# -- any interleaving ---------------------------------------------------------------------------------------------------
+# -- any interleaving ------------------------------------------------------------------------------
 
 CHECKPOINTS = 4
 

@@ -1,0 +1,70 @@
+"""What a simulation is given: the job, a host for the sinks' attempts, somebody who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sinkproof.chaos.schedule import Fault
+from sinkproof.reference_engine.configuration import CheckpointConfiguration
+from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.job_graph import Plan
+from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
+from sinkproof.reference_engine.shells.timing import Latencies, Timing
+from sinkproof.sink_adapters.protocol import Sink
+
+if TYPE_CHECKING:
+    from sinkproof.reference_engine.shells.simulated import Simulation
+
+RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
+
+
+class Host(Protocol):
+    """Where attempts of sinks live: in this process, or in processes of their own."""
+
+    dead_unwind: bool  # whether a dead attempt's code still runs its `finally` in this process
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        """A new attempt that knows nothing; `open` follows."""
+
+    def kill(self, sink: Sink) -> None:
+        """SIGKILL: nothing of the attempt runs any more. In process: it is kept, so that nothing of it is finalised."""
+
+    def retire(self, sink: Sink) -> None:
+        """The attempt was cancelled and has been closed."""
+
+
+class Watcher(Protocol):
+    """Who looks at the outside world while the job runs."""
+
+    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+        """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
+
+    def striking(self, simulation: Simulation, fault: Fault) -> None:
+        """A fault is about to strike where the stack now stands."""
+
+    def waking(self, simulation: Simulation, actor: str) -> None:
+        """A stopped attempt is about to go on as a zombie."""
+
+    def woken(self, simulation: Simulation, actor: str) -> None:
+        """The zombie has done what it was stopped in."""
+
+    def ended(self, simulation: Simulation) -> None:
+        """The job has finished, or failed for good. Called once, before anything of the dead unwinds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is run, apart from the sink: the plan, how checkpoints are taken, how failures are met."""
+
+    plan: Plan
+    configuration: CheckpointConfiguration
+    timing: Timing = field(default_factory=Timing)
+    restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
+    _latencies: dict[int, Latencies] = field(default_factory=dict, compare=False)
+
+    def latencies(self, seed: int) -> Latencies:
+        if seed not in self._latencies:
+            self._latencies[seed] = self.timing.latencies(self.plan, seed=seed)
+        return self._latencies[seed]

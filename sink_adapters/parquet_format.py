@@ -1,0 +1,57 @@
+"""Parquet behind the format protocol. The one file that needs pyarrow's Parquet; loaded only when it is asked for.
+
+A Parquet file is complete only with its footer, so rows wait in memory until the part is rolled or pre-committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sinkproof.sink_adapters.file_formats import Identity
+from sinkproof.sink_adapters.protocol import Batch, Row
+
+
+class ParquetWriter:
+    __slots__ = ("size", "tables")
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+        self.size = 0
+
+    def add(self, batch: Batch) -> bytes:
+        table = batch.to_arrow()
+        self.tables.append(table)
+        self.size += table.nbytes
+        return b""
+
+    def finish(self) -> bytes:
+        buffer = pa.BufferOutputStream()
+        pq.write_table(pa.concat_tables(self.tables), buffer, compression="zstd")
+        return bytes(buffer.getvalue())
+
+
+class Parquet:
+    """The columns of Row."""
+
+    suffix = ".parquet"
+
+    def writer(self) -> ParquetWriter:
+        return ParquetWriter()
+
+    def identities(self, content: bytes) -> list[Identity]:
+        table = self._table(content, ["split", "offset"])
+        return list(zip(table["split"].to_pylist(), table["offset"].to_pylist(), strict=True))
+
+    def rows(self, content: bytes) -> list[Row]:
+        table = self._table(content, list(Row._fields))
+        return [Row(*values) for values in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+    def _table(self, content: bytes, columns: list[str]) -> pa.Table:
+        """Without threads: a pool of them does not survive a fork, and a few rows are not worth one."""
+        return pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
+
+
+PARQUET: Final = Parquet()
