@@ -1,14 +1,19 @@
 """Every executed line of the sink's own code is a point, and so is every file effect of code that has no points.
 
-Lines come from a trace function that is limited to the given files: frames of other files get no local trace
-function and
-run at nearly full speed. File effects come from one audit hook, which Python cannot remove: it is switched instead.
+Lines come from a trace function that is limited to the given files: frames of other files get no local trace function
+and run at nearly full speed. Python traces nothing while a trace function runs, and stops tracing when one raises: who
+runs the rest of a job inside `reach` does it in `sys.call_tracing`, if lines are to be points there, too.
+
+File effects come from one audit hook, which Python cannot remove: it is switched instead.
 """
 
 from __future__ import annotations
 
+import dis
+import inspect
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -17,15 +22,17 @@ from typing import Any, Final
 from sinkproof.chaos.points import line_point
 
 Reach = Callable[[str], None]
-WRITING: Final = frozenset("wax+")
-FILE_EVENTS: Final = {
-    "os.rename": "file.rename",
-    "os.remove": "file.unlink",
-    "os.mkdir": "file.make_directory",
-    "os.rmdir": "file.remove_directory",
-    "os.truncate": "file.write",
-    "os.link": "file.create",
-    "os.symlink": "file.create",
+PROLOGUE: Final = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "POP_TOP"}
+FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = {
+    # audit event -> point, and which of its arguments name a file (with the descriptor of the folder to start from)
+    "open": ("file.create", ((0, None),)),
+    "os.rename": ("file.rename", ((0, 2), (1, 3))),
+    "os.remove": ("file.unlink", ((0, 1),)),
+    "os.mkdir": ("file.make_directory", ((0, 2),)),
+    "os.rmdir": ("file.remove_directory", ((0, 1),)),
+    "os.truncate": ("file.write", ((0, None),)),
+    "os.link": ("file.create", ((1, 3),)),
+    "os.symlink": ("file.create", ((1, 2),)),
 }
 
 
@@ -66,11 +73,57 @@ class LineTracer:
     def known(self) -> set[str]:
         """Every line that the functions entered so far could execute."""
         return {
-            line_point(self.files[code.co_filename], number)
-            for code in self.entered
-            for _, _, number in code.co_lines()
-            if number is not None and number != code.co_firstlineno
+            line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)
         }
+
+
+def files_under(folder: Path) -> dict[str, str]:
+    """Every .py file in the folder, as LineTracer wants them: absolute path -> path from the folder."""
+    return {str(path): path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.py"))}
+
+
+def executable_lines(file: Path) -> set[int]:
+    """The lines of all functions in the file that could ever be points. What only an import executes is none of them."""
+    return {line for lines in _functions(file) for line in lines}
+
+
+def known_lines(files: Mapping[str, str], points: Collection[str]) -> set[str]:
+    """Every line that the functions could execute of which some line is among the points: `known` of another process."""
+    known: set[str] = set()
+    for file, name in files.items():
+        for lines in _functions(Path(file)):
+            named = {line_point(name, line) for line in lines}
+            known |= named if not named.isdisjoint(points) else set()
+    return known
+
+
+def _functions(file: Path) -> Iterator[set[int]]:
+    work = [(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), False)]
+    while work:
+        code, is_called = work.pop()
+        is_called = is_called or bool(code.co_flags & inspect.CO_OPTIMIZED)  # not a module's or a class's body
+        if is_called:
+            yield _lines_of(code)
+        work += [(inner, is_called) for inner in code.co_consts if isinstance(inner, CodeType)]
+
+
+def _lines_of(code: CodeType) -> set[int]:
+    """The lines that the interpreter announces. What it does on the `def` line before the body begins is not announced."""
+    lines: set[int] = set()
+    in_prologue = True
+    for step in dis.get_instructions(code):
+        if in_prologue and step.opname in PROLOGUE:
+            continue
+        in_prologue = False
+        line = step.positions.lineno if step.positions else None
+        if line is not None and (line != code.co_firstlineno or code.co_name.startswith("<") or _is_short(code)):
+            lines.add(line)
+    return lines
+
+
+def _is_short(code: CodeType) -> bool:
+    """Written on the line of its `def`."""
+    return {line for _, _, line in code.co_lines() if line is not None} == {code.co_firstlineno}
 
 
 class _Audit:
@@ -88,7 +141,7 @@ def file_points(folder: Path, reach: Reach) -> Iterator[None]:
         sys.addaudithook(_hook)
         _Audit.installed = True
     before = _Audit.folder, _Audit.reach
-    _Audit.folder, _Audit.reach = str(folder), reach
+    _Audit.folder, _Audit.reach = os.path.abspath(folder), reach
     try:
         yield
     finally:
@@ -96,14 +149,28 @@ def file_points(folder: Path, reach: Reach) -> Iterator[None]:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _Audit.reach is None or not (event == "open" or event in FILE_EVENTS):
+    if _Audit.reach is None or event not in FILE_EVENTS:
         return
-    if not str(arguments[0]).startswith(_Audit.folder):
-        return
-    if event != "open":
-        point = FILE_EVENTS[event]
-    elif isinstance(arguments[1], str) and WRITING & set(arguments[1]):
-        point = "file.create"
-    else:
-        return
-    _Audit.reach(point)
+    point, names_and_folders = FILE_EVENTS[event]
+    if event == "open":
+        point = _point_of_opening(arguments[2])
+    if point and any(_is_inside(arguments[name], arguments, at) for name, at in names_and_folders):
+        _Audit.reach(point)
+
+
+def _point_of_opening(flags: int) -> str:
+    if not flags & (os.O_WRONLY | os.O_RDWR):
+        return ""
+    return "file.create" if flags & os.O_CREAT else "file.write"
+
+
+def _is_inside(name: Any, arguments: tuple[Any, ...], at: int | None) -> bool:
+    """Whether the file is under the folder. `at`: which argument is the descriptor of the folder the name starts from."""
+    if not isinstance(name, (str, bytes, os.PathLike)):
+        return False  # an open descriptor: its opening was a point
+    path = os.fsdecode(name)
+    folder = -1 if at is None else arguments[at]
+    if folder >= 0 and not os.path.isabs(path):
+        path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+    path = os.path.abspath(path)
+    return path == _Audit.folder or path.startswith(_Audit.folder + os.sep)

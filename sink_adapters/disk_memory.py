@@ -8,7 +8,6 @@ loses nothing, and an open file goes on writing to what it opened, whatever its 
 from __future__ import annotations
 
 import pickle
-from typing import Union
 
 Frozen = dict[str, bytes | None]
 
@@ -28,7 +27,7 @@ class Folder:
         self.synced: dict[str, Node] = {}
 
 
-Node = Union[File, Folder]
+Node = File | Folder
 
 
 class MemoryDisk:
@@ -117,7 +116,7 @@ class MemoryDisk:
             raise FileNotFoundError(folder)
         found.synced = dict(found.names)
 
-    # -- exact copies -------------------------------------------------------------------------------------------------
+    # -- exact copies -----------------------------------------------------------------------------
 
     def freeze(self) -> bytes:
         """With what was synced, and with every inode's identity."""
@@ -126,7 +125,7 @@ class MemoryDisk:
     def thaw(self, frozen: bytes) -> None:
         self.root = pickle.loads(frozen)
 
-    # -- paths --------------------------------------------------------------------------------------------------------
+    # -- paths ------------------------------------------------------------------------------------
 
     def _find(self, path: str) -> Node | None:
         here: Node | None = self.root

@@ -100,7 +100,7 @@ class RealDisk:
         finally:
             os.close(descriptor)
 
-    # -- exact copies -------------------------------------------------------------------------------------------------
+    # -- exact copies -----------------------------------------------------------------------------
 
     def freeze(self) -> Frozen:
         """The whole tree, folders before what is in them, sorted."""

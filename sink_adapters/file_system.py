@@ -16,7 +16,7 @@ class Disk(Protocol):
     """What lies below the seam. Errors are those of `os`: FileNotFoundError, FileExistsError, other OSErrors."""
 
     def create(self, path: str) -> Any:
-        """A new file, open for writing. FileExistsError if the name is taken, FileNotFoundError if the folder is not there."""
+        """A new file, open for writing. FileExistsError: the name is taken. FileNotFoundError: there is no folder."""
 
     def write(self, file: Any, data: bytes) -> None:
         """Appends all of it; unbuffered, so that it survives the process (but not yet a loss of power)."""

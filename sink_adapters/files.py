@@ -1,13 +1,13 @@
 """Transactional files: in progress, then pending, then committed by one atomic rename.
 
     staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.open      rows are being written
-    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.pending   pre-committed: written, synced, never touched again
+    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.pending   pre-committed: synced, never touched again
     fenced/<sink>-<subtask>/g<generation>-<by generation>/...          the same folder, taken away from its attempt
     committed/<sink>/<bucket>/part-<sequence>-<subtask>-<generation>-<part>.jsonl
 
-A new attempt takes the folders of earlier ones away by renaming them before it settles anything. From then on a zombie's
-paths lead nowhere: it can neither add to nor revive what it began, and hears `Fenced`. No file is ever resumed: what an
-attempt began and did not pre-commit is replayed, so that there is nothing to truncate.
+A new attempt takes the folders of earlier ones away by renaming them before it settles anything. From then on a
+zombie's paths lead nowhere: it can neither add to nor revive what it began, and hears `Fenced`. No file is ever
+resumed: what an attempt began and did not pre-commit is replayed, so that there is nothing to truncate.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class OpenPart:
 class FileTransactions:
     """The target of TwoPhaseCommitSink. One transaction at a time; part files rolled by size and at each checkpoint.
 
-    `bucket`: the folder of a row, relative, with slashes. Handles are JSON: the transaction's name, and the bucket of each
-    of its parts.
+    `bucket`: the folder of a row, relative, with slashes. Handles are JSON: the transaction's name, and the bucket of
+    each of its parts.
     """
 
     __slots__ = (
         "_buckets",
         "_fenced",
         "_live",
+        "_made",
         "_open",
-        "_transaction",
         "bucket",
         "files",
         "form",
@@ -68,15 +68,17 @@ class FileTransactions:
         self.files, self.form, self.roll_bytes, self.bucket = files, form, roll_bytes, bucket
         self._open: dict[str, OpenPart] = {}  # by bucket
         self._buckets: list[str] = []  # of each part of the current transaction, closed or open
-        self._fenced: dict[str, list[str]] = {}  # what earlier attempts had: `<sink>-<subtask>/g<generation>` -> folders
-        self._transaction: Transaction | None = None
+        self._fenced: dict[
+            str, list[str]
+        ] = {}  # what earlier attempts had: `<sink>-<subtask>/g<generation>` -> folders
+        self._made: set[str] = set()  # committed folders that are there
 
     def attach(self, context: Context) -> None:
         self.files.reach = context.reach
         self.sink, self.generation = quote(context.sink_id, safe=""), context.generation
         self._live = f"staging/{self.sink}-{context.subtask}/g{context.generation}"
 
-    # -- earlier attempts ---------------------------------------------------------------------------------------------
+    # -- earlier attempts -------------------------------------------------------------------------
 
     def fence(self, owner: Owner, generation: int) -> None:
         """Renames the folders of earlier attempts away, then makes this one's."""
@@ -126,7 +128,7 @@ class FileTransactions:
         for name in self.files.list(self._live):
             if name.startswith(prefix):
                 self._unlink(f"{self._live}/{name}")
-        self._open, self._buckets, self._transaction = {}, [], None
+        self._open, self._buckets = {}, []
 
     def _remove_folder(self, folder: str) -> None:
         for name in self.files.list(folder):
@@ -142,10 +144,10 @@ class FileTransactions:
         except FileNotFoundError:
             return
 
-    # -- rows ---------------------------------------------------------------------------------------------------------
+    # -- rows -------------------------------------------------------------------------------------
 
     def begin(self, transaction: Transaction) -> None:
-        self._transaction, self._buckets = transaction, []
+        self._buckets = []
 
     def write(self, transaction: Transaction, batch: Batch) -> None:
         if self.bucket is None:
@@ -199,18 +201,16 @@ class FileTransactions:
         except FileNotFoundError as error:
             raise self._was_fenced() from error
         handle = COMPACT.encode([transaction, self._buckets]).encode()
-        self._transaction, self._buckets = None, []
+        self._buckets = []
         return handle
 
-    # -- outcomes -----------------------------------------------------------------------------------------------------
+    # -- outcomes ---------------------------------------------------------------------------------
 
     def commit(self, handle: bytes) -> CommitOutcome:
-        """From any process: the handle says which parts there are; each is pending, or fenced, or committed, or lost."""
+        """From any process. Each part that the handle names is pending, or fenced, or committed, or lost."""
         name, buckets = json.loads(handle)
         transaction = Transaction.parse(name)
-        outcomes = {
-            self._commit_part(transaction, number, bucket) for number, bucket in enumerate(buckets, start=1)
-        }
+        outcomes = {self._commit_part(transaction, number, bucket) for number, bucket in enumerate(buckets, start=1)}
         if CommitOutcome.LOST in outcomes:
             return CommitOutcome.LOST
         for folder in sorted({self._folder(bucket) for bucket in buckets}):
@@ -224,7 +224,9 @@ class FileTransactions:
         if self.files.exists(final):
             self._compare(final, [f"{place}/{staged}" for place in places])
             return CommitOutcome.ALREADY
-        self.files.make_directory(self._folder(bucket))
+        if bucket not in self._made:
+            self.files.make_directory(self._folder(bucket))
+            self._made.add(bucket)
         for place in places:
             try:
                 self.files.rename(f"{place}/{staged}", final)

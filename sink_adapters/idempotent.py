@@ -61,5 +61,11 @@ class IdempotentSink:
     def notify_aborted(self, checkpoint_id: int) -> None:
         """Its rows are visible already."""
 
+    def settle(self, now: float) -> Iterable[int]:
+        return ()
+
+    def end_of_input(self) -> None:
+        """Nothing to do."""
+
     def close(self) -> None:
         call_if_there(self.target, "close")

@@ -16,11 +16,11 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Iterator
+from typing import Any, Final
 
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Fenced
@@ -32,7 +32,7 @@ PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>
 ANSWERED_BY_ERROR: Final = (Fenced, ValueError, LookupError, TypeError, AttributeError)
 
 
-# -- the client -----------------------------------------------------------------------------------------------------------
+# -- the client ----------------------------------------------------------------------------------
 
 
 class RemoteStore:
@@ -82,7 +82,7 @@ def _short_path(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-# -- starting and stopping ------------------------------------------------------------------------------------------------
+# -- starting and stopping -----------------------------------------------------------------------
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
@@ -105,7 +105,7 @@ def stop(server: subprocess.Popen[bytes], folder: Path) -> None:
     (folder / SOCKET).unlink(missing_ok=True)
 
 
-# -- the server -----------------------------------------------------------------------------------------------------------
+# -- the server ----------------------------------------------------------------------------------
 
 
 class Connection:

@@ -7,9 +7,8 @@ who looks for the sink's own code finds this file.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
@@ -18,7 +17,6 @@ Token = tuple[str, int]  # (sink id, generation) of whoever asks
 Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
 Identity = tuple[int, int]
-REPEATS_TOLD_APART: Final = 2  # in canonical text: a row that is there twice is as wrong as one that is there ten times
 
 
 class MemoryStore:
@@ -42,7 +40,7 @@ class MemoryStore:
         self.version = 0
         self.thaw(((), (), (), (), (), (), (), (), (), ()))
 
-    # -- transactions -------------------------------------------------------------------------------------------------
+    # -- transactions -----------------------------------------------------------------------------
 
     def fence(self, token: Token) -> None:
         """From now on attempts of the same sink with a smaller generation are refused."""
@@ -108,7 +106,7 @@ class MemoryStore:
         names = [Transaction.parse(name) for name in (*self.opened, *self.prepared)]
         return sorted(str(name) for name in names if _is_left(name, owner, before_generation))
 
-    # -- a log, an upsert table, a committer ----------------------------------------------------------------------------
+    # -- a log, an upsert table, a committer ------------------------------------------------------
 
     def append(self, rows: Rows) -> None:
         self.log += rows
@@ -125,7 +123,7 @@ class MemoryStore:
     def is_recorded(self, name: str) -> bool:
         return name in self.recorded
 
-    # -- masked segments --------------------------------------------------------------------------------------------------
+    # -- masked segments --------------------------------------------------------------------------
 
     def stage(self, segment: Transaction, rows: Rows) -> None:
         self.staged[segment] = self.staged.get(segment, ()) + rows
@@ -140,7 +138,9 @@ class MemoryStore:
         return CommitOutcome.COMMITTED
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        garbage = [name for name in self.staged if _is_left(name, owner, before_generation) and not self._revealed(name)]
+        garbage = [
+            name for name in self.staged if _is_left(name, owner, before_generation) and not self._revealed(name)
+        ]
         for name in garbage:
             del self.staged[name]
         self.version += bool(garbage)
@@ -148,7 +148,7 @@ class MemoryStore:
     def _revealed(self, segment: Transaction) -> bool:
         return segment.sequence <= self.markers.get((segment.sink_id, segment.generation), 0)
 
-    # -- the independent reader -------------------------------------------------------------------------------------------
+    # -- the independent reader -------------------------------------------------------------------
 
     def read(self) -> list[Identity]:
         """What is visible now: committed transactions, the log, the table, revealed segments."""
@@ -178,13 +178,13 @@ class MemoryStore:
         masked = [str(name) for name in self.staged if not self._revealed(name)]
         return sorted([*self.opened, *self.prepared, *masked])
 
-    # -- copies and text ----------------------------------------------------------------------------------------------------
+    # -- copies and text --------------------------------------------------------------------------
 
     def freeze(self) -> tuple[Any, ...]:
         """Everything, as values that nobody changes."""
-        dictionaries = (self.opened, self.prepared, self.committed, self.fences, self.began)
-        others = (self.recorded, self.staged, self.markers)
-        return (*map(dict, dictionaries), *map(dict, others), self.log, tuple(self.changelog))
+        transactions = dict(self.opened), dict(self.prepared), dict(self.committed), dict(self.fences), dict(self.began)
+        others = dict(self.recorded), dict(self.staged), dict(self.markers), self.log, tuple(self.changelog)
+        return transactions + others
 
     def thaw(self, frozen: Sequence[Any]) -> None:
         """The exact state that was frozen. `version` goes on."""
@@ -203,8 +203,9 @@ class MemoryStore:
     def canonical(self, live: str) -> str:
         """Text of everything that can still matter. `live`: what is kept elsewhere, and may name something in here.
 
-        A committed name that is in `live` nowhere can never be asked for again, because new attempts make new names: its
-        rows are given without it. Repeats in logs only count up to the second, for no sink looks at them.
+        A committed name that is in `live` nowhere can never be asked for again, because new attempts make new names:
+        its rows are given without it. A log's text does not say how often it has a row: no sink looks, no pair on a log
+        claims that rows are not repeated, and telling it would multiply the states by the square of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
         named = [item for item in committed if item[0] in live]
@@ -226,15 +227,11 @@ class MemoryStore:
             hidden,
             markers,
             self._read_revealed(),
-            _capped(self.log),
-            _capped(self.changelog),
+            sorted(set(self.log)),
+            sorted(set(self.changelog)),
         )
         return repr(parts)
 
 
 def _is_left(name: Transaction, owner: Owner, before_generation: int) -> bool:
     return name.sink_id == owner.sink_id and name.generation < before_generation and owner.owns(name.subtask)
-
-
-def _capped(rows: Iterable[Any]) -> list[tuple[Any, int]]:
-    return sorted((row, min(count, REPEATS_TOLD_APART)) for row, count in Counter(rows).items())

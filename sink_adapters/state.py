@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from sinkproof.sink_adapters.protocol import Row
 
 EMPTY: Final = b"{}"
+quoted: Final = encode_basestring_ascii  # text as JSON, by the C function below json.dumps: 0.1 us
 COMPACT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
@@ -42,7 +43,7 @@ def encode_value(value: Any) -> str:
         return f'"j",{COMPACT.encode(value)}'
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"a {type(value).__name__} cannot be kept in a checkpoint: return bytes, text or what JSON can hold ({error})"
+            f"a {type(value).__name__} cannot be kept in a checkpoint; use bytes, text or what JSON can hold ({error})"
         ) from error
 
 

@@ -31,7 +31,7 @@ class TwoPhaseTarget(Protocol):
         nor aborted, of every old subtask that the owner owns. Without it, what earlier attempts left stays.
     `transaction_timeout`: seconds after which the target aborts by itself; None: never.
     `new_user_context()`: asked once per subtask of the job, in the first `open` that restores none; JSON or bytes.
-    `use_user_contexts(contexts)`: each `open`: this subtask's own context, then those of old subtasks it has taken over.
+    `use_user_contexts(contexts)`: in each `open`: this subtask's own, then those of old subtasks it has taken over.
     """
 
     def begin(self, transaction: Transaction) -> Any:
@@ -69,7 +69,7 @@ class Pending(NamedTuple):
 
 
 class TwoPhaseCommitSink:
-    """Exactly once, if the target keeps its promises. Rows are visible when the checkpoint that covers them is complete.
+    """Exactly once, if the target keeps its promises. Rows become visible with the checkpoint that covers them.
 
     An older transaction in doubt holds newer ones back, so that a key's rows are never shown out of order.
     """
@@ -102,7 +102,7 @@ class TwoPhaseCommitSink:
         self._user = ""
         self.began: float | None = None
 
-    # -- starting -----------------------------------------------------------------------------------------------------
+    # -- starting ---------------------------------------------------------------------------------
 
     def open(self, context: Context) -> None:
         """1 fence earlier attempts, 2 commit what the checkpoint promised, 3 abort everything else of theirs."""
@@ -150,7 +150,7 @@ class TwoPhaseCommitSink:
                 self.target.abort(transaction)
                 self._reach("abort.after")
 
-    # -- rows and snapshots -------------------------------------------------------------------------------------------
+    # -- rows and snapshots -----------------------------------------------------------------------
 
     def write(self, batch: Batch) -> None:
         if self._current is None:
@@ -182,7 +182,7 @@ class TwoPhaseCommitSink:
         fragments = ",".join([entry[2] for entry in self._pending])
         return f'{{"pending":[{fragments}]{self._user}}}'.encode()
 
-    # -- outcomes -----------------------------------------------------------------------------------------------------
+    # -- outcomes ---------------------------------------------------------------------------------
 
     def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
         if checkpoint_id > self._covered:
@@ -215,8 +215,8 @@ class TwoPhaseCommitSink:
         entry = self._pending[0]
         if outcome is CommitOutcome.LOST:
             raise TransactionLost(
-                f"checkpoint {entry.checkpoint_id} of {self.owner} is complete, but its transaction {entry.handle!r} can "
-                f"never be committed any more{self._age(entry)}: its rows are gone. Look at what removed it in the target"
+                f"checkpoint {entry.checkpoint_id} of {self.owner} is complete, but its transaction {entry.handle!r} "
+                f"can never be committed any more{self._age(entry)}: its rows are gone. Find what removed it"
             )
         if not isinstance(outcome, CommitOutcome):
             raise TypeError(f"commit() returned {outcome!r}; it must return a CommitOutcome, or None for COMMITTED")
@@ -234,15 +234,15 @@ class TwoPhaseCommitSink:
             if late and entry.fragment not in self._warned:
                 self._warned.add(entry.fragment)
                 LOG.warning(
-                    "transaction %r of checkpoint %d has been pending for %.0f s; the target aborts it after %.0f s, and "
-                    "its rows are lost if its checkpoint is complete by then",
+                    "transaction %r of checkpoint %d has been pending for %.0f s; after %.0f s the target aborts it, "
+                    "and its rows are lost if the checkpoint is complete",
                     entry.handle,
                     entry.checkpoint_id,
                     now - (entry.began or 0.0),
                     self.timeout,
                 )
 
-    # -- the end ------------------------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     def end_of_input(self) -> None:
         """Nothing to do: the last rows are in the transaction that the final checkpoint pre-commits."""

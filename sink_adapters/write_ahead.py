@@ -1,4 +1,4 @@
-"""Write-ahead: rows wait in the checkpoint's state and are sent when it is complete; a committer remembers what was sent.
+"""Write-ahead: rows wait in the checkpoint's state until it is complete; a committer remembers which were sent.
 
 Any target will do, and that is the price: a crash in the middle of sending, or between sending and recording, sends
 again. Both holes are closed only by a target where sending twice is the same as once, or that records in the same step.
@@ -80,7 +80,8 @@ class WriteAheadSink:
         self._publish_covered()
 
     def _helpers(self) -> list[object]:
-        return [self.target] if self.committer is self.target else [self.target, self.committer]
+        helpers: list[object] = [self.target, self.committer]
+        return helpers[:1] if helpers[0] is helpers[1] else helpers
 
     def write(self, batch: Batch) -> None:
         self._rows += batch.rows

@@ -1,0 +1,216 @@
+"""The process shell: every attempt of a sink is an operating system process, and dies by SIGKILL inside its own calls.
+
+The engine around it is the simulated one. An attempt is driven one request and one reply at a time. Each request carries
+the fault that is armed for it, which the attempt does to itself (process_child.py); the points that it reached are read
+from its journal after every reply and after every death.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final, NoReturn
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.journal import JournalReader
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes import Child, ForkServer, Limits, NoReply, Silence
+from sinkproof.reference_engine.shells.attempts import (
+    HANG_SECONDS,
+    LIMITS,
+    Armed,
+    Attempt,
+    AttemptEnded,
+    AttemptHost,
+    Ending,
+    Overseer,
+    SinkError,
+)
+from sinkproof.reference_engine.shells.process_child import Recipe, Watched
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
+
+__all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+
+ENTRY: Final = "sinkproof.reference_engine.shells.process_child:live"
+FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
+DEADLY: Final = ("kill", "kill-job")
+
+
+class ProcessHost(AttemptHost):
+    """Attempts of one sink. `files`: its own code (path -> name in points); `folder`: file effects below it are points."""
+
+    def __init__(
+        self,
+        server: ForkServer,
+        recipe: Recipe,
+        *,
+        files: Mapping[str, str] | None = None,
+        folder: str = "",
+        trace_lines: bool = False,
+        hang_seconds: float = HANG_SECONDS,
+        limits: Limits = LIMITS,
+    ) -> None:
+        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+        self.recipe, self.trace_lines = recipe, trace_lines
+        self.watched = Watched(files=dict(files or {}), folder=folder)
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
+        """A new attempt that knows nothing; `open` makes its sink and tells it the rest."""
+        journal = JournalReader()
+        child = self.server.spawn(
+            ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits
+        )
+        return self.adopt(RemoteSink(self, actor, child, journal=journal))
+
+
+class RemoteSink(Attempt):
+    """A sink whose code runs in another process; the engine cannot tell it from one of its own."""
+
+    host: ProcessHost
+
+    def __init__(self, host: ProcessHost, actor: str, child: Child, *, journal: JournalReader) -> None:
+        super().__init__(host, actor, child)
+        self.journal = journal
+        self.armed: Armed | None = None
+        self.clock: Callable[[], float] = lambda: 0.0
+
+    def release(self) -> None:
+        self.journal.close()
+        super().release()
+
+    # -- the sink protocol ------------------------------------------------------------------------
+
+    def open(self, context: Context) -> None:
+        self.clock = context.clock
+        self.call("open", {name: getattr(context, name) for name in FIELDS_SENT}, context.random.getstate())
+
+    def write(self, batch: Batch) -> None:
+        self.call("write", [tuple(row) for row in batch])
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        state: bytes = self.call("snapshot", checkpoint_id)
+        return state
+
+    def notify_complete(self, checkpoint_id: int) -> list[int] | None:
+        unsettled: list[int] | None = self.call("notify_complete", checkpoint_id)
+        return unsettled
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self.call("notify_aborted", checkpoint_id)
+
+    def settle(self, now: float) -> list[int] | None:
+        unsettled: list[int] | None = self.call("settle", now)
+        return unsettled
+
+    def end_of_input(self) -> None:
+        self.call("end_of_input")
+
+    def close(self) -> None:
+        self.call("close")
+
+    # -- one request, one reply -------------------------------------------------------------------
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        armed = self._arm()
+        lines = self.host.trace_lines or armed is not None and is_line(armed[0])
+        request = pickle.dumps((name, arguments, armed, self.clock(), lines))
+        try:
+            self.child.send(request, Deadline(self.host.hang_seconds))
+        except NoReply as silence:
+            self._meet(silence)
+        while True:
+            reply = self._hear()
+            if reply[0] != "struck":
+                break
+            self._go_on()  # an error was injected; it waits to be told what strikes next
+        return reply[1] if reply[0] == "ok" else self._raise(*reply[1:])
+
+    def _hear(self) -> tuple[Any, ...]:
+        """The next reply. Comes back from being stopped; does not come back from a death."""
+        while True:
+            try:
+                message = self.child.receive(Deadline(self.host.hang_seconds))
+            except NoReply as silence:
+                self._meet(silence)
+                continue
+            self._read_journal()
+            return self._understand(message)
+
+    def _understand(self, message: bytes) -> tuple[Any, ...]:
+        try:
+            reply = _PlainValues(io.BytesIO(message)).load()
+            if reply[0] in ("ok", "error", "struck"):
+                return tuple(reply)
+        except (pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError, ImportError):
+            pass
+        self.fail(Ending.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
+
+    def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
+        match reaction:
+            case "fenced":
+                raise Fenced(message)
+            case "lost":
+                raise TransactionLost(message)
+            case "memory":
+                self.fail(Ending.OUT_OF_MEMORY, evidence="MemoryError")
+            case _:
+                raise SinkError(type_name, message, traceback_text="".join(rest))
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def _arm(self) -> Armed | None:
+        self.armed = self.host.overseer.armed(self.actor)
+        return self.armed
+
+    def _read_journal(self) -> int:
+        """Tells the overseer what was passed; how often the armed point is still to be reached."""
+        if self.journal.descriptor < 0:
+            return 1  # released long ago
+        points = self.journal.new_points()
+        left = 1
+        if self.armed is not None:
+            point, left, kind = self.armed
+            left -= points.count(point)
+            self.armed = (point, left, kind)
+        if points:
+            self.host.overseer.passed(self.actor, points)
+        return left
+
+    def _meet(self, silence: NoReply) -> None:
+        """Returns when the attempt goes on."""
+        kind = self.armed[2] if self.armed is not None else ""
+        struck = self._read_journal() <= 0
+        if silence.silence is Silence.STOPPED and struck and kind == "stop":
+            self._sleep()
+            return
+        status = self.child.wait_status
+        if silence.silence is Silence.ENDED and struck and kind in DEADLY and status is not None:
+            self.host.count(status)
+            self.host.forget(self)
+            self.host.overseer.died(self.actor, status)
+        self.fail_silent(silence)
+
+    def _sleep(self) -> None:
+        try:
+            self.host.overseer.stopped(self.actor)
+        except BaseException:
+            if self in self.host:
+                self.kill()
+            raise
+        self._go_on()
+        self.child.resume()
+
+    def _go_on(self) -> None:
+        try:
+            self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
+        except NoReply as silence:
+            self._meet(silence)
+
+
+class _PlainValues(pickle.Unpickler):
+    """A reply names no class: an attempt that has run wild makes nothing run in here."""
+
+    def find_class(self, module_name: str, global_name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"a reply names {module_name}.{global_name}")

@@ -1,0 +1,176 @@
+"""Independent readers of what the file targets leave, and the text of it that explorers compare.
+
+They look at a disk and know the layouts; they share nothing with the attempts that write. A name that is listed may be
+gone when it is read: somebody has collected it in between, and the next look will show what became of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from sinkproof.sink_adapters.disk_real import RealDisk
+from sinkproof.sink_adapters.file_formats import JSON_LINES, KEYED_LINE, FileFormat, Identity
+from sinkproof.sink_adapters.file_log import RECORD
+from sinkproof.sink_adapters.file_masked import PART, markers
+from sinkproof.sink_adapters.file_system import Disk
+
+LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
+
+
+class Part(NamedTuple):
+    """A part file, in reading order: by checkpoint, subtask, generation, number."""
+
+    sequence: int
+    subtask: int
+    generation: int
+    number: int
+    path: str
+
+
+def _part(folder: str, name: str) -> Part | None:
+    match = PART.fullmatch(name)
+    if match is None:
+        return None
+    sequence, subtask, generation, number = map(int, match.groups())
+    return Part(sequence, subtask, generation, number, f"{folder}/{name}")
+
+
+def _walk(disk: Disk, folder: str) -> Iterator[str]:
+    """Paths of the files below, sorted by folder."""
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if disk.is_folder(path):
+            yield from _walk(disk, path)
+        else:
+            yield path
+
+
+def _read(disk: Disk, path: str) -> bytes:
+    try:
+        return disk.read(path)
+    except FileNotFoundError:
+        return b""
+
+
+# -- transactions --------------------------------------------------------------------------------
+
+
+def committed_parts(disk: Disk) -> list[Part]:
+    found = [_part(*path.rsplit("/", 1)) for path in _walk(disk, "committed")]
+    return sorted(part for part in found if part is not None)
+
+
+def read_committed(disk: Disk, *, form: FileFormat = JSON_LINES) -> list[Identity]:
+    """(split, offset) of every committed row, by checkpoint."""
+    return [row for part in committed_parts(disk) for row in form.identities(disk.read(part.path))]
+
+
+def transactions_residue(disk: Disk) -> list[str]:
+    """Files in progress or pending, and folders of earlier attempts that nobody has settled."""
+    taken = [f"fenced/{folder}/{name}" for folder in disk.list("fenced") for name in disk.list(f"fenced/{folder}")]
+    return [*_walk(disk, "staging"), *taken]
+
+
+def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
+    """Staged files as they are; committed ones by name only where `live` may still name their transaction."""
+    staged = [*_tree(disk, "staging"), *_tree(disk, "fenced")]
+    named: list[tuple[str, bytes]] = []
+    unnamed: list[Identity] = []
+    for part in committed_parts(disk):
+        content = disk.read(part.path)
+        if f"-{part.subtask}-{part.generation}-{part.sequence}" in live:
+            named.append((part.path, content))
+        else:
+            unnamed += form.identities(content)
+    return repr((staged, named, unnamed))
+
+
+def _tree(disk: Disk, folder: str) -> Iterator[tuple[str, bytes | None]]:
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if disk.is_folder(path):
+            yield path, None
+            yield from _tree(disk, path)
+        else:
+            yield path, disk.read(path)
+
+
+# -- masked files --------------------------------------------------------------------------------
+
+
+def read_masked(place: str | os.PathLike[str] | Disk, *, form: FileFormat = JSON_LINES) -> list[Identity]:
+    """(split, offset) of every revealed row, by checkpoint. `place`: the folder that the sinks write to."""
+    disk = RealDisk(place) if isinstance(place, (str, os.PathLike)) else place
+    shown = sorted(part for part, revealed in _masked_parts(disk) if revealed)
+    return [row for part in shown for row in form.identities(disk.read(part.path))]
+
+
+def _masked_parts(disk: Disk) -> Iterator[tuple[Part, bool]]:
+    """Every part, and whether it is revealed. One listing per folder: a part is always older than its marker."""
+    for sink in disk.list("masked"):
+        names = disk.list(f"masked/{sink}")
+        revealed = markers(names)
+        for name in names:
+            part = _part(f"masked/{sink}", name)
+            if part is not None:
+                yield part, part.sequence <= revealed.get(part.generation, 0)
+
+
+def masked_residue(disk: Disk) -> list[str]:
+    return [part.path for part, revealed in _masked_parts(disk) if not revealed]
+
+
+def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
+    """Hidden parts as they are, revealed ones as rows, markers where somebody may still look for them."""
+    parts = list(_masked_parts(disk))
+    hidden = [(part.path, _read(disk, part.path)) for part, revealed in parts if not revealed]
+    generations = {part.generation for part, revealed in parts if not revealed}
+    marked = [
+        (sink, generation, checkpoint)
+        for sink in disk.list("masked")
+        for generation, checkpoint in sorted(markers(disk.list(f"masked/{sink}")).items())
+        if generation in generations or str(generation) in live
+    ]
+    return repr((hidden, marked, read_masked(disk, form=form)))
+
+
+# -- logs ----------------------------------------------------------------------------------------
+
+
+def read_log(disk: Disk) -> list[Identity]:
+    """Every whole line of every attempt, older generations first, repeats included."""
+    return [row for content in _logs(disk) for row in JSON_LINES.identities(content)]
+
+
+def _logs(disk: Disk) -> list[bytes]:
+    found = [match for match in map(LOG.fullmatch, disk.list("log")) if match]
+    found.sort(key=lambda match: (int(match["generation"]), match["owner"]))
+    return [disk.read(f"log/{match[0]}") for match in found]
+
+
+def read_table(disk: Disk) -> list[Identity]:
+    """The log folded by the key of each line: the last one counts."""
+    table: dict[str, Identity] = {}
+    for content in _logs(disk):
+        for split, offset, key in KEYED_LINE.findall(content):
+            table[json.loads(key)] = (int(split), int(offset))
+    return sorted(table.values())
+
+
+def read_folded(disk: Disk) -> list[Identity]:
+    """The log folded by row identity."""
+    return sorted(set(read_log(disk)))
+
+
+def log_text(disk: Disk, live: str) -> str:
+    """Rows without the files they are in, which no later attempt opens; records that somebody may still ask for.
+
+    Not how often a row is there: no sink looks, and no pair on a log claims that rows are not repeated.
+    """
+    rows, table = read_folded(disk), read_table(disk)
+    records = {name.decode() for file in disk.list("sent") for name in RECORD.findall(disk.read(f"sent/{file}"))}
+    return repr((rows, table, sorted(name for name in records if name in live)))
