@@ -1,8 +1,9 @@
 """The server's side of processes.py: a process that imports once, forks children on request, and buries them.
 
-It is single-threaded and runs no code of a sink's after the imports. Whatever a child leaves behind (its process group,
-and daemons that made a session of their own) comes to this process, because it is their subreaper, and is killed before
-the child's death is told: a death that was told means that nothing of the child runs any more.
+It is single-threaded and runs no code of a sink's after the imports. Whatever a child leaves behind (its
+process group, and daemons that made a session of their own) comes to this process, because it is their
+subreaper, and is killed before the child's death is told: a death that was told means that nothing of the
+child runs any more.
 """
 
 from __future__ import annotations

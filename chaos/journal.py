@@ -1,8 +1,8 @@
 """The journal of points reached, which outlives its writer's SIGKILL.
 
-Shared memory (a memfd): what was stored in it is there, whatever happens to the process that stored it. One point is one
-line of text, ended by a newline; everything behind the last newline is zero. A point costs 0.5 us to write, a third of
-what one `os.write` each would cost, and every executed line may be one.
+Shared memory (a memfd): what was stored in it is there, whatever happens to the process that stored it. One
+point is one line of text, ended by a newline; everything behind the last newline is zero. A point costs 0.5
+us to write, a third of what one `os.write` each would cost, and every executed line may be one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Every executed line of the sink's own code is a point, and so is every file effect of code that has no points.
 
-Lines come from a trace function that is limited to the given files: frames of other files get no local trace function
-and run at nearly full speed. Python traces nothing while a trace function runs, and stops tracing when one raises: who
-runs the rest of a job inside `reach` does it in `sys.call_tracing`, if lines are to be points there, too.
+Lines come from a trace function that is limited to the given files: frames of other files get no local trace
+function and run at nearly full speed. Python traces nothing while a trace function runs, and stops tracing
+when one raises: who runs the rest of a job inside `reach` does it in `sys.call_tracing`, if lines are to be
+points there, too.
 
 File effects come from one audit hook, which Python cannot remove: it is switched instead.
 """
@@ -10,11 +11,11 @@ File effects come from one audit hook, which Python cannot remove: it is switche
 from __future__ import annotations
 
 import dis
-import inspect
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import CO_OPTIMIZED  # functions have it, bodies of modules and classes have not
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -58,7 +59,7 @@ class LineTracer:
             return of_line
 
         def of_call(frame: FrameType, event: str, _: Any) -> Any:
-            if frame.f_code.co_filename not in files:
+            if frame.f_code.co_filename not in files or not frame.f_code.co_flags & CO_OPTIMIZED:
                 return None
             entered.add(frame.f_code)
             return of_line
@@ -72,9 +73,7 @@ class LineTracer:
 
     def known(self) -> set[str]:
         """Every line that the functions entered so far could execute."""
-        return {
-            line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)
-        }
+        return {line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)}
 
 
 def files_under(folder: Path) -> dict[str, str]:
@@ -83,12 +82,12 @@ def files_under(folder: Path) -> dict[str, str]:
 
 
 def executable_lines(file: Path) -> set[int]:
-    """The lines of all functions in the file that could ever be points. What only an import executes is none of them."""
+    """The lines of all functions in the file that could ever be points. What only an import executes is no point."""
     return {line for lines in _functions(file) for line in lines}
 
 
 def known_lines(files: Mapping[str, str], points: Collection[str]) -> set[str]:
-    """Every line that the functions could execute of which some line is among the points: `known` of another process."""
+    """What `known` says in another process: all lines of every function that has one of these points."""
     known: set[str] = set()
     for file, name in files.items():
         for lines in _functions(Path(file)):
@@ -98,17 +97,16 @@ def known_lines(files: Mapping[str, str], points: Collection[str]) -> set[str]:
 
 
 def _functions(file: Path) -> Iterator[set[int]]:
-    work = [(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), False)]
+    work = [compile(file.read_bytes(), str(file), "exec", dont_inherit=True)]
     while work:
-        code, is_called = work.pop()
-        is_called = is_called or bool(code.co_flags & inspect.CO_OPTIMIZED)  # not a module's or a class's body
-        if is_called:
+        code = work.pop()
+        if code.co_flags & CO_OPTIMIZED:
             yield _lines_of(code)
-        work += [(inner, is_called) for inner in code.co_consts if isinstance(inner, CodeType)]
+        work += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
 
 
 def _lines_of(code: CodeType) -> set[int]:
-    """The lines that the interpreter announces. What it does on the `def` line before the body begins is not announced."""
+    """The lines that the interpreter announces: not what it does on the `def` line before the body begins."""
     lines: set[int] = set()
     in_prologue = True
     for step in dis.get_instructions(code):
@@ -165,7 +163,7 @@ def _point_of_opening(flags: int) -> str:
 
 
 def _is_inside(name: Any, arguments: tuple[Any, ...], at: int | None) -> bool:
-    """Whether the file is under the folder. `at`: which argument is the descriptor of the folder the name starts from."""
+    """Whether the file is under the folder. `at`: the argument that is the descriptor the name starts from."""
     if not isinstance(name, (str, bytes, os.PathLike)):
         return False  # an open descriptor: its opening was a point
     path = os.fsdecode(name)

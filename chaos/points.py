@@ -91,5 +91,5 @@ def is_line(point: str) -> bool:
 def sentence(point: str) -> str:
     """What a point means, for people."""
     if match := LINE.fullmatch(point):
-        return f"before line {match['number']} of {match['file']} is executed"
+        return f"line {match['number']} of {match['file']} is about to be executed"
     return CATALOGUE.get(point, "a point of the sink's own")

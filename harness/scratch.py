@@ -16,6 +16,11 @@ PREFIX: Final = "sinkproof"
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
+def stopped_clock() -> float:
+    """The clock of a scratch outside any run."""
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
     """What a contract's methods are given. Child processes get an equal one."""
@@ -24,7 +29,7 @@ class Scratch:
     path: Path
     shell: str = "simulated"  # where the sink runs: "simulated", "process" or "spark"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    clock: Callable[[], float] = field(default=lambda: 0.0)  # seconds
+    clock: Callable[[], float] = stopped_clock  # seconds
     random: Random = field(default_factory=lambda: Random(0))
 
     def setting(self, name: str, default: Any = None) -> Any:

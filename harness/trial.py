@@ -62,14 +62,12 @@ class Laboratory:
         self,
         contract: Contract,
         scratch: Scratch,
-        *,
-        host: Callable[[], Host] | None = None,
     ) -> None:
         self.contract, self.scratch = contract, scratch
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
-        self._host = host or (lambda: InProcessHost(lambda: contract.sink(scratch)))
         self.files: Mapping[str, str] = {}  # the sink's own code: path -> name in points
+        self.counts_rows = False  # at each fault; a reading costs as much as the rest of a simulated run
         self._empty: Any = None
 
     def __enter__(self) -> Laboratory:
@@ -90,11 +88,15 @@ class Laboratory:
             clear_folder(self.scratch.path)
             self.contract.call_if_there("setup", self.scratch)
 
+    def new_host(self) -> Host:
+        """Where the attempts of one run live."""
+        return InProcessHost(lambda: self.contract.sink(self.scratch))
+
     def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
         job, ledger = named_job(schedule.job), self.ledgers[schedule.job]
-        observer = Observer(self.contract, self.scratch, ledger, files=self.files)
+        observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
         storage = storage or MemoryCheckpointStorage()
-        made = Simulation(job, self._host(), storage=storage, watcher=observer, schedule=schedule)
+        made = Simulation(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule)
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -49,10 +50,10 @@ def _split_states(data: bytes) -> dict[str, bytes | dict[int, bytes]]:
     states: dict[str, bytes | dict[int, bytes]] = {}
     at = 0
     for name, groups, lengths in json.loads(header):
-        ends = [at + sum(lengths[: index + 1]) for index in range(len(lengths))]
-        parts = [body[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+        bounds = list(accumulate(lengths, initial=at))
+        parts = [body[start:end] for start, end in pairwise(bounds)]
         states[name] = parts[0] if groups is None else dict(zip(groups, parts, strict=True))
-        at += sum(lengths)
+        at = bounds[-1]
     if at != len(body):
         raise ValueError(f"holds {len(body)} bytes of states where {at} are announced")
     return states
@@ -88,7 +89,10 @@ def decode_states(path: Path, reference: Reference) -> dict[str, bytes | dict[in
     if digest_of(data) != reference.sha256:
         why = f"{len(data)} bytes where {reference.size_bytes} were written, with another digest"
         raise DamagedCheckpoint(f"{path} has changed since it was written: {why}")
-    return _split_states(data)
+    try:
+        return _split_states(data)
+    except (ValueError, TypeError) as error:
+        raise DamagedCheckpoint(f"{path} does not hold states, or those of another version: {error}") from error
 
 
 def _read(path: Path) -> bytes:

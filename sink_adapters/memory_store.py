@@ -203,14 +203,19 @@ class MemoryStore:
     def canonical(self, live: str) -> str:
         """Text of everything that can still matter. `live`: what is kept elsewhere, and may name something in here.
 
-        A committed name that is in `live` nowhere can never be asked for again, because new attempts make new names:
-        its rows are given without it. A log's text does not say how often it has a row: no sink looks, no pair on a log
-        claims that rows are not repeated, and telling it would multiply the states by the square of each part's rows.
+        A name that is in `live` nowhere can never be asked for again, because new attempts make new names. Rows that
+        are committed under it are given without it; rows that can only be aborted are not given at all. How often a log
+        has a row is left out, too: no sink looks, no pair on a log claims that rows are not repeated, and telling it
+        would multiply the states by the square of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
         named = [item for item in committed if item[0] in live]
         unnamed = [row[:2] for name, (_, rows) in committed if name not in live for row in rows]
-        hidden = sorted((name, rows) for name, rows in self.staged.items() if not self._revealed(name))
+        hidden = [
+            (name, rows if str(name.generation) in live else None)
+            for name, rows in sorted(self.staged.items())
+            if not self._revealed(name)
+        ]
         generations = {name.generation for name, _ in hidden}
         markers = [
             (token, marker)
@@ -218,8 +223,8 @@ class MemoryStore:
             if token[1] in generations or str(token[1]) in live
         ]
         parts = (
-            sorted(self.opened.items()),
-            sorted(self.prepared.items()),
+            sorted(self.opened),
+            [(name, rows if name in live else None) for name, rows in sorted(self.prepared.items())],
             sorted(self.fences.items()),
             named,
             unnamed,

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_formats import JSON_LINES, KEYED_LINE, FileFormat, Identity
@@ -76,8 +76,11 @@ def transactions_residue(disk: Disk) -> list[str]:
 
 
 def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
-    """Staged files as they are; committed ones by name only where `live` may still name their transaction."""
-    staged = [*_tree(disk, "staging"), *_tree(disk, "fenced")]
+    """Names and contents as far as `live` may still name their transaction: nobody can ever commit any other.
+
+    Of other staged files only the number is given (they will be removed unread), of other committed ones only the rows.
+    """
+    staged = [_staged_text(disk, home, folder, live) for home in ("staging", "fenced") for folder in disk.list(home)]
     named: list[tuple[str, bytes]] = []
     unnamed: list[Identity] = []
     for part in committed_parts(disk):
@@ -89,14 +92,17 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     return repr((staged, named, unnamed))
 
 
-def _tree(disk: Disk, folder: str) -> Iterator[tuple[str, bytes | None]]:
-    for name in disk.list(folder):
-        path = f"{folder}/{name}"
-        if disk.is_folder(path):
-            yield path, None
-            yield from _tree(disk, path)
-        else:
-            yield path, disk.read(path)
+def _staged_text(disk: Disk, home: str, folder: str, live: str) -> tuple[Any, ...]:
+    """`folder` is one subtask's. Which attempt has fenced another is left out: nobody looks at it."""
+    subtask = folder.rpartition("-")[2]
+    attempts: list[tuple[int, int, list[tuple[str, bytes]]]] = []
+    for name in disk.list(f"{home}/{folder}"):
+        generation = name[1:].partition("-")[0]
+        files = disk.list(f"{home}/{folder}/{name}")
+        named = [file for file in files if f"-{subtask}-{generation}-{int(file.partition('-')[0])}" in live]
+        contents = [(file, disk.read(f"{home}/{folder}/{name}/{file}")) for file in named]
+        attempts.append((int(generation) if named else 0, len(files) - len(named), contents))
+    return home, folder, sorted(attempts)
 
 
 # -- masked files --------------------------------------------------------------------------------
@@ -125,9 +131,13 @@ def masked_residue(disk: Disk) -> list[str]:
 
 
 def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
-    """Hidden parts as they are, revealed ones as rows, markers where somebody may still look for them."""
+    """Hidden parts as far as `live` may still reveal them, else by name; revealed ones as rows; markers that matter."""
     parts = list(_masked_parts(disk))
-    hidden = [(part.path, _read(disk, part.path)) for part, revealed in parts if not revealed]
+    hidden = [
+        (part.path, _read(disk, part.path) if str(part.generation) in live else None)
+        for part, revealed in parts
+        if not revealed
+    ]
     generations = {part.generation for part, revealed in parts if not revealed}
     marked = [
         (sink, generation, checkpoint)

@@ -99,7 +99,9 @@ STRATEGIES: Final[dict[str, Strategy]] = {
 
 
 class MemoryContract:
-    """Everything but the sink; strategies that can be `seen` repeating rows say so in SEEN."""
+    """Everything but the sink. `seen` is offered where rows may be met again."""
+
+    marks_points = True  # the adapters name their own steps: file effects need not be looked for
 
     def __init__(self, strategy: str) -> None:
         self.strategy = strategy
@@ -183,6 +185,8 @@ MEMORY_SINKS: Final[dict[str, Callable[[Any], Sink]]] = {
 
 class FilesContract:
     """Everything but the sink. Setting "disk": "real" (under the scratch folder) or "memory" (it can lose power)."""
+
+    marks_points = True
 
     def __init__(self, strategy: str, *, parquet: bool = False) -> None:
         self.strategy = strategy

@@ -1,7 +1,7 @@
 """Attempts of sinks that are processes: how the engine hears of their points and of their deaths, whatever they speak.
 
-A death that was ordered (at the armed point, or by the engine) is the engine's own doing, and is told to the overseer. Any
-other end is an `AttemptEnded`, whose fields say which. Kills are counted from wait statuses.
+A death that was ordered (at the armed point, or by the engine) is the engine's own doing, and is told to the
+overseer. Any other end is an `AttemptEnded`, whose fields say which. Kills are counted from wait statuses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sinkproof.chaos.processes import EXIT_OUT_OF_MEMORY, Child, ForkServer, Lim
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
-LIMITS: Final = Limits(data_bytes=4 << 30)  # a sink that eats all memory ends long before the machine does
+LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends long before the machine does
 
 Armed = tuple[str, int, str]  # (point, how many more times it must be reached, kind)
 
@@ -29,13 +29,13 @@ class Overseer(Protocol):
         """The fault that strikes next, if it belongs to this actor."""
 
     def passed(self, actor: str, points: Sequence[str]) -> None:
-        """Points that the attempt's journal shows since the last call. An error that was armed has struck at its last."""
+        """Points that the journal shows since the last call. An armed error has struck at the last of them."""
 
     def died(self, actor: str, status: int) -> NoReturn:
         """The attempt has died at its armed point."""
 
     def stopped(self, actor: str) -> None:
-        """The attempt has stopped itself at its armed point. Returns when it is to go on; raises if the job has died."""
+        """The attempt has stopped itself at its armed point. Returns when it goes on; raises if the job has died."""
 
 
 class Ending(enum.Enum):

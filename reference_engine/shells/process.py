@@ -1,8 +1,8 @@
 """The process shell: every attempt of a sink is an operating system process, and dies by SIGKILL inside its own calls.
 
-The engine around it is the simulated one. An attempt is driven one request and one reply at a time. Each request carries
-the fault that is armed for it, which the attempt does to itself (process_child.py); the points that it reached are read
-from its journal after every reply and after every death.
+The engine around it is the simulated one. An attempt is driven one request and one reply at a time. Each
+request carries the fault that is armed for it, which the attempt does to itself (process_child.py); the
+points that it reached are read from its journal after every reply and after every death.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEADLY: Final = ("kill", "kill-job")
 
 
 class ProcessHost(AttemptHost):
-    """Attempts of one sink. `files`: its own code (path -> name in points); `folder`: file effects below it are points."""
+    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RemoteSink(Attempt):
 
     def call(self, name: str, *arguments: Any) -> Any:
         armed = self._arm()
-        lines = self.host.trace_lines or armed is not None and is_line(armed[0])
+        lines = self.host.trace_lines or (armed is not None and is_line(armed[0]))
         request = pickle.dumps((name, arguments, armed, self.clock(), lines))
         try:
             self.child.send(request, Deadline(self.host.hang_seconds))
@@ -145,7 +145,7 @@ class RemoteSink(Attempt):
                 return tuple(reply)
         except (pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError, ImportError):
             pass
-        self.fail(Ending.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
+        return self.fail(Ending.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
 
     def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
         match reaction:
@@ -161,7 +161,8 @@ class RemoteSink(Attempt):
     # -- faults -----------------------------------------------------------------------------------
 
     def _arm(self) -> Armed | None:
-        self.armed = self.host.overseer.armed(self.actor)
+        armed = self.host.overseer.armed(self.actor)
+        self.armed = armed if armed is not None and armed[1] > 0 else None
         return self.armed
 
     def _read_journal(self) -> int:
@@ -196,8 +197,7 @@ class RemoteSink(Attempt):
         try:
             self.host.overseer.stopped(self.actor)
         except BaseException:
-            if self in self.host:
-                self.kill()
+            self.kill()
             raise
         self._go_on()
         self.child.resume()

@@ -1,7 +1,8 @@
 """The other half of process.py: what runs inside the process of an attempt, from its first request to its death.
 
-It strikes itself: a fault that is armed for this request happens at its point, on the stack of the sink's own code, so that
-nothing (no `finally`, no buffer) runs after it. What it has reached stands in the journal, whatever it may say itself.
+It strikes itself: a fault that is armed for this request happens at its point, on the stack of the sink's own
+code, so that nothing (no `finally`, no buffer) runs after it. What it has reached stands in the journal,
+whatever it may say itself.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ class Watched:
 
 def live(inside: Inside, recipe: Recipe, watched: Watched) -> None:
     """The entry of the process: one request, one reply, until nobody sends any more."""
-    attempt = _Inner(inside, recipe, watched)
+    attempt, pid = _Inner(inside, recipe, watched), os.getpid()
     while (request := inside.receive()) is not None:
         reply = attempt.answer(request)
+        if os.getpid() != pid:
+            os._exit(0)  # the sink forked, and this is its child: it must not answer, too
         inside.send(reply)
 
 
@@ -63,6 +66,7 @@ class _Inner:
         self.sink: Any = None
         self.now = 0.0
         self.point, self.left, self.kind = "", 0, ""
+        os.register_at_fork(after_in_child=lambda: self.arm(None))
 
     # -- points -----------------------------------------------------------------------------------
 
@@ -78,8 +82,9 @@ class _Inner:
 
     def strike(self) -> None:
         if self.kind == "error":
-            self.inside.send(STRUCK)
-            self.rearm()
+            if threading.get_ident() == self.main_thread:  # another thread must not speak in between
+                self.inside.send(STRUCK)
+                self.rearm()
             raise OSError(INJECTED)
         if self.kind == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

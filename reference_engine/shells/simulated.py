@@ -10,6 +10,8 @@ flush of the dead can change what is judged. The same loop drives attempts that 
 
 from __future__ import annotations
 
+import sys
+
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
@@ -86,12 +88,15 @@ class Simulation:
                 self.strike()
 
     def strike(self) -> None:
+        KINDS[self._take_fault().kind].strike(self)
+
+    def _take_fault(self) -> Fault:
         fault = self.faults.pop(0)
         self.struck.append(fault)
         self._arm()
         self.note(self.names[self.actor[0]], fault.point, fault.kind)
         self.watcher.striking(self, fault)
-        KINDS[fault.kind].strike(self)
+        return fault
 
     def _arm(self) -> None:
         """Makes the next fault ready; its occurrence counts from the start of the run."""
@@ -140,7 +145,7 @@ class Simulation:
             self.host.kill(sink)
 
     def _judge_first(self) -> NoReturn:
-        self.run()
+        sys.call_tracing(self.run, ())  # lines are points in what follows, too
         if not self.sleepers:
             self.end()
         raise Killed
@@ -150,7 +155,7 @@ class Simulation:
         self.sleepers[key] = wake
         self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it does not answer"))
         outer, self.until = self.until, wake
-        self.run()  # everybody else goes on, on top of the sleeper's stack
+        sys.call_tracing(self.run, ())  # everybody else goes on, on top of the sleeper's stack
         self.until, self.now = outer, max(self.now, wake)
         if self.sleepers.pop(key, None) is None or self.over:
             raise Killed  # the whole job died meanwhile
@@ -175,6 +180,8 @@ class Simulation:
         self.trace += [(index, point) for point in points]
         if index == self.armed_actor:
             self.armed_left -= points.count(self.armed_point)
+            if self.armed_left <= 0 and self.faults[0].kind == "error":
+                self._take_fault()  # it has struck already, where the point is
 
     def died(self, actor: str, status: int) -> NoReturn:
         if self.armed_actor >= 0 and self.names[self.armed_actor] == actor and self.armed_left <= 0:

@@ -1,0 +1,195 @@
+"""What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
+
+1. a baseline without faults that records every point and every executed line, and one for each other job;
+2. each place once: a kill at the first occurrence of every named point and every line, so that rows are still to be
+   committed after it;
+3. the other faults at every named point: the whole job killed, zombies by SIGSTOP, errors, lost notifications, refusals;
+4. zombies and whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final
+
+from sinkproof.campaign_simulated import Enough, places
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import known_lines
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes import ForkServer
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.contract import Contract
+from sinkproof.reference_engine.shells.attempts import AttemptHost
+from sinkproof.reference_engine.shells.process import ProcessHost, Recipe
+from sinkproof.scratch import Scratch
+from sinkproof.source_files import files_of
+from sinkproof.tally import Tally
+from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.workload import JOBS
+
+HANG_SECONDS: Final = 10.0
+MAKER: Final = "sinkproof.campaign_process:make_sink"
+
+
+def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
+    """Called in the attempt's own process: it finds the contract again, and knows nothing else."""
+    from sinkproof.contract import load
+
+    return load(locator).sink(replace(scratch, clock=clock))
+
+
+class ProcessLaboratory(Laboratory):
+    """A laboratory whose attempts are processes. Each run has a host of its own; the fork server serves them all."""
+
+    def __init__(self, contract: Contract, scratch: Scratch, *, server: ForkServer, hang_seconds: float) -> None:
+        super().__init__(contract, scratch)
+        self.server, self.hang_seconds = server, hang_seconds
+        self.trace_lines = False
+        self.counts_rows = True
+        self.host: AttemptHost | None = None
+
+    def new_host(self) -> AttemptHost:
+        self.host = self._make_host()
+        return self.host
+
+    def _make_host(self) -> AttemptHost:
+        command = getattr(self.contract.given, "command", None)
+        if command is not None:
+            from sinkproof.reference_engine.shells.command import CommandHost
+
+            return CommandHost(self.server, command, self.scratch.path, hang_seconds=self.hang_seconds)
+        own_points = getattr(self.contract.given, "marks_points", False)
+        return ProcessHost(
+            self.server,
+            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
+            files=self.files,
+            folder="" if own_points else str(self.scratch.path),
+            trace_lines=self.trace_lines,
+            hang_seconds=self.hang_seconds,
+        )
+
+    def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
+        assert self.host is not None
+        self.host.overseer = simulation
+        simulation.play()
+
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        try:
+            trial = super().run(schedule)
+            assert self.host is not None
+            return replace(trial, kills=self.host.kills)
+        finally:
+            if self.host is not None:
+                self.host.close()
+
+
+def plain_scratch(scratch: Scratch) -> Scratch:
+    """What can be sent to another process: the clock is made anew there."""
+    return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
+
+
+@contextmanager
+def process_laboratory(
+    contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
+) -> Iterator[ProcessLaboratory]:
+    """A laboratory with a fork server that has imported the contract once."""
+    is_command = getattr(contract.given, "command", None) is not None
+    with ForkServer(preload=preload_of(contract.locator, is_command=is_command)) as server:
+        laboratory = ProcessLaboratory(contract, scratch, server=server, hang_seconds=hang_seconds)
+        with laboratory:
+            if not is_command:
+                laboratory.files = files_of(contract.given, contract.sink(scratch))
+            yield laboratory
+
+
+def preload_of(locator: str, *, is_command: bool) -> list[str]:
+    ours = ["sinkproof.campaign_process"]
+    if is_command:
+        return ours
+    place = locator.rpartition(":")[0]
+    return [*ours, place or "sinkproof.sink_adapters.registry"]
+
+
+class ProcessCampaign:
+    """One subject in the process shell. `enough` is asked after every schedule."""
+
+    def __init__(
+        self, laboratory: ProcessLaboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False
+    ) -> None:
+        self.laboratory, self.tally, self.enough = laboratory, tally, enough
+
+    def run(self) -> None:
+        """Fills the tally; stops early when there is enough."""
+        try:
+            baseline = self._baseline()
+            if baseline is None:
+                return
+            schedules = [*dict.fromkeys(chain(self._each_place_once(baseline), self._rest(baseline)))]
+            self.tally.in_bound += len(schedules)
+            self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
+            for schedule in schedules:
+                self._try(schedule)
+        except Enough:
+            pass
+
+    def _baseline(self) -> Trial | None:
+        self.laboratory.trace_lines = True
+        baseline = self._try(Schedule())
+        self.laboratory.trace_lines = False
+        self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
+        if not baseline.finished or not baseline.rows_committed:
+            raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
+            why = raised[0] if raised else baseline.failure or "no row was committed"
+            self.tally.unknowns.append(f"without any fault the job came to nothing: {why}")
+            return None
+        for job in JOBS:
+            self._try(Schedule(job=job))
+        return baseline
+
+    def _try(self, schedule: Schedule) -> Trial:
+        self.tally.progress.step(str(schedule), self.tally.kills)
+        trial = self.laboratory.run(schedule)
+        self.tally.kills += trial.kills
+        self.tally.add(trial)
+        if self.enough(self.tally):
+            raise Enough
+        return trial
+
+    def _each_place_once(self, baseline: Trial) -> Iterator[Schedule]:
+        """Few and telling ones first; each line in whichever subtask comes there first."""
+        yield from (Schedule((fault,)) for kind in ("decline", "lose") for fault in places(baseline, kind))
+        for kind in ("kill", "stop", "kill-job", "error"):
+            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=False))
+        yield from self._after_decline(baseline)
+        yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
+
+    def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
+        decline = next(places(baseline, "decline"))
+        declined = self.laboratory.run(Schedule((decline,)))
+        for kind in ("lose", "kill", "stop"):
+            faults = (fault for fault in places(declined, kind) if "abort" in fault.point)
+            yield from (Schedule((decline, fault)) for fault in faults)
+
+    def _rest(self, baseline: Trial) -> Iterator[Schedule]:
+        for kind in ("kill", "stop", "kill-job", "error"):
+            yield from (Schedule((fault,)) for fault in places(baseline, kind, sparse=True))
+        for kind in ("stop", "kill-job"):
+            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=True))
+        for kind in ("kill", "stop"):
+            yield from (Schedule((fault,)) for fault in places(baseline, kind, lines=True, sparse=True))
+
+
+def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]:
+    """The first time that anybody passes each point, in the order of the run."""
+    met: set[str] = set()
+    seen: Counter[tuple[int, str]] = Counter()
+    for actor, point in baseline.trace:
+        seen[actor, point] += 1
+        name = baseline.names[actor]
+        if is_line(point) is lines and point not in met and KINDS[kind].applies(name, point):
+            met.add(point)
+            yield Fault(name, point, seen[actor, point], kind)
