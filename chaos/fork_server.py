@@ -24,6 +24,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -70,12 +71,14 @@ def main(control_descriptor: int, caller: int) -> None:
     if os.getppid() != caller:
         os._exit(0)
     control = socket.socket(fileno=control_descriptor)
-    path, preload = pickle.loads(control.recv(CONTROL_BYTES_MOST))
+    path, preload, warm = pickle.loads(control.recv(CONTROL_BYTES_MOST))
     sys.path[:] = path
     gc.disable()
     try:
         for name in preload:
             _preload(name)
+        for name, *arguments in warm:
+            resolve(name)(*arguments)
     except BaseException as error:  # the border to somebody else's module; told, and the end of this process
         said = "".join(traceback.format_exception_only(error)).strip()
         control.send(pickle.dumps(("refused", name, said)))
@@ -161,12 +164,13 @@ class Server:
             os.close(descriptor)
 
     def send_out(self, message: bytes, descriptors: Sequence[int]) -> int:
-        if not self.parked:
-            self.park()
-        pid, end = self.parked.popleft()
-        with end:
-            socket.send_fds(end, [message], descriptors)
-        return pid
+        while True:
+            if not self.parked:
+                self.park()
+            pid, end = self.parked.popleft()
+            with end, suppress(ConnectionError):  # somebody killed it while it waited
+                socket.send_fds(end, [message], descriptors)
+                return pid
 
     def park(self) -> None:
         """Forks a child that waits to be sent out. It is ready 2.5 ms later, which nobody has to wait for."""

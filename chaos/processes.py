@@ -41,10 +41,19 @@ class Limits:
 
 
 class ForkServer:
-    """Use as a context manager. `preload`: names of modules, or .py files, that are imported once, before any fork."""
+    """Use as a context manager.
+
+    `preload`: names of modules, or .py files, that are imported once, before any fork. `warm`: calls, each
+    ("module:function", *arguments), that are made once after that: what they look up, children find in memory.
+    """
 
     def __init__(
-        self, *, preload: Sequence[str] = (), path: Sequence[str] | None = None, start_seconds: float = START_SECONDS
+        self,
+        *,
+        preload: Sequence[str] = (),
+        warm: Sequence[tuple[str, ...]] = (),
+        path: Sequence[str] | None = None,
+        start_seconds: float = START_SECONDS,
     ) -> None:
         self.children: dict[int, Child] = {}
         self._tokens = 0
@@ -52,6 +61,7 @@ class ForkServer:
         self._born: dict[int, Child | OSError] = {}
         self._output = Output()
         self._ready = False
+        self._warm = tuple(warm)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = f"from sinkproof.chaos.fork_server import main; main({theirs.fileno()}, {os.getpid()})"
         optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
@@ -74,7 +84,7 @@ class ForkServer:
 
     def _start(self, preload: Sequence[str], path: Sequence[str], deadline: Deadline) -> None:
         files = [str(Path(name).resolve()) if name.endswith(".py") else name for name in preload]
-        self.control.send(pickle.dumps(([os.path.abspath(folder) for folder in path], files)))
+        self.control.send(pickle.dumps(([os.path.abspath(folder) for folder in path], files, self._warm)))
         self.control.setblocking(False)
         while not self._ready:
             if deadline.over:
@@ -154,7 +164,7 @@ class ForkServer:
             for end in self._unborn.pop(subject):
                 end.close()
             self._born[subject] = OSError(detail, os.strerror(detail))
-        else:
+        elif subject in self.children:  # and not one that was forked ahead
             child = self.children[subject]
             child.stopped = what == "stopped"
             if what == "died":

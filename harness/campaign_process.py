@@ -32,6 +32,7 @@ from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS
 
 HANG_SECONDS: Final = 10.0
+PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
 
 
@@ -98,20 +99,13 @@ def process_laboratory(
 ) -> Iterator[ProcessLaboratory]:
     """A laboratory with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
-    with ForkServer(preload=preload_of(contract.locator, is_command=is_command)) as server:
+    warm = [] if is_command else [("sinkproof.contract:load", contract.locator)]
+    with ForkServer(preload=PRELOAD, warm=warm) as server:
         laboratory = ProcessLaboratory(contract, scratch, server=server, hang_seconds=hang_seconds)
         with laboratory:
             if not is_command:
                 laboratory.files = files_of(contract.given, contract.sink(scratch))
             yield laboratory
-
-
-def preload_of(locator: str, *, is_command: bool) -> list[str]:
-    ours = ["sinkproof.campaign_process"]
-    if is_command:
-        return ours
-    place = locator.rpartition(":")[0]
-    return [*ours, place or "sinkproof.sink_adapters.registry"]
 
 
 class ProcessCampaign:

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from pathlib import Path
 from types import ModuleType
@@ -94,6 +94,7 @@ def _claims(locator: str, given: Any) -> Claim:
         raise ContractError(f"{locator}: claims={claims!r} is not understood; known claims: {known}") from error
 
 
+@cache
 def load(locator: str) -> Contract:
     """The contract that the locator names, checked. Raises ContractError with the next step."""
     from sinkproof.sink_adapters.registry import PAIRS

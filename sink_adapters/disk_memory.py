@@ -34,6 +34,7 @@ class MemoryDisk:
     """One tree, shared by everybody who holds the object."""
 
     __slots__ = ("root",)
+    tells_synced = True
 
     def __init__(self) -> None:
         self.root = Folder()

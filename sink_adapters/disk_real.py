@@ -30,6 +30,7 @@ class RealDisk:
     """Everything under one folder."""
 
     __slots__ = ("root",)
+    tells_synced = False
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)

@@ -43,7 +43,8 @@ KEYED_LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*,"id":("(?:[
 
 
 def encode_row(row: Row) -> str:
-    return f'{{"split":{row[0]},"offset":{row[1]},"key":{quoted(row[2])},"value":{quoted(row[3])}}}\n'
+    split, offset, key, value, _ = row
+    return f'{{"split":{split},"offset":{offset},"key":{quoted(key)},"value":{quoted(value)}}}\n'
 
 
 def encode_lines(rows: Iterable[Row]) -> bytes:

@@ -15,6 +15,8 @@ from sinkproof.sink_adapters.protocol import nothing
 class Disk(Protocol):
     """What lies below the seam. Errors are those of `os`: FileNotFoundError, FileExistsError, other OSErrors."""
 
+    tells_synced: bool  # whether a copy of it keeps apart what was synced and what was not
+
     def create(self, path: str) -> Any:
         """A new file, open for writing. FileExistsError: the name is taken. FileNotFoundError: there is no folder."""
 
@@ -62,9 +64,11 @@ class Files:
     """One attempt's way to a disk. Set `reach` first.
 
     The count is raised after the effect: raised before, whoever looks in between would take the new state for the old.
+    A sync counts only where what was synced can be told from what was not.
     """
 
     __slots__ = (
+        "_counts_syncs",
         "_create",
         "_fsync",
         "_fsync_directory",
@@ -84,6 +88,7 @@ class Files:
     def __init__(self, disk: Disk, *, effects: Effects | None = None) -> None:
         self.reach: Callable[[str], None] = nothing
         self.effects = effects or Effects()
+        self._counts_syncs = disk.tells_synced
         self._create, self._write, self._fsync, self._rename = disk.create, disk.write, disk.fsync, disk.rename
         self._unlink, self._fsync_directory = disk.unlink, disk.fsync_directory
         self._make_directory, self._remove_directory = disk.make_directory, disk.remove_directory
@@ -103,7 +108,7 @@ class Files:
     def fsync(self, file: Any) -> None:
         self.reach("file.fsync")
         self._fsync(file)
-        self.effects.count += 1
+        self.effects.count += self._counts_syncs
 
     def rename(self, old: str, new: str) -> None:
         self.reach("file.rename")
@@ -128,4 +133,4 @@ class Files:
     def fsync_directory(self, folder: str) -> None:
         self.reach("file.fsync_directory")
         self._fsync_directory(folder)
-        self.effects.count += 1
+        self.effects.count += self._counts_syncs

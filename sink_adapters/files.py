@@ -81,7 +81,7 @@ class FileTransactions:
     # -- earlier attempts -------------------------------------------------------------------------
 
     def fence(self, owner: Owner, generation: int) -> None:
-        """Renames the folders of earlier attempts away, then makes this one's."""
+        """Renames the folders of earlier attempts away. One that died before it was ready has left none."""
         for folder in self._folders_of(owner, "staging"):
             attempts = {int(name[1:]): name for name in self.files.list(f"staging/{folder}")}
             if attempts and max(attempts) > generation:
@@ -89,7 +89,6 @@ class FileTransactions:
             for earlier in sorted(attempts):
                 if earlier < generation:
                     self._take_away(folder, attempts[earlier])
-        self.files.make_directory(self._live)
         self._note_fenced(owner)
 
     def _folders_of(self, owner: Owner, home: str) -> Iterator[str]:
@@ -143,6 +142,9 @@ class FileTransactions:
             self.files.unlink(path)
         except FileNotFoundError:
             return
+
+    def ready(self) -> None:
+        self.files.make_directory(self._live)
 
     # -- rows -------------------------------------------------------------------------------------
 

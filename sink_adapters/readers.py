@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.disk_real import RealDisk
@@ -31,6 +32,7 @@ class Part(NamedTuple):
     path: str
 
 
+@lru_cache(maxsize=1 << 12)
 def _part(folder: str, name: str) -> Part | None:
     match = PART.fullmatch(name)
     if match is None:
@@ -43,7 +45,7 @@ def _walk(disk: Disk, folder: str) -> Iterator[str]:
     """Paths of the files below, sorted by folder."""
     for name in disk.list(folder):
         path = f"{folder}/{name}"
-        if disk.is_folder(path):
+        if PART.fullmatch(name) is None and disk.is_folder(path):
             yield from _walk(disk, path)
         else:
             yield path

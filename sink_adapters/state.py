@@ -55,7 +55,7 @@ def decode_value(kind: str, value: Any) -> Any:
 
 def encode_rows(rows: Iterable[Row]) -> str:
     """A JSON array of arrays with the fields of Row, in their order."""
-    parts = [f"[{row[0]},{row[1]},{quoted(row[2])},{quoted(row[3])},{row[4]}]" for row in rows]
+    parts = [f"[{split},{offset},{quoted(key)},{quoted(value)},{time}]" for split, offset, key, value, time in rows]
     return f"[{','.join(parts)}]"
 
 

@@ -16,6 +16,7 @@ from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Tran
 from sinkproof.sink_adapters.state import DamagedState, decode, decode_value, encode_value
 
 WARN_AT: Final = 0.8  # of the target's transaction timeout: late enough to be rare, early enough to act
+COMMITTED: Final = CommitOutcome.COMMITTED
 LOG: Final = logging.getLogger(__name__)
 
 
@@ -25,6 +26,8 @@ class TwoPhaseTarget(Protocol):
     It may offer more, which is used where it is there:
 
     `attach(context)`: first, once per attempt. `close()`: last; may never be called.
+    `ready()`: at the end of `open`, when everything of earlier attempts is settled. What an attempt makes for itself
+        belongs here: made earlier, each crash in `open` would leave one more of it, without bound.
     `fence(owner, generation)`: from its return on, attempts of generations before this one that wrote for old
         subtasks of this owner get `Fenced` from begin, write and pre_commit. Commits of handles go on working.
     `lingering(owner, before_generation)`: transactions or handles of earlier generations that are neither committed
@@ -117,6 +120,7 @@ class TwoPhaseCommitSink:
             self._reach("fence.after")
         self._commit_covered()
         self._abort_lingering()
+        call_if_there(self.target, "ready")
 
     def _restore(self, restored: Sequence[tuple[int, bytes]]) -> None:
         users: list[tuple[int, Any]] = []
@@ -206,7 +210,7 @@ class TwoPhaseCommitSink:
             self._reach("commit.before")
             outcome = self.target.commit(pending[0][1])
             self._reach("commit.after")
-            if outcome is not None and outcome is not CommitOutcome.COMMITTED and self._in_doubt(outcome):
+            if outcome is not COMMITTED and outcome is not None and self._in_doubt(outcome):
                 return sorted({entry[0] for entry in pending if entry[0] <= covered})
             del pending[0]
         return ()

@@ -156,6 +156,8 @@ AnyAttempt = TypeVar("AnyAttempt", bound=Attempt)
 class AttemptHost:
     """Where attempts live. One host per run; the fork server below it serves many. Use as a context manager."""
 
+    dead_unwind = False
+
     def __init__(self, server: ForkServer, *, hang_seconds: float = HANG_SECONDS, limits: Limits = LIMITS) -> None:
         self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
         self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
@@ -195,14 +197,10 @@ class AttemptHost:
             attempt.release()
 
     def retire(self, sink: Sink) -> None:
-        """The attempt was cancelled: it exits by itself, or is killed, which counts for nothing."""
+        """The attempt was cancelled and has answered its last call: it exits by itself, and is reaped by `close`."""
         assert isinstance(sink, Attempt)
-        if sink not in self._living:
-            return
-        sink.hang_up()
-        if sink.child.join(Deadline(self.hang_seconds)) is None:
-            sink.child.kill()
-        self.forget(sink)
+        if sink in self._living:
+            sink.hang_up()
 
     def close(self) -> None:
         """Kills whatever still lives; none of it counts."""

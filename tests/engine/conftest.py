@@ -22,6 +22,7 @@ from sinkproof.reference_engine.sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 
 FIRST_GENERATION = 700_001
+KEYS = ("ada", "bob", "cyd", "red")  # two for each of two sinks, and at least one for each of three
 RowId = tuple[int, int]
 
 
@@ -58,8 +59,10 @@ class StagingSink:
             for name in json.loads(state):
                 self.reveal(name)
         mine = [old for old in {*context.subtasks_restored, context.subtask} if self.owner_of(old) == context.subtask]
-        for name in [name for name in self.target.staged if int(name.split("/")[1]) in mine]:
-            del self.target.staged[name]
+        for name in list(self.target.staged):
+            generation, subtask, _ = map(int, name.split("/"))
+            if subtask in mine and generation < context.generation:  # a zombie leaves its successor's alone
+                del self.target.staged[name]
 
     def owner_of(self, old: int) -> int:
         return old % self.context.parallelism
@@ -153,7 +156,7 @@ class Engine:
     Target, StagingSink, Witness = Target, StagingSink, Witness
 
     def input(self, *, key: Callable[[int, int], str] | None = None, **sizes: int) -> GeneratedInput:
-        key = key or (lambda split, offset: f"k{(split + offset) % 4}")
+        key = key or (lambda split, offset: KEYS[(split + offset) % 4])
         return GeneratedInput(lambda split, at: Row(split, at, key(split, at), f"v{split}.{at}"), **sizes)
 
     def rows_of(self, source: GeneratedInput) -> Counter[RowId]:
