@@ -145,6 +145,8 @@ class Child:
 
     def await_ready(self, descriptor: int, events: int, deadline: Deadline) -> None:
         """Until the descriptor is ready. Raises NoReply once the child is dead, stopped or late, and it is not."""
+        if deadline.over:  # it may be endless what it says
+            raise NoReply(Silence.HUNG)
         poll = select.poll()
         poll.register(descriptor, events)
         poll.register(self.server.control, select.POLLIN)

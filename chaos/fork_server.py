@@ -122,6 +122,7 @@ class Server:
         self.deaths: list[tuple[str, int, int]] = []  # not told yet
         self.outbox: deque[bytes] = deque()
         self.parked: deque[tuple[int, socket.socket]] = deque()  # forked ahead, and not sent out yet
+        self.passing: list[int] = []  # descriptors on their way to the child they are for
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> NoReturn:
@@ -146,30 +147,28 @@ class Server:
 
     def serve(self) -> None:
         try:
-            message, descriptors, _, _ = socket.recv_fds(
-                self.control, CONTROL_BYTES_MOST, DESCRIPTORS_MOST, socket.MSG_CMSG_CLOEXEC
-            )
+            message, self.passing = _receive(self.control)
         except BlockingIOError:
             return
         except OSError:
-            message, descriptors = b"", []
+            self.end()
         if not message:
             self.end()
         token = pickle.loads(message)[0]
         try:
-            self.tell("forked", token, self.send_out(message, descriptors))
+            self.tell("forked", token, self.send_out(message))
         except OSError as error:
             self.tell("not forked", token, error.errno or 0)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        while self.passing:
+            os.close(self.passing.pop())
 
-    def send_out(self, message: bytes, descriptors: Sequence[int]) -> int:
+    def send_out(self, message: bytes) -> int:
         while True:
             if not self.parked:
                 self.park()
             pid, end = self.parked.popleft()
             with end, suppress(ConnectionError):  # somebody killed it while it waited
-                socket.send_fds(end, [message], descriptors)
+                socket.send_fds(end, [message], self.passing)
                 return pid
 
     def park(self) -> None:
@@ -275,14 +274,14 @@ class Server:
         self.control.close()
         for _, end in self.parked:
             end.close()
+        for descriptor in self.passing:
+            os.close(descriptor)
 
 
 def _live(parked: socket.socket) -> int:
     """Waits to be sent out, then calls the entry."""
     with parked:
-        message, descriptors, _, _ = socket.recv_fds(
-            parked, CONTROL_BYTES_MOST, DESCRIPTORS_MOST, socket.MSG_CMSG_CLOEXEC
-        )
+        message, descriptors = _receive(parked)
     if not message:
         return 0
     _, (address_space_bytes, data_bytes) = pickle.loads(message)
@@ -300,6 +299,13 @@ def _live(parked: socket.socket) -> int:
     entry, arguments = pickle.loads(first)
     resolve(entry)(inside, *arguments)
     return 0
+
+
+def _receive(end: socket.socket) -> tuple[bytes, list[int]]:
+    message, descriptors, _, _ = socket.recv_fds(end, CONTROL_BYTES_MOST, DESCRIPTORS_MOST)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # recv_fds ignores MSG_CMSG_CLOEXEC
+    return message, descriptors
 
 
 def resolve(entry: str) -> Callable[..., Any]:

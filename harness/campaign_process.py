@@ -1,19 +1,19 @@
 """What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
-2. each place once: a kill at the first occurrence of every named point and every line, so that rows are still to be
-   committed after it;
-3. the other faults at every named point: the whole job killed, zombies by SIGSTOP, errors, lost notifications, refusals;
-4. zombies and whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
+2. a kill at the first occurrence of every named point, so that rows are still to be committed after it; notifications
+   lost, votes refused; then a kill at the steps that only those recoveries have passed;
+3. zombies by SIGSTOP, kills of the whole job, errors at every named point;
+4. a kill at every executed line, those of recoveries included;
+5. zombies and whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Final
 
 from sinkproof.campaign_simulated import Enough, places
@@ -32,6 +32,8 @@ from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS
 
 HANG_SECONDS: Final = 10.0
+ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
+DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
 
@@ -115,6 +117,7 @@ class ProcessCampaign:
         self, laboratory: ProcessLaboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False
     ) -> None:
         self.laboratory, self.tally, self.enough = laboratory, tally, enough
+        self.tried: set[Schedule] = set()
 
     def run(self) -> None:
         """Fills the tally; stops early when there is enough."""
@@ -122,13 +125,27 @@ class ProcessCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
-            schedules = [*dict.fromkeys(chain(self._each_place_once(baseline), self._rest(baseline)))]
-            self.tally.in_bound += len(schedules)
-            self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
-            for schedule in schedules:
-                self._try(schedule)
+            self._run_all(self._named_places_once(baseline))
+            self._strike_what_was_missed()
+            self._run_all(self._other_faults(baseline))
+            self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
+            self._look_at_recoveries(baseline)
+            self._strike_what_was_missed()
+            self._run_all(self._rest(baseline))
         except Enough:
             pass
+
+    def _run_all(self, schedules: Iterable[Schedule]) -> None:
+        chosen = [schedule for schedule in dict.fromkeys(schedules) if schedule not in self.tried]
+        self.tally.in_bound += len(chosen)
+        self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
+        for schedule in chosen:
+            self._try(schedule)
+
+    def _strike_what_was_missed(self) -> None:
+        """Steps and lines of recovery, which no run without faults passes."""
+        for _ in range(ROUNDS_MOST):
+            self._run_all(self.tally.to_strike())
 
     def _baseline(self) -> Trial | None:
         self.laboratory.trace_lines = True
@@ -146,6 +163,7 @@ class ProcessCampaign:
 
     def _try(self, schedule: Schedule) -> Trial:
         self.tally.progress.step(str(schedule), self.tally.kills)
+        self.tried.add(schedule)
         trial = self.laboratory.run(schedule)
         self.tally.kills += trial.kills
         self.tally.add(trial)
@@ -153,20 +171,34 @@ class ProcessCampaign:
             raise Enough
         return trial
 
-    def _each_place_once(self, baseline: Trial) -> Iterator[Schedule]:
-        """Few and telling ones first; each line in whichever subtask comes there first."""
-        yield from (Schedule((fault,)) for kind in ("decline", "lose") for fault in places(baseline, kind))
-        for kind in ("kill", "stop", "kill-job", "error"):
-            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=False))
-        yield from self._after_decline(baseline)
-        yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
+    def _named_places_once(self, baseline: Trial) -> Iterator[Schedule]:
+        """Few and telling ones first."""
+        yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=False))
+        yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
+        declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
+        yield from declines[:4]
+        yield from self._after_decline(declines[0])
+        yield from declines[4:]
 
-    def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
-        decline = next(places(baseline, "decline"))
-        declined = self.laboratory.run(Schedule((decline,)))
+    def _after_decline(self, decline: Schedule) -> Iterator[Schedule]:
+        declined = self.laboratory.run(decline)
         for kind in ("lose", "kill", "stop"):
             faults = (fault for fault in places(declined, kind) if "abort" in fault.point)
-            yield from (Schedule((decline, fault)) for fault in faults)
+            yield from (Schedule((*decline.faults, fault)) for fault in faults)
+
+    def _other_faults(self, baseline: Trial) -> Iterator[Schedule]:
+        for kind in ("stop", "kill-job", "error"):
+            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=False))
+
+    def _look_at_recoveries(self, baseline: Trial) -> None:
+        """Records the lines of recoveries from deaths in every phase of a checkpoint."""
+        self.laboratory.trace_lines = True
+        for kind in ("kill-job", "kill"):
+            faults = [fault for fault in places(baseline, kind, sparse=True) if fault.point in DEATHS_TRACED]
+            for fault in faults:
+                self._try(Schedule((fault,)))
+        self.laboratory.trace_lines = False
+        self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
 
     def _rest(self, baseline: Trial) -> Iterator[Schedule]:
         for kind in ("kill", "stop", "kill-job", "error"):

@@ -111,6 +111,9 @@ def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcom
         course.shells.append(result.result)
         course.findings += result.findings
         course.unknowns += result.unknowns
+        if result.never_struck and not result.unknowns:
+            missed = ", ".join(result.never_struck)
+            course.unknowns.append(f"in the {result.result.shell} shell no fault ever struck at {missed}")
     order = [*SHELLS]
     course.shells.sort(key=lambda shell: order.index(shell.shell))
     writer.subject(judge_subject(course))

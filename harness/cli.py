@@ -21,6 +21,8 @@ from sinkproof.contract import ContractError
 from sinkproof.reports.document import Document, DocumentError
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdict
 
+BUDGET_SECONDS = 30.0  # enough for every step and every line of a file sink to be killed, and for its closure
+BUDGET_SECONDS_OF_ALL = 8.0  # enough for every step; with a dozen subjects in two shells under two minutes on two cores
 SHELL_CHOICE = click.Choice(["simulated", "process", "all"])
 
 
@@ -75,7 +77,7 @@ def cli() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the certificate.  [default: .sinkproof/<time>]")
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate instead of the summary.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Other latencies, other interleavings.")
-@click.option("--budget", type=Seconds(), default="30s", show_default=True, help="Time to spend per subject and shell.")
+@click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 30s; 8s to certify everything]")
 @click.option(
     "--hang", type=Seconds(), default="60s", show_default=True, help="Silence after which a sink counts as hung."
 )
@@ -97,7 +99,7 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     out = options["out"] or _new_folder()
     chosen = Options(
         shells=("process",) if command_line else shells,
-        budget_seconds=options["budget"],
+        budget_seconds=options["budget"] or (BUDGET_SECONDS if subjects or command_line else BUDGET_SECONDS_OF_ALL),
         seed=options["seed"],
         canaries=not options["no_canaries"],
         hang_seconds=options["hang"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, sentence
-from sinkproof.chaos.schedule import COORDINATOR, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.claims import ORACLE_CLAIMS, names
 from sinkproof.contract import Contract
 from sinkproof.oracle import Anomaly
@@ -48,12 +48,14 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
     seen_places: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
+    witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
 
     def add(self, trial: Trial) -> None:
         self.runs += 1
         self.rows_committed += trial.rows_committed
+        self._witness(trial)
         self.saw(point for _, point in trial.trace)
         for fault in trial.struck:
             self.struck[fault.point] += 1
@@ -68,6 +70,13 @@ class Tally:
             cell[2] += bool(trial.anomalies)
         for anomaly in trial.anomalies:
             self.find(anomaly, trial.schedule, trial=trial)
+
+    def _witness(self, trial: Trial) -> None:
+        """Points that nobody has passed before: where they can be struck, after the faults that led there."""
+        known = self.passed | self.lines_passed
+        for actor, point in trial.trace:
+            if point not in known and point not in self.witnesses:
+                self.witnesses[point] = (trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
 
     def saw(self, points: Iterable[str]) -> None:
         for point in set(points):
@@ -141,7 +150,7 @@ class Tally:
             points_reached=reached,
             points_total=len(known),
             points_known=known,
-            lines_reached=len(self.lines_passed & self.lines_known) if lines else None,
+            lines_reached=sum(bool(self.struck[line]) for line in self.lines_known) if lines else None,
             lines_total=len(self.lines_known) if lines else None,
             closure=closure,
             kills_by_point={point: count for point, count in sorted(self.struck.items()) if not is_line(point)},
@@ -153,6 +162,12 @@ class Tally:
     def never_struck(self) -> list[str]:
         """Protocol steps that were passed, or should have been, and that no fault ever struck."""
         return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.struck[point])
+
+    def to_strike(self) -> list[Schedule]:
+        """Schedules that lead to places which were passed but never struck, and kill there."""
+        places = [point for point in (*self.never_struck(), *sorted(self.lines_passed)) if not self.struck[point]]
+        found = [self.witnesses[point] for point in places if point in self.witnesses]
+        return [Schedule((*before.faults, fault), before.seed, before.job) for before, fault in found]
 
 
 def row_of(point: str) -> str:

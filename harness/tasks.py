@@ -37,7 +37,8 @@ class ShellOutcome:
 
     result: ShellResult
     findings: Sequence[Finding]
-    unknowns: Sequence[str]
+    unknowns: Sequence[str]  # the job came to nothing, nothing was committed
+    never_struck: Sequence[str]  # protocol steps
 
 
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
@@ -90,14 +91,17 @@ def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: 
     if not unknowns:
         if not tally.rows_committed:
             unknowns.append(f"no row was committed in the {tally.shell} shell")
-        if missed := tally.never_struck():
-            unknowns.append(f"in the {tally.shell} shell no fault ever struck at {', '.join(missed)}")
     if tally.unfired:
         tally.notes.append(f"{len(tally.unfired)} schedules never found their place, such as {tally.unfired[0]}")
+    if unstruck := sum(not tally.struck[line] for line in tally.lines_passed):
+        tally.notes.append(f"{unstruck} of {len(tally.lines_passed)} executed lines were not struck")
     if stopped:
         tally.notes.append("the budget ended before everything in the bound was tried")
     return ShellOutcome(
-        result=tally.result(seconds=seconds, closure=closure), findings=tally.findings, unknowns=unknowns
+        result=tally.result(seconds=seconds, closure=closure),
+        findings=tally.findings,
+        unknowns=unknowns,
+        never_struck=tally.never_struck(),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.optional import call_if_there
@@ -62,13 +62,9 @@ class TwoPhaseTarget(Protocol):
         """Undoes a transaction that was not committed, or one item of `lingering`. May be repeated."""
 
 
-class Pending(NamedTuple):
-    """A pre-committed transaction: the checkpoint that covers it, and its JSON as it stands in every snapshot."""
-
-    checkpoint_id: int
-    handle: Any
-    fragment: str
-    began: float | None  # seconds on the context's clock, where the target names a timeout
+# A pre-committed transaction: the checkpoint that covers it, its handle, its JSON as it stands in every snapshot, and
+# when it began, if the target names a timeout (seconds on the context's clock). A plain tuple: made for every snapshot.
+Pending = tuple[int, Any, str, float | None]
 
 
 class TwoPhaseCommitSink:
@@ -132,7 +128,7 @@ class TwoPhaseCommitSink:
                 raise DamagedState(f"two-phase: not a state of this strategy: {state[:60]!r}") from error
             if "user" in content:
                 users.append((old_subtask, decode_value(*content["user"])))
-        self._pending.sort(key=lambda entry: entry.checkpoint_id)
+        self._pending.sort(key=lambda entry: entry[0])
         self._restore_user(sorted(users, key=lambda pair: (pair[0] != self.owner.subtask, pair[0])))
 
     def _restore_user(self, users: list[tuple[int, Any]]) -> None:
@@ -147,7 +143,7 @@ class TwoPhaseCommitSink:
         """All but what is still in doubt: that was promised."""
         if not hasattr(self.target, "lingering"):
             return
-        in_doubt = [entry.handle for entry in self._pending]
+        in_doubt = [handle for _, handle, _, _ in self._pending]
         for transaction in self.target.lingering(self.owner, self.context.generation):
             if transaction not in in_doubt:
                 self._reach("abort.before")
@@ -179,7 +175,7 @@ class TwoPhaseCommitSink:
             self._current = None
             began = "" if self.timeout is None else f",{self.began!r}"
             fragment = f"[{checkpoint_id},{encode_value(handle)}{began}]"
-            self._pending.append(Pending(checkpoint_id, handle, fragment, self.began))
+            self._pending.append((checkpoint_id, handle, fragment, self.began))
         self._last = checkpoint_id
         if self.timeout is not None:
             self._warn_of_timeouts(self.context.clock())
@@ -216,33 +212,33 @@ class TwoPhaseCommitSink:
         return ()
 
     def _in_doubt(self, outcome: object) -> bool:
-        entry = self._pending[0]
+        checkpoint_id, handle, _, began = self._pending[0]
         if outcome is CommitOutcome.LOST:
             raise TransactionLost(
-                f"checkpoint {entry.checkpoint_id} of {self.owner} is complete, but its transaction {entry.handle!r} "
-                f"can never be committed any more{self._age(entry)}: its rows are gone. Find what removed it"
+                f"checkpoint {checkpoint_id} of {self.owner} is complete, but its transaction {handle!r} "
+                f"can never be committed any more{self._age(began)}: its rows are gone. Find what removed it"
             )
         if not isinstance(outcome, CommitOutcome):
             raise TypeError(f"commit() returned {outcome!r}; it must return a CommitOutcome, or None for COMMITTED")
         return outcome is CommitOutcome.RETRY
 
-    def _age(self, entry: Pending) -> str:
-        if entry.began is None or self.timeout is None:
+    def _age(self, began: float | None) -> str:
+        if began is None or self.timeout is None:
             return ""
-        return f" (begun {self.context.clock() - entry.began:.0f} s ago, timeout {self.timeout:.0f} s)"
+        return f" (begun {self.context.clock() - began:.0f} s ago, timeout {self.timeout:.0f} s)"
 
     def _warn_of_timeouts(self, now: float) -> None:
         assert self.timeout is not None
-        for entry in self._pending:
-            late = entry.began is not None and now - entry.began >= WARN_AT * self.timeout
-            if late and entry.fragment not in self._warned:
-                self._warned.add(entry.fragment)
+        for checkpoint_id, handle, fragment, began in self._pending:
+            age = 0.0 if began is None else now - began
+            if age >= WARN_AT * self.timeout and fragment not in self._warned:
+                self._warned.add(fragment)
                 LOG.warning(
                     "transaction %r of checkpoint %d has been pending for %.0f s; after %.0f s the target aborts it, "
                     "and its rows are lost if the checkpoint is complete",
-                    entry.handle,
-                    entry.checkpoint_id,
-                    now - (entry.began or 0.0),
+                    handle,
+                    checkpoint_id,
+                    age,
                     self.timeout,
                 )
 
@@ -265,4 +261,4 @@ def _pending_from(entry: Sequence[Any]) -> Pending:
     checkpoint_id, kind, value, *rest = entry
     handle, began = decode_value(kind, value), rest[0] if rest else None
     tail = f",{began!r}" if rest else ""
-    return Pending(checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began)
+    return checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began

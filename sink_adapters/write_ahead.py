@@ -7,7 +7,7 @@ again. Both holes are closed only by a target where sending twice is the same as
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.optional import call_if_there
@@ -40,13 +40,9 @@ class CheckpointCommitter(Protocol):
         """Durable on return."""
 
 
-class Pending(NamedTuple):
-    """Rows that wait for their checkpoint, and their JSON as it stands in every snapshot until then."""
-
-    checkpoint_id: int
-    part: CheckpointPart
-    rows: tuple[Row, ...]
-    fragment: str
+# Rows that wait: their checkpoint, their name, themselves, and their JSON as it stands in every snapshot until then.
+# A plain tuple: made for every snapshot.
+Pending = tuple[int, CheckpointPart, tuple[Row, ...], str]
 
 
 class WriteAheadSink:
@@ -76,7 +72,7 @@ class WriteAheadSink:
             self._reach("collect.after")
         for _, state in context.restored:
             self._pending += _restored(state)
-        self._pending.sort(key=lambda entry: (entry.checkpoint_id, entry.part))
+        self._pending.sort(key=lambda entry: entry[:2])
         self._publish_covered()
 
     def _helpers(self) -> list[object]:
@@ -90,7 +86,7 @@ class WriteAheadSink:
         if self._rows:
             part = CheckpointPart.of(self.owner, checkpoint_id)
             fragment = f"[{quoted(part)},{encode_rows(self._rows)}]"
-            self._pending.append(Pending(checkpoint_id, part, tuple(self._rows), fragment))
+            self._pending.append((checkpoint_id, part, tuple(self._rows), fragment))
             self._rows = []
         fragments = ",".join([entry[3] for entry in self._pending])
         return f'{{"pending":[{fragments}]}}'.encode()
@@ -147,4 +143,4 @@ def _restored(state: bytes) -> list[Pending]:
 def _pending_from(name: str, encoded: list[Any]) -> Pending:
     """Under the name that the old subtask gave it: earlier attempts may have recorded that one."""
     part, rows = CheckpointPart.parse(name), decode_rows(encoded)
-    return Pending(part.checkpoint_id, part, rows, f"[{quoted(part)},{encode_rows(rows)}]")
+    return part.checkpoint_id, part, rows, f"[{quoted(part)},{encode_rows(rows)}]"

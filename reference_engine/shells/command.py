@@ -123,7 +123,7 @@ class CommandSink(Attempt):
         super().__init__(host, actor, child)
         self.pipes = list(pipes)  # we read from the first and write to the second
         self.clock: Callable[[], float] = lambda: 0.0
-        self._buffer = b""
+        self._buffer = bytearray()
         for pipe in pipes:
             os.set_blocking(pipe, False)
 
@@ -198,7 +198,7 @@ class CommandSink(Attempt):
         deadline = Deadline(self.host.hang_seconds)
         request = json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n"
         try:
-            if self.alive and (unasked := self._buffer or self._read()):
+            if self.alive and (unasked := bytes(self._buffer) or self._read()):
                 self.fail(Ending.GARBAGE, evidence=f"it spoke without being asked: {unasked[:QUOTED_BYTES]!r}")
             self._send(request, deadline)
             line = self._line(deadline)
@@ -218,16 +218,19 @@ class CommandSink(Attempt):
                 self.child.await_death(deadline)
 
     def _line(self, deadline: Deadline) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            if len(self._buffer) > LINE_BYTES_MOST:
-                quoted = self._buffer[:QUOTED_BYTES]
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > LINE_BYTES_MOST:
+                quoted = bytes(self._buffer[:QUOTED_BYTES])
                 self.fail(Ending.GARBAGE, evidence=f"a line of more than {LINE_BYTES_MOST} bytes: {quoted!r}...")
             self.child.await_ready(self.pipes[0], select.POLLIN, deadline)
             data = self._read()
             if data == b"":
                 self.child.await_death(deadline)
             self._buffer += data or b""
-        line, self._buffer = self._buffer[:end], self._buffer[end + 1 :]
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line
 
     def _read(self) -> bytes | None:
