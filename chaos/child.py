@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.fork_server import HEADER
+from sinkproof.chaos.inside import HEADER
 
 DEATH_SECONDS: Final = 10.0  # from SIGKILL to the wait status: 1 ms, unless the process sits in the kernel
 MESSAGE_BYTES_MOST: Final = 1 << 28  # a longer one is not a message, but garbage read as a length

@@ -27,7 +27,8 @@ MERGES_AUDITED_MOST: Final = 20
 class World(Protocol[State]):
     """What is being explored."""
 
-    def beginning(self) -> State: ...
+    def beginnings(self) -> Sequence[State]:
+        """Where to start: the empty state, perhaps several times, with other things to happen on the way."""
 
     def version(self) -> Any:
         """Cheap; equal as long as the durable state is the same. None: it cannot be told."""
@@ -85,8 +86,7 @@ class Explorer(Generic[State]):
 
     def explore(self) -> Closure[State]:
         result = self.result
-        start = self.world.beginning()
-        self.work.append((0, start))
+        self.work.extend((0, start) for start in self.world.beginnings())
         while self.work and len(self.first) < self.states_most and self.go_on(result):
             depth, state = self.work.popleft()
             self.last_version = object()

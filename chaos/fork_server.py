@@ -19,49 +19,26 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside, resolve
+
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
-HEADER: Final = struct.Struct("!I")  # the length of the message that follows it in a stream
 CONTROL_BYTES_MOST: Final = 1 << 16
 DESCRIPTORS_MOST: Final = 16
 CHILDREN_BYTES_MOST: Final = 1 << 16  # the kernel writes no more than a page at once
 SECONDS_TO_BURY_ALL: Final = 10.0  # a process that not even SIGKILL ends within it sits in the kernel: leave it there
 PARKED: Final = 2  # children forked ahead: a cycle of spawn, three calls and SIGKILL takes 2.7 instead of 3.8 ms
 EXIT_RAISED: Final = 70  # the status of a child whose entry raised
-EXIT_OUT_OF_MEMORY: Final = 71
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-
-class Inside:
-    """What a child's entry is given: its end of the channel, and the descriptors that came along."""
-
-    def __init__(self, channel: socket.socket, descriptors: Sequence[int]) -> None:
-        self.channel, self.descriptors = channel, descriptors
-
-    def receive(self) -> bytes | None:
-        """The next message; None when nobody will send one any more."""
-        header = self._exactly(HEADER.size)
-        return None if header is None else self._exactly(HEADER.unpack(header)[0])
-
-    def send(self, message: bytes) -> None:
-        self.channel.sendall(HEADER.pack(len(message)) + message)
-
-    def _exactly(self, count: int) -> bytes | None:
-        data = self.channel.recv(count)
-        while 0 < len(data) < count:
-            more = self.channel.recv(count - len(data))
-            data = data + more if more else b""
-        return data if len(data) == count else None
 
 
 def main(control_descriptor: int, caller: int) -> None:
@@ -306,13 +283,6 @@ def _receive(end: socket.socket) -> tuple[bytes, list[int]]:
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)  # recv_fds ignores MSG_CMSG_CLOEXEC
     return message, descriptors
-
-
-def resolve(entry: str) -> Callable[..., Any]:
-    """The function that "module:function" names."""
-    module, _, name = entry.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
 
 
 def _awaken(number: int, _: object) -> None:

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 from sinkproof.chaos.child import DEATH_SECONDS, Child, ForkServerError, NoReply, Output, Silence, await_readable
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.fork_server import CONTROL_BYTES_MOST, EXIT_OUT_OF_MEMORY
+from sinkproof.chaos.fork_server import CONTROL_BYTES_MOST
+from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY
 
 __all__ = ["EXIT_OUT_OF_MEMORY", "Child", "ForkServer", "ForkServerError", "Limits", "NoReply", "Output", "Silence"]
 

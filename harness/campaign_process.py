@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from sinkproof.campaign_simulated import Enough, places
+from sinkproof.campaign_simulated import Enough, came_to_nothing, places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import is_line
@@ -152,10 +152,8 @@ class ProcessCampaign:
         baseline = self._try(Schedule())
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
-        if not baseline.finished or not baseline.rows_committed:
-            raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
-            why = raised[0] if raised else baseline.failure or "no row was committed"
-            self.tally.unknowns.append(f"without any fault the job came to nothing: {why}")
+        if why := came_to_nothing(baseline):
+            self.tally.unknowns.append(why)
             return None
         for job in JOBS:
             self._try(Schedule(job=job))

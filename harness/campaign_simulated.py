@@ -5,7 +5,8 @@
 3. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
-4. the closure: any number of whole-job crashes, first at named points, then also at executed lines;
+4. the closure: any number of whole-job crashes, first at named points, also after each lost notification and each
+   declined vote; then in the job with idle gaps; then at executed lines, too;
 5. single deaths and stops at executed lines.
 """
 
@@ -21,8 +22,10 @@ from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.explore import JobState, JobWorld
+from sinkproof.ledger import Identity
 from sinkproof.oracle import Anomaly
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
@@ -57,8 +60,8 @@ class SimulatedCampaign:
             for job in JOBS:
                 self._recoveries(job)
             self._singles(baseline)
-            for job in JOBS:
-                self._close(JobWorld(self.laboratory, job=job))
+            self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline)]))
+            self._close(JobWorld(self.laboratory, job="sparse"))
             self._close(JobWorld(self.laboratory, tracing=self.tracer))
             if self.exact:
                 self._line_singles()
@@ -72,10 +75,8 @@ class SimulatedCampaign:
         self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
         self.laboratory.files = self.tracer.files
         first = self._try(Schedule())
-        if not first.finished or not first.rows_committed:
-            raised = [detail for _, _, _, what, detail in first.history if what == "raised"]
-            why = raised[0] if raised else first.failure or "no row was committed"
-            self.tally.unknowns.append(f"without any fault the job came to nothing: {why}")
+        if why := came_to_nothing(first):
+            self.tally.unknowns.append(why)
             return None
         again = self.laboratory.run(Schedule())
         if again.trace != first.trace:
@@ -133,7 +134,7 @@ class SimulatedCampaign:
             if world.simulation.trace[-1][1] == "checkpoint.persist.after":
                 states.append(world.freeze())
 
-        world.run(world.beginning(), visit)
+        world.run(world.beginnings()[0], visit)
         for state in states:
             self._recover_alone(world, state)
 
@@ -143,18 +144,39 @@ class SimulatedCampaign:
         world.thaw(state)
         storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
         simulation, observer = self.laboratory.simulation(Schedule(job=world.job), storage=storage)
+        opened: set[Identity] = set()
+
+        def look(_: Simulation, point: str) -> None:
+            """The last time this is reached every sink was opened, and none has been notified."""
+            if point == "checkpoint.notify":
+                opened.clear()
+                opened.update(self.laboratory.contract.committed(self.laboratory.scratch))
+
+        simulation.spy = look
         simulation.play()
-        offsets = simulation.covered(record)
-        back = set(observer.observation.committed)
-        missed = [row for row in observer.ledger.expected if row[1] < offsets.get(row[0], 0) and row not in back]
-        if missed and self.laboratory.contract.rows == "append":
+        if self.laboratory.contract.rows != "append":
+            return
+        offsets, back = simulation.covered(record), set(observer.observation.committed)
+        promised = [row for row in observer.ledger.expected if row[1] < offsets.get(row[0], 0)]
+        missed, late = [row for row in promised if row not in back], [row for row in promised if row not in opened]
+        if missed:
             why = (
-                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable "
-                f"state alone did not bring back {len(missed)} of its rows"
+                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable state "
+                f"alone did not bring back {len(missed)} of its rows"
             )
             self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
+        elif late:
+            why = (
+                f"{len(late)} rows of checkpoint {record.checkpoint_id} stay invisible after `open` has restored it, "
+                "until something else is notified"
+            )
+            self.tally.find(Anomaly(oracle="O6", why=why, lost=tuple(late)), world.schedule(state))
 
     # -- 4 -----------------------------------------------------------------------------------------
+
+    def _messages(self, baseline: Trial) -> list[tuple[Fault, ...]]:
+        """Each lost notification and each declined vote, after which everything may die."""
+        return [(fault,) for kind in ("decline", "lose") for fault in places(baseline, kind)]
 
     def _close(self, world: JobWorld) -> None:
         explorer = Explorer(world, go_on=lambda closure: self._go_on(world, closure), states_most=STATES_MOST)
@@ -183,6 +205,19 @@ class SimulatedCampaign:
         self._announce(len(faults))
         for fault in faults:
             self._try(Schedule((fault,)), tracing=self.tracer)
+
+
+def came_to_nothing(baseline: Trial) -> str:
+    """Why a run without faults is no basis to judge from; empty if it is one."""
+    raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
+    if not baseline.finished or not baseline.rows_committed:
+        why = raised[0] if raised else baseline.failure or "no row was committed"
+        return f"without any fault the job came to nothing: {why}"
+    restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
+    if restarts:
+        why = raised[0] if raised else "nobody said why"
+        return f"without any fault the job was restarted {restarts} times: {why}"
+    return ""
 
 
 def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:

@@ -24,14 +24,22 @@ class JobState:
     record: CheckpointRecord | None
     target: Any
     path: tuple[Fault, ...] = ()
+    prelude: tuple[Fault, ...] = ()  # faults that strike on the way from here: a lost message, a declined vote
     passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
 
 
 class JobWorld:
     """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too."""
 
-    def __init__(self, laboratory: Laboratory, *, job: str = STANDARD, tracing: Tracing = no_tracing) -> None:
-        self.laboratory, self.job = laboratory, job
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        job: str = STANDARD,
+        tracing: Tracing = no_tracing,
+        preludes: Sequence[tuple[Fault, ...]] = ((),),
+    ) -> None:
+        self.laboratory, self.job, self.preludes = laboratory, job, preludes
         self.contract, self.scratch = laboratory.contract, laboratory.scratch
         self.tracing = tracing
         self.simulation: Simulation | None = None
@@ -40,9 +48,10 @@ class JobWorld:
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
 
-    def beginning(self) -> JobState:
+    def beginnings(self) -> Sequence[JobState]:
         self.laboratory.reset()
-        return JobState(FIRST_GENERATION - 1, None, self._freeze_target())
+        empty = self._freeze_target()
+        return [JobState(FIRST_GENERATION - 1, None, empty, prelude=prelude) for prelude in self.preludes]
 
     def version(self) -> Any:
         if self._target_version is None:
@@ -65,13 +74,13 @@ class JobWorld:
         actor, point = trace[-1]
         crash = Fault(names[actor], point, passed[actor, point], "kill-job")
         storage = self._storage()
-        path = (*self.state.path, crash)
-        return JobState(storage.generation, storage.record, self._freeze_target(), path, passed)
+        path = (*self.state.path, *self.simulation.struck, crash)
+        return JobState(storage.generation, storage.record, self._freeze_target(), path, passed=passed)
 
     def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
         self._thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
-        simulation, observer = self.laboratory.simulation(Schedule(job=self.job), storage=storage)
+        simulation, observer = self.laboratory.simulation(Schedule(state.prelude, job=self.job), storage=storage)
         simulation.spy = lambda _, point: visit()
         self.simulation, self.state = simulation, state
         self.laboratory.play(simulation, tracing=self.tracing)

@@ -105,12 +105,13 @@ class Observer:
     def ended(self, simulation: Simulation) -> None:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
+        # before the quiet recovery, which would heal what the job left undone
+        seen.committed = self._read_to_quiescence()
+        seen.seen = self.contract.seen(self.scratch)
         residue = self.contract.optional("residue")
         if residue is not None and simulation.finished and list(residue(self.scratch)):
             simulation.recover_quietly()
             seen.residue = tuple(map(str, residue(self.scratch)))
-        seen.committed = self._read_to_quiescence()
-        seen.seen = self.contract.seen(self.scratch)
 
     def _read_to_quiescence(self) -> list[Identity]:
         """Twice the same. Nobody writes any more, so a quiet interval between the two is not waited for here."""

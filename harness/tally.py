@@ -21,8 +21,12 @@ FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each 
 ROWS_LISTED_MOST: Final = 50
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
-    *(f"{call}.{side}" for call in ("notify_complete", "end_of_input") for side in ("before", "after")),
-    *(point for point in COORDINATOR_POINTS if point != "checkpoint.abort"),
+    *(
+        f"{call}.{side}"
+        for call in ("notify_complete", "notify_aborted", "end_of_input")
+        for side in ("before", "after")
+    ),
+    *COORDINATOR_POINTS,
 )
 
 

@@ -88,9 +88,8 @@ CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, 
 def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
     """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not looked at."""
     unknowns = list(tally.unknowns)
-    if not unknowns:
-        if not tally.rows_committed:
-            unknowns.append(f"no row was committed in the {tally.shell} shell")
+    if not unknowns and not tally.rows_committed:
+        unknowns.append(f"no row was committed in the {tally.shell} shell")
     if tally.unfired:
         tally.notes.append(f"{len(tally.unfired)} schedules never found their place, such as {tally.unfired[0]}")
     if unstruck := sum(not tally.struck[line] for line in tally.lines_passed):

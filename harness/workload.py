@@ -1,6 +1,7 @@
 """The jobs that certify sinks: small enough to crash everywhere, rich enough to show what a sink forgets.
 
-Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. A key belongs
+Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. A key
+belongs
 to one split, so that the last row of a key does not depend on how the splits interleave.
 
 standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete

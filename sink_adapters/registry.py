@@ -69,7 +69,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     ),
     "write-ahead": Strategy(
         sentence="rows wait in the state and are appended to a log when their checkpoint is complete",
-        claims=AT_LEAST,
+        claims=(*AT_LEAST, "NO_EARLY_ROWS"),
         grade="at-least-once",
     ),
     "write-ahead-upsert": Strategy(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sinkproof.chaos.fork_server import Inside
+from sinkproof.chaos.inside import Inside
 from sinkproof.chaos.journal import Journal
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
 

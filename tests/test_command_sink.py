@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -76,8 +77,8 @@ def after_reading(program: str) -> list[str]:
 
 def spawn(host: CommandHost, *, generation: int = 1, **fields: object) -> CommandSink:
     sink = host.spawn("sink[1]", 1, generation)
-    context = Context(generation=generation, subtask=1, clock=lambda: 2.0, random=Random(1), **fields)  # type: ignore[arg-type]
-    sink.open(context)
+    context = Context(generation=generation, subtask=1, clock=lambda: 2.0, random=Random(1))
+    sink.open(replace(context, **fields))  # type: ignore[arg-type]
     return sink
 
 
@@ -135,8 +136,7 @@ def test_a_command_that_goes_wrong_says_how(
 ) -> None:
     with CommandHost(server, command, tmp_path, hang_seconds=1.0) as host:
         with pytest.raises(AttemptEnded) as raised:
-            sink = spawn(host)
-            sink.write(Batch(ROWS))
+            spawn(host).write(Batch(ROWS))
         assert ending is raised.value.ending
         assert evidence in str(raised.value)
         assert 0 == host.kills

@@ -1,4 +1,4 @@
-"""The process shell: attempts die inside their own calls, others take over from bytes alone, and endings are told apart."""
+"""The process shell: attempts die inside their own calls, and others take over from bytes alone."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from random import Random
 from typing import NoReturn
 
 import pytest
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.processes import ForkServer, Limits
+from sinkproof.chaos.processes import ForkServer
 from sinkproof.reference_engine.shells.attempts import Armed
 from sinkproof.reference_engine.shells.process import (
-    AttemptEnded,
-    Ending,
     ProcessHost,
     Recipe,
     RemoteSink,
     SinkError,
 )
-from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
+from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
 
 HELPER = Path(__file__).with_name("attempts_under_test.py")
 FILES = {str(HELPER): HELPER.name}
@@ -102,15 +99,6 @@ def host(server: ForkServer, tmp_path: Path) -> Iterator[MakeHost]:
         each.close()
 
 
-def bad(server: ForkServer, behaviour: str, *faults: tuple[str, int, str]) -> tuple[ProcessHost, RemoteSink]:
-    recipe = Recipe(maker=f"{HELPER.stem}:make_bad_sink", arguments=(behaviour,))
-    host = ProcessHost(server, recipe, hang_seconds=1.0, limits=Limits(data_bytes=300 << 20))
-    host.overseer = Recorder(*faults)
-    sink = host.spawn(ACTOR, 0, 1)
-    sink.open(Context(clock=lambda: 12.5, random=Random(7)))
-    return host, sink
-
-
 def recorder(host: ProcessHost) -> Recorder:
     assert isinstance(host.overseer, Recorder)
     return host.overseer
@@ -121,7 +109,8 @@ class Run:
 
     def __init__(self, host: ProcessHost) -> None:
         self.host, self.generation = host, 0
-        self.complete, self.states, self.offset = 0, [], 0
+        self.complete, self.offset = 0, 0
+        self.states: list[tuple[int, bytes]] = []
         self.statuses: list[int] = []
 
     def to_the_end(self) -> None:
@@ -251,13 +240,15 @@ def test_a_zombie_whose_job_died_meanwhile_is_killed(host: MakeHost) -> None:
 def test_an_injected_error_is_met_by_the_sink_and_the_next_fault_may_strike_in_the_same_call(
     server: ForkServer,
 ) -> None:
-    host, sink = bad(server, "survives_an_error", ("commit.before", 1, "error"), ("abort.before", 1, "error"))
-    with pytest.raises(SinkError, match=r"^OSError: injected"):
+    recipe = Recipe(maker=f"{HELPER.stem}:make_bad_sink", arguments=("survives_an_error",))
+    with ProcessHost(server, recipe) as host:
+        host.overseer = Recorder(("commit.before", 1, "error"), ("abort.before", 1, "error"))
+        sink = opened(host)
+        with pytest.raises(SinkError, match=r"^OSError: injected"):
+            sink.write(Batch(ROWS))
+        assert ["commit.before", "abort.before"] == recorder(host).points
         sink.write(Batch(ROWS))
-    assert ["commit.before", "abort.before"] == recorder(host).points
-    sink.write(Batch(ROWS))
-    assert ["commit.before", "commit.after"] == recorder(host).points[2:]
-    host.close()
+        assert ["commit.before", "commit.after"] == recorder(host).points[2:]
 
 
 def test_file_effects_are_points_for_sinks_that_mark_none(host: MakeHost, tmp_path: Path) -> None:
@@ -268,93 +259,6 @@ def test_file_effects_are_points_for_sinks_that_mark_none(host: MakeHost, tmp_pa
     assert ["file.create", "file.rename", "file.create", "file.rename", "file.rename"] == points
     assert [(row.split, row.offset) for row in ROWS] == committed(tmp_path)
     assert 1 == made.kills
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "ending", "status"),
-    [
-        ("hangs", Ending.HUNG, signal.SIGKILL),
-        ("exits", Ending.EXITED, 3 << 8),
-        ("stops", Ending.STOPPED, signal.SIGKILL),
-        ("aborts", Ending.SIGNALLED, signal.SIGABRT),
-        ("eats_memory", Ending.OUT_OF_MEMORY, signal.SIGKILL),
-        ("sends_nonsense", Ending.GARBAGE, signal.SIGKILL),
-    ],
-)
-def test_an_ending_that_nobody_ordered_says_which(
-    server: ForkServer, behaviour: str, ending: Ending, status: int
-) -> None:
-    host, sink = bad(server, behaviour)
-    with pytest.raises(AttemptEnded) as raised:
-        sink.write(Batch(ROWS))
-    assert (ending, status) == (raised.value.ending, raised.value.status)
-    assert (f"about to {behaviour.rstrip('s')}" in str(raised.value)) == (behaviour in ("hangs", "exits"))
-    assert 0 == host.kills
-    with pytest.raises(AttemptEnded):
-        sink.write(Batch(ROWS))
-    host.close()
-
-
-def test_a_sink_that_closes_every_descriptor_is_not_waited_for(server: ForkServer) -> None:
-    host, sink = bad(server, "closes_everything")
-    with pytest.raises(AttemptEnded):
-        sink.write(Batch(ROWS))
-    host.close()
-
-
-def test_a_sink_that_forks_is_answered_for_once(server: ForkServer) -> None:
-    host, sink = bad(server, "forks")
-    sink.write(Batch(ROWS))
-    sink.write(Batch(ROWS))
-    host.close()
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "kind", "text"),
-    [
-        ("is_fenced", Fenced, "a newer attempt took over"),
-        ("has_lost", TransactionLost, "gone"),
-        ("raises", SinkError, "KeyError: 'a key'"),
-        ("raises_what_cannot_be_told", SinkError, "Untellable: "),
-    ],
-)
-def test_an_exception_comes_back_as_what_it_asks_for(
-    server: ForkServer, behaviour: str, kind: type[Exception], text: str
-) -> None:
-    host, sink = bad(server, behaviour)
-    with pytest.raises(kind) as raised:
-        sink.write(Batch(ROWS))
-    assert str(raised.value).startswith(text)
-    assert sink.alive
-    if isinstance(raised.value, SinkError) and behaviour == "raises":
-        assert f'raise KeyError("a key")' in raised.value.traceback_text
-    host.close()
-
-
-def test_what_is_not_plain_is_no_reply(server: ForkServer) -> None:
-    host, sink = bad(server, "no_bytes")
-    with pytest.raises(SinkError, match="snapshot.. returned str, not bytes"):
-        sink.snapshot(1)
-    assert [3] == sink.notify_complete(3)
-    host.close()
-
-
-def test_time_and_chance_are_those_of_the_engine(server: ForkServer) -> None:
-    host, sink = bad(server, "no_bytes")
-    host.close()
-    host, sink = bad(server, "is_fenced")
-    assert repr((12.5, Random(7).random())).encode() == sink.snapshot(1)
-    host.close()
-
-
-def test_a_call_that_the_sink_lacks_does_nothing(server: ForkServer) -> None:
-    host, sink = bad(server, "no_bytes")
-    sink.notify_aborted(1)
-    assert sink.settle(1.0) is None
-    sink.end_of_input()
-    sink.close()
-    assert sink.alive
-    host.close()
 
 
 def test_an_ordered_kill_counts_and_what_is_retired_or_left_over_does_not(host: MakeHost) -> None:

@@ -1,11 +1,10 @@
-"""Forked processes: nothing of them stays behind, their fate is what the wait status says, their points what they wrote."""
+"""Forked processes: nothing of them stays behind, and what is told of them is true."""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.journal import BYTES_AT_FIRST, JournalReader
-from sinkproof.chaos.lines import LineTracer, executable_lines, file_points, files_under, known_lines
 from sinkproof.chaos.processes import (
     EXIT_OUT_OF_MEMORY,
     Child,
@@ -260,100 +258,3 @@ def test_a_point_that_was_not_written_whole_was_not_reached() -> None:
     os.pwrite(journal.descriptor, b"commit.after\n", len("commit.before\n"))
     assert ["commit.after"] == journal.new_points()
     journal.close()
-
-
-# -- lines and file effects -----------------------------------------------------------------------
-
-SOURCE = '''"""A module."""
-import functools
-
-CONSTANT = 1
-
-
-def cached(function):
-    return functools.cache(function)
-
-
-class Thing:
-    """A class."""
-
-    limit = 3
-
-    @cached
-    def work(self, times):
-        """A docstring."""
-        total = 0
-        for number in (each for each in range(times)):
-            if number > self.limit:
-                continue
-            total += number
-        return [
-            total + extra
-            for extra in (0, 1)
-        ]
-
-    def short(self): return 1
-
-    def never(self):
-        raise NotImplementedError
-'''
-
-
-def load(folder: Path) -> dict[str, object]:
-    file = folder / "thing.py"
-    file.write_text(SOURCE)
-    names: dict[str, object] = {}
-    exec(compile(SOURCE, str(file), "exec"), names)
-    return names
-
-
-def test_every_line_that_is_executed_is_a_point_before_it_is(tmp_path: Path) -> None:
-    thing = load(tmp_path)["Thing"]()  # type: ignore[operator]
-    tracer = LineTracer(files_under(tmp_path))
-    points: list[str] = []
-    with tracer(points.append):
-        assert [6, 7] == thing.work(6)
-        thing.short()
-        json.dumps({})
-    reached = {int(point.rpartition(":")[2].rstrip(")")) for point in points}
-    work = set(range(19, 27))
-    assert work | {29} == reached
-    assert {f"line(thing.py:{number})" for number in work | {29}} == tracer.known()
-    assert tracer.known() == known_lines(tracer.files, set(points))
-    assert work | {8, 29, 32} == executable_lines(tmp_path / "thing.py")
-    assert sys.gettrace() is not tracer
-
-
-def test_a_line_is_not_executed_when_its_point_raises(tmp_path: Path) -> None:
-    thing = load(tmp_path)["Thing"]()  # type: ignore[operator]
-
-    def reach(point: str) -> None:
-        raise OSError(point)
-
-    with LineTracer(files_under(tmp_path))(reach), pytest.raises(OSError, match=r"line\(thing\.py:32\)"):
-        thing.never()
-
-
-def test_file_effects_under_the_folder_are_points(tmp_path: Path) -> None:
-    inside, beside = tmp_path / "sink", tmp_path / "sink2"
-    inside.mkdir()
-    beside.mkdir()
-    points: list[str] = []
-    with file_points(inside, points.append):
-        (inside / "a").write_text("a")
-        (inside / "a").read_text()
-        (inside / "a").rename(inside / "b")
-        os.close(os.open(inside / "b", os.O_WRONLY))
-        os.truncate(inside / "b", 0)
-        (inside / "b").unlink()
-        (inside / "folder").mkdir()
-        (inside / "folder" / "c").touch()
-        shutil.rmtree(inside / "folder")
-        (beside / "a").write_text("a")
-        (beside / "a").unlink()
-    assert [
-        *("file.create", "file.rename", "file.write", "file.write", "file.unlink"),
-        *("file.make_directory", "file.create", "file.unlink", "file.remove_directory"),
-    ] == points
-    (inside / "z").write_text("nobody looks")
-    assert 9 == len(points)

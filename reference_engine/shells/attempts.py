@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import Final, NoReturn, Protocol, Self, TypeVar
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes import EXIT_OUT_OF_MEMORY, Child, ForkServer, Limits, NoReply, Silence
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -153,7 +153,7 @@ class Attempt:
 AnyAttempt = TypeVar("AnyAttempt", bound=Attempt)
 
 
-class AttemptHost:
+class AttemptHost(ABC):
     """Where attempts live. One host per run; the fork server below it serves many. Use as a context manager."""
 
     dead_unwind = False
@@ -164,11 +164,15 @@ class AttemptHost:
         self.kills = 0  # SIGKILLs that struck at a point or were ordered by the engine, from wait statuses
         self._living: list[Attempt] = []
 
-    def __enter__(self) -> AttemptHost:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @abstractmethod
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        """A new attempt that knows nothing; `open` follows."""
 
     def adopt(self, attempt: AnyAttempt) -> AnyAttempt:
         self._living.append(attempt)

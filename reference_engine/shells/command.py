@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.fork_server import Inside
+from sinkproof.chaos.inside import Inside
 from sinkproof.chaos.processes import Child, ForkServer, Limits, NoReply
 from sinkproof.reference_engine.shells.attempts import HANG_SECONDS, LIMITS, Attempt, AttemptHost, Ending, SinkError
 from sinkproof.reference_engine.shells.reader import ReaderFailed, read_command
@@ -62,8 +62,9 @@ QUOTED_BYTES: Final = 200
 EXIT_NOT_FOUND: Final = 127
 
 
-def become(inside: Inside, words: Sequence[str], variables: Mapping[str, str], folder: str) -> NoReturn:
-    """The entry of the process, which turns into the command."""
+def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, str]]) -> NoReturn:
+    """The entry of the process, which turns into the command. `place`: its working folder, and its variables."""
+    folder, variables = place
     os.dup2(inside.descriptors[0], 0)
     os.dup2(inside.descriptors[1], 1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that is inherited
@@ -102,7 +103,7 @@ class CommandHost(AttemptHost):
         try:
             child = self.server.spawn(
                 ENTRY,
-                *(self.words, variables, os.getcwd()),
+                *(self.words, (os.getcwd(), variables)),
                 descriptors=[theirs_in, theirs_out],
                 limits=self.limits,
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from sinkproof.chaos.fork_server import EXIT_OUT_OF_MEMORY, Inside, resolve
+from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.journal import Journal
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost

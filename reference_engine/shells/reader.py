@@ -43,21 +43,25 @@ def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> lis
             start_new_session=True,
             preexec_fn=_die_with_us,
         )
-        with process:
-            try:
-                said, _ = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                raise ReaderFailed(f"did not end within {seconds:g} s", evidence=output.tail()) from None
-            finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+        said = _communicate(process, seconds)
         if process.returncode:
             raise ReaderFailed(f"failed with status {process.returncode}", evidence=output.tail().strip())
+    except subprocess.TimeoutExpired:
+        raise ReaderFailed(f"did not end within {seconds:g} s", evidence=output.tail().strip()) from None
     except OSError as error:
         raise ReaderFailed(f"cannot be run: {error}") from error
     finally:
         output.close()
     return [_identity(line) for line in said.splitlines() if line.strip()]
+
+
+def _communicate(process: subprocess.Popen[bytes], seconds: float) -> bytes:
+    with process:
+        try:
+            return process.communicate(timeout=seconds)[0]
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _die_with_us() -> None:

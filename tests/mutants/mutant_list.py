@@ -219,13 +219,6 @@ STRATEGIES = (
         subjects=("memory/two-phase",),
     ),
     mutant(
-        "write-ahead: what was sent is not recorded",
-        WRITE_AHEAD_FILE,
-        "self.committer.record(part)",
-        new="pass",
-        subjects=UPSERT,
-    ),
-    mutant(
         "write-ahead: recorded before it is sent",
         WRITE_AHEAD_FILE,
         "        outcome = self.target.publish(part, rows)",
@@ -233,18 +226,11 @@ STRATEGIES = (
         subjects=UPSERT,
     ),
     mutant(
-        "write-ahead: the committer is not asked",
-        WRITE_AHEAD_FILE,
-        "if not self.committer.is_committed(part) and not self._send(part, rows):",
-        new="if not self._send(part, rows):",
-        subjects=("memory/write-ahead-upsert", "memory/write-ahead"),
-    ),
-    mutant(
         "write-ahead: sends what is not complete",
         WRITE_AHEAD_FILE,
         "while pending and pending[0][0] <= covered:",
         new="while pending:",
-        subjects=UPSERT,
+        subjects=("memory/write-ahead",),
     ),
     mutant(
         "write-ahead: nothing is sent on restore",

@@ -29,7 +29,7 @@ PARTS = {
     "sink_adapters": "sink_adapters",
     "reports": "reports",
 }
-BUDGET = "8s"
+BUDGET = "20s"
 LIMIT_SECONDS = 240
 
 

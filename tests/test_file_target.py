@@ -1,0 +1,491 @@
+"""Files as targets: what lies where, what a reader sees of it, what a zombie finds, what a loss of power leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.sink_adapters import readers
+from sinkproof.sink_adapters.disk_memory import MemoryDisk
+from sinkproof.sink_adapters.disk_real import RealDisk
+from sinkproof.sink_adapters.file_formats import JSON_LINES
+from sinkproof.sink_adapters.file_log import FileCommitter, FileLog
+from sinkproof.sink_adapters.file_masked import MaskedFiles
+from sinkproof.sink_adapters.file_system import Files
+from sinkproof.sink_adapters.files import FileTransactions
+from sinkproof.sink_adapters.idempotent import IdempotentSink
+from sinkproof.sink_adapters.identity import CheckpointPart, Owner
+from sinkproof.sink_adapters.masked import MaskedSink
+from sinkproof.sink_adapters.parquet_format import PARQUET
+from sinkproof.sink_adapters.plain import PlainSink
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
+from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+
+
+def batch(*offsets: int) -> Batch:
+    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
+
+
+def started(sink: Sink, **context: Any) -> Sink:
+    sink.open(Context(**context))
+    return sink
+
+
+def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
+    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
+    context.setdefault("checkpoint_id_restored", 1)
+    return started(sink, generation=generation, restored=list(enumerate(states)), **context)
+
+
+@pytest.fixture(params=[RealDisk, MemoryDisk])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
+
+
+def two_phase(disk: Any, **options: Any) -> TwoPhaseCommitSink:
+    return TwoPhaseCommitSink(FileTransactions(Files(disk), **options))
+
+
+def masked(disk: Any, **options: Any) -> MaskedSink:
+    return MaskedSink(MaskedFiles(Files(disk), **options))
+
+
+def tree(disk: Any, folder: str) -> list[str]:
+    """Files below the folder."""
+    below = [f"{folder}/{name}" for name in disk.list(folder)]
+    return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
+
+
+def committed(disk: Any, **options: Any) -> list[int]:
+    return [offset for _, offset in readers.read_committed(disk, **options)]
+
+
+# -- transactional files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S22")
+def test_a_file_is_in_progress_then_pending_then_committed(disk: Any) -> None:
+    sink = started(two_phase(disk), generation=7)
+    sink.write(batch(0, 1))
+    assert ["staging/sink-0/g7/00000001-0001.open"] == tree(disk, "staging")
+    sink.snapshot(1)
+    assert ["staging/sink-0/g7/00000001-0001.pending"] == tree(disk, "staging")
+    assert [] == committed(disk)
+    sink.notify_complete(1)
+    assert ([], [0, 1]) == (tree(disk, "staging"), committed(disk))
+    assert ["committed/sink/part-00000001-0-7-0001.jsonl"] == tree(disk, "committed")
+    expected = b'{"split":0,"offset":0,"key":"k0","value":"v0"}\n{"split":0,"offset":1,"key":"k1","value":"v1"}\n'
+    assert expected == disk.read("committed/sink/part-00000001-0-7-0001.jsonl")
+
+
+@pytest.mark.row("S22")
+def test_parts_are_rolled_by_size_and_at_each_checkpoint_and_sort_by_checkpoint(disk: Any) -> None:
+    sink = started(two_phase(disk, roll_bytes=90))
+    for checkpoint_id in range(9, 12):
+        sink.write(batch(checkpoint_id * 10, checkpoint_id * 10 + 1))
+        sink.write(batch(checkpoint_id * 10 + 2))
+        sink.snapshot(checkpoint_id)
+    sink.notify_complete(11)
+    parts = ["00000001", "00000010", "00000011"]
+    expected = [f"committed/sink/part-{part}-0-1-{number}.jsonl" for part in parts for number in ("0001", "0002")]
+    assert expected == tree(disk, "committed")
+    assert [90, 91, 92, 100, 101, 102, 110, 111, 112] == committed(disk)
+
+
+@pytest.mark.row("S22")
+def test_rows_go_into_the_folder_of_their_bucket(disk: Any) -> None:
+    sink = started(two_phase(disk, bucket=lambda row: f"odd={row.offset % 2}/all"))
+    sink.write(batch(0, 1, 2))
+    sink.snapshot(1)
+    sink.notify_complete(1)
+    assert [
+        "committed/sink/odd=0/all/part-00000001-0-1-0001.jsonl",
+        "committed/sink/odd=1/all/part-00000001-0-1-0002.jsonl",
+    ] == tree(disk, "committed")
+    assert [0, 2, 1] == committed(disk)
+
+
+@pytest.mark.parametrize("bucket", ["", "/etc", "../up", "a/../b", "a/"])
+def test_a_bucket_that_leads_out_of_the_folder_is_refused(disk: Any, bucket: str) -> None:
+    with pytest.raises(ValueError, match="it must be a relative folder"):
+        started(two_phase(disk, bucket=lambda row: bucket)).write(batch(0))
+
+
+@pytest.mark.row("S18")
+def test_a_restore_commits_what_was_promised_and_leaves_nothing_else_behind(disk: Any) -> None:
+    sink = started(two_phase(disk))
+    sink.write(batch(0))
+    state = sink.snapshot(1)
+    sink.write(batch(1))
+    sink.snapshot(2)
+    sink.write(batch(2))
+    again = restored(two_phase(disk), 2, state)
+    assert ([0], []) == (committed(disk), readers.transactions_residue(disk))
+    again.write(batch(1, 2))
+    again.snapshot(3)
+    again.notify_complete(3)
+    assert [0, 1, 2] == committed(disk)
+
+
+RECOVER = """
+import sys
+from sinkproof.sink_adapters.protocol import Context
+from sinkproof.sink_adapters.disk_real import RealDisk
+from sinkproof.sink_adapters.file_system import Files
+from sinkproof.sink_adapters.files import FileTransactions
+from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+sink = TwoPhaseCommitSink(FileTransactions(Files(RealDisk(sys.argv[1]))))
+sink.open(Context(generation=2, checkpoint_id_restored=1, restored=[(0, sys.argv[2].encode())]))
+"""
+
+
+@pytest.mark.row("S22")
+def test_any_other_process_can_commit_from_the_bytes_alone(tmp_path: Path) -> None:
+    sink = started(two_phase(RealDisk(tmp_path), roll_bytes=1))
+    sink.write(batch(0))
+    sink.write(batch(1))
+    state = sink.snapshot(1)
+    subprocess.run([sys.executable, "-c", RECOVER, str(tmp_path), state.decode()], check=True)
+    assert [0, 1] == committed(RealDisk(tmp_path))
+
+
+@pytest.mark.row("S22")
+def test_files_of_removed_subtasks_are_committed_or_removed(disk: Any) -> None:
+    old = [started(two_phase(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
+    for subtask, sink in enumerate(old):
+        sink.write(batch(subtask))
+    states = [sink.snapshot(1) for sink in old]
+    for subtask, sink in enumerate(old):
+        sink.write(batch(10 + subtask))
+    restored(two_phase(disk), 2, *states)
+    assert ([0, 1, 2], []) == (committed(disk), readers.transactions_residue(disk))
+
+
+@pytest.mark.row("S22")
+def test_a_zombie_finds_its_folder_gone_whatever_it_tries(disk: Any) -> None:
+    attempts = [lambda sink: sink.write(batch(2)), lambda sink: sink.snapshot(2)]
+    for generation, act in enumerate(attempts, start=1):
+        zombie = started(two_phase(disk, roll_bytes=1), generation=generation)
+        zombie.write(batch(1))
+        started(two_phase(disk), generation=10)
+        before = disk.freeze()
+        with pytest.raises(Fenced, match=f"staging/sink-0/g{generation} is gone"):
+            act(zombie)
+        if isinstance(disk, RealDisk):
+            assert before == disk.freeze()
+        disk.thaw(type(disk)().freeze() if isinstance(disk, MemoryDisk) else {})
+
+
+@pytest.mark.row("S22")
+def test_a_zombie_that_writes_on_into_a_file_it_holds_open_reaches_nobody(disk: Any) -> None:
+    zombie = started(two_phase(disk))
+    zombie.write(batch(0))
+    state = zombie.snapshot(1)
+    zombie.write(batch(1))
+    restored(two_phase(disk), 2, state)
+    zombie.write(batch(2))  # into a file whose name is gone
+    with pytest.raises(Fenced):
+        zombie.snapshot(2)
+    assert ([0], []) == (committed(disk), readers.transactions_residue(disk))
+
+
+@pytest.mark.row("S22")
+def test_a_zombie_may_settle_again_what_is_complete(disk: Any) -> None:
+    zombie = started(two_phase(disk))
+    zombie.write(batch(0))
+    state = zombie.snapshot(1)
+    restored(two_phase(disk), 2, state)
+    assert [] == list(zombie.notify_complete(1) or ())
+    assert [0] == committed(disk)
+
+
+@pytest.mark.row("S22")
+def test_an_attempt_that_has_been_replaced_before_it_was_opened_is_fenced(disk: Any) -> None:
+    started(two_phase(disk), generation=2)
+    with pytest.raises(Fenced, match="generation 1 of sink-0 has been replaced by 2"):
+        started(two_phase(disk), generation=1)
+
+
+@pytest.mark.row("S21")
+def test_a_pending_file_that_is_gone_fails_the_job(disk: Any) -> None:
+    sink = started(two_phase(disk))
+    sink.write(batch(0))
+    state = sink.snapshot(1)
+    disk.unlink("staging/sink-0/g1/00000001-0001.pending")
+    for lost in (lambda: sink.notify_complete(1), lambda: restored(two_phase(disk), 2, state)):
+        with pytest.raises(TransactionLost, match="checkpoint 1 of sink-0 is complete"):
+            lost()
+
+
+def test_a_file_of_another_job_is_never_overwritten(disk: Any) -> None:
+    for rows, other in ((batch(0), False), (batch(5), True)):
+        sink = started(two_phase(disk))
+        sink.write(rows)
+        sink.snapshot(1)
+        if other:
+            with pytest.raises(FileExistsError, match="two jobs write to one folder"):
+                sink.notify_complete(1)
+        else:
+            sink.notify_complete(1)
+    assert [0] == committed(disk)
+
+
+@pytest.mark.row("S22")
+def test_crashes_in_open_leave_no_more_behind_however_many_there_are(disk: Any) -> None:
+    sink = started(two_phase(disk))
+    sink.write(batch(0))
+    state = sink.snapshot(1)
+    frozen, points = disk.freeze(), list[str]()
+    restored(two_phase(disk), 2, state, reach=points.append)
+    assert len(points) > 8
+    for at in range(len(points)):
+        disk.thaw(frozen)
+        for generation in range(2, 8):
+            with suppress(Died):
+                restored(two_phase(disk), generation, state, reach=dying_at(at))
+            assert len(readers.transactions_residue(disk)) <= 1
+
+
+@pytest.mark.row("S22")
+def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
+    sinks = [started(two_phase(disk), sink_id=sink_id) for sink_id in ("a", "a-0", "b/c")]
+    for offset, sink in enumerate(sinks):
+        sink.write(batch(offset))
+        sink.snapshot(1)
+    started(two_phase(disk), sink_id="a", generation=2)
+    for sink in sinks[1:]:
+        sink.notify_complete(1)
+    assert [1, 2] == committed(disk)
+    assert ["a-0", "b%2Fc"] == disk.list("committed")
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S22")
+@pytest.mark.parametrize("make", [two_phase, masked])
+def test_parquet_holds_the_same_rows(disk: Any, make: Any) -> None:
+    sink = started(make(disk, form=PARQUET, roll_bytes=100))
+    for checkpoint_id in (1, 2):
+        sink.write(batch(checkpoint_id * 10, checkpoint_id * 10 + 1))
+        sink.write(batch(checkpoint_id * 10 + 2))
+        sink.snapshot(checkpoint_id)
+    sink.notify_complete(2)
+    read = readers.read_committed if make is two_phase else readers.read_masked
+    assert [10, 11, 12, 20, 21, 22] == [offset for _, offset in read(disk, form=PARQUET)]
+
+
+@pytest.mark.parametrize("form", [JSON_LINES, PARQUET], ids=["JSON lines", "Parquet"])
+def test_rows_come_back_as_they_were_whatever_is_in_them(form: Any) -> None:
+    nasty = ['"', "\\", "\n", '{"split":1,"offset":2,"x":0}\n', "ü☃\U0001f600", "", "}\n", '"}\n', "\x00\u2028"]
+    rows = [Row(3, offset, key, key[::-1]) for offset, key in enumerate(nasty)]
+    writer = form.writer()
+    content = writer.add(Batch(rows)) + writer.finish()
+    assert rows == form.rows(content)
+    assert [row[:2] for row in rows] == form.identities(content)
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_a_torn_line_does_not_count(cut: int) -> None:
+    content = JSON_LINES.writer().add(Batch([Row(0, 0, "k", "v"), Row(0, 11, "k}", '{"split":0}\n')]))
+    assert [(0, 0)] == JSON_LINES.identities(content[:-cut])
+
+
+# -- logs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S27")
+def test_a_line_torn_by_a_death_is_not_counted_and_harms_no_later_row(disk: Any) -> None:
+    log = FileLog(Files(disk))
+    sink = started(PlainSink(log))
+    sink.write(batch(0, 1))
+    disk.write(log._log.file, b'{"split":0,"offset":2,"key":"k2"')
+    again = started(PlainSink(FileLog(Files(disk))), generation=2)
+    again.write(batch(2, 3))
+    again.snapshot(1)
+    assert [0, 1, 2, 3] == [offset for _, offset in readers.read_log(disk)]
+
+
+@pytest.mark.row("S19")
+def test_a_keyed_log_is_folded_by_its_keys_and_shows_repeats_to_those_who_follow_it(disk: Any) -> None:
+    for generation in (9, 10):
+        sink = started(
+            IdempotentSink(FileLog(Files(disk)), key=lambda row: f'"{row.offset // 2}'), generation=generation
+        )
+        sink.write(batch(0, 1, 2))
+    assert [(0, 1), (0, 2)] == readers.read_table(disk)
+    assert [0, 1, 2, 0, 1, 2] == [offset for _, offset in readers.read_log(disk)]
+
+
+@pytest.mark.row("S20")
+def test_the_committer_knows_exactly_what_was_recorded_also_by_the_dead_and_with_a_torn_record(disk: Any) -> None:
+    parts = [CheckpointPart.of(Owner("sink", 0, 1), checkpoint_id) for checkpoint_id in (1, 12, 13)]
+    first = FileCommitter(Files(disk))
+    first.attach(Context(generation=1))
+    first.record(parts[0])
+    disk.write(first._records.file, b"sink-0-12")  # of sink-0-12;
+    second = FileCommitter(Files(disk))
+    second.attach(Context(generation=2))
+    assert [True, False, False] == [second.is_committed(part) for part in parts]
+    second.record(parts[2])
+    assert [True, False, True] == [second.is_committed(part) for part in parts]
+
+
+# -- masked files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S25")
+def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> None:
+    sink = started(masked(RealDisk(tmp_path)), generation=7)
+    for checkpoint_id in (1, 2):
+        sink.write(batch(checkpoint_id))
+        sink.snapshot(checkpoint_id)
+    assert [] == readers.read_masked(tmp_path)
+    sink.notify_complete(1)
+    assert [(0, 1)] == readers.read_masked(tmp_path)
+    names = ["part-00000001-0-7-0001.jsonl", "part-00000002-0-7-0001.jsonl", "revealed-7-00000001"]
+    assert names == sorted(os.listdir(tmp_path / "masked" / "sink"))
+    assert ["masked/sink/part-00000002-0-7-0001.jsonl"] == readers.masked_residue(RealDisk(tmp_path))
+
+
+@pytest.mark.row("S25")
+def test_hidden_files_of_dead_attempts_are_collected_and_revealed_ones_never(disk: Any) -> None:
+    old = [started(masked(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
+    for subtask, sink in enumerate(old):
+        sink.write(batch(subtask))
+    states = [sink.snapshot(1) for sink in old]
+    for subtask, sink in enumerate(old):
+        sink.write(batch(10 + subtask))
+    again = restored(masked(disk), 2, *states)
+    assert [] == readers.masked_residue(disk)
+    old[0].write(batch(20))  # zombies, into a file whose name is gone and under a marker that is there
+    old[0].snapshot(2)
+    old[0].notify_complete(1)
+    again.write(batch(10))
+    again.snapshot(2)
+    again.notify_complete(2)
+    assert [0, 1, 2, 10] == [offset for _, offset in readers.read_masked(disk)]
+
+
+# -- loss of power ----------------------------------------------------------------------------------------------------
+
+
+class Died(BaseException):
+    """The machine ends here."""
+
+
+def dying_at(count: int) -> Any:
+    """A `reach` that ends the machine at the point after so many."""
+    left = [count]
+
+    def reach(_: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Died
+
+    return reach
+
+
+class Story:
+    """Three checkpoints of two rows each, in as many attempts as it takes."""
+
+    def __init__(self, make: Any) -> None:
+        self.make, self.disk = make, MemoryDisk()
+        self.generation = 0
+        self.complete: list[tuple[int, bytes]] = []
+
+    def attempt(self, reach: Any) -> None:
+        self.generation += 1
+        done, state = self.complete[-1] if self.complete else (0, b"")
+        context = {"checkpoint_id_restored": done, "restored": [(0, state)]} if done else {}
+        sink = started(self.make(self.disk, roll_bytes=1), generation=self.generation, reach=reach, **context)
+        for checkpoint_id in range(done + 1, 4):
+            sink.write(batch(checkpoint_id * 2))
+            sink.write(batch(checkpoint_id * 2 + 1))
+            self.complete.append((checkpoint_id, sink.snapshot(checkpoint_id)))
+            sink.notify_complete(checkpoint_id)
+
+    def attempt_until_power_is_lost(self, reach: Any) -> None:
+        with suppress(Died):
+            self.attempt(reach)
+        self.disk.lose_power()
+
+
+@pytest.mark.row("S22")
+@pytest.mark.parametrize("make", [two_phase, masked])
+def test_nothing_that_was_acknowledged_is_lost_with_the_power_wherever_it_fails(make: Any) -> None:
+    """Twice: at every point of the first attempt, and at every third point of the one that recovers."""
+    read = readers.read_committed if make is two_phase else readers.read_masked
+    points: list[str] = []
+    Story(make).attempt(points.append)
+    assert len(points) > 40
+    for first in range(len(points) + 1):
+        for second in range(0, len(points), 3):
+            story = Story(make)
+            story.attempt_until_power_is_lost(dying_at(first))
+            story.attempt_until_power_is_lost(dying_at(second))
+            story.attempt(points.append)
+            assert [2, 3, 4, 5, 6, 7] == [offset for _, offset in read(story.disk)], (first, second)
+
+
+def test_a_disk_in_memory_forgets_what_was_not_synced_bytes_and_names() -> None:
+    disk = MemoryDisk()
+    disk.make_directory("a/b")
+    named, unnamed = disk.create("a/named"), disk.create("a/b/unnamed")
+    disk.write(named, b"synced")
+    disk.fsync(named)
+    disk.write(named, b" and not")
+    disk.write(unnamed, b"synced")
+    disk.fsync(unnamed)
+    disk.fsync_directory("a")
+    disk.rename("a/named", "a/b/moved")
+    disk.fsync_directory("a/b")
+    disk.unlink("a/b/unnamed")
+    disk.lose_power()
+    assert ["a/b/moved", "a/b/unnamed", "a/named"] == sorted(tree(disk, "a"))
+    assert b"synced" == disk.read("a/b/moved") == disk.read("a/named")
+
+
+def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
+    disk.make_directory("folder/empty")
+    held = disk.create("folder/file")
+    disk.write(held, b"1")
+    frozen = disk.freeze()
+    disk.make_directory("more")
+    disk.rename("folder/file", "more/file")
+    disk.remove_directory("folder/empty")
+    disk.thaw(frozen)
+    disk.write(held, b"2")  # by the dead, into what they opened
+    assert (["folder/file"], [], b"1") == (tree(disk, "folder"), disk.list("more"), disk.read("folder/file"))
+    assert disk.is_folder("folder/empty")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda disk: disk.create("nowhere/file"),
+        lambda disk: disk.rename("nothing", "something"),
+        lambda disk: disk.unlink("nothing"),
+        lambda disk: disk.read("nothing"),
+        lambda disk: disk.remove_directory("nothing"),
+        lambda disk: disk.fsync_directory("nothing"),
+    ],
+)
+def test_both_disks_miss_what_is_not_there(disk: Any, act: Any) -> None:
+    with pytest.raises(FileNotFoundError):
+        act(disk)
+
+
+def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_not_empty(disk: Any) -> None:
+    disk.make_directory("folder")
+    disk.create("folder/file")
+    with pytest.raises(FileExistsError):
+        disk.create("folder/file")
+    with pytest.raises(OSError, match="not empty"):
+        disk.remove_directory("folder")
