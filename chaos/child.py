@@ -129,6 +129,24 @@ class Child:
                 self.await_death(deadline)
             self._buffer += data
 
+    def take(self) -> bytes | None:
+        """The next whole message, if it is there by now. Raises NoReply once there will be none."""
+        self.server.hear()
+        dead = self.wait_status is not None  # asked before reading: what was sent before a death is there by then
+        while (message := self._whole_message()) is None:
+            try:
+                data = self.channel.recv(READ_BYTES)
+            except BlockingIOError:
+                if dead:
+                    raise NoReply(Silence.ENDED) from None
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                self.await_death(Deadline(DEATH_SECONDS))
+            self._buffer += data
+        return message
+
     def _whole_message(self) -> bytes | None:
         buffer = self._buffer
         if len(buffer) < HEADER.size:

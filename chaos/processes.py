@@ -76,6 +76,7 @@ class ForkServer:
                 start_new_session=True,  # Ctrl-C is for the caller, who decides
             )
         self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)  # it is not reaped yet, so it is this one
         try:
             self._start(preload, sys.path if path is None else path, Deadline(start_seconds))
         except BaseException:
@@ -174,10 +175,12 @@ class ForkServer:
 
     def close(self) -> None:
         """Kills every child, whatever it has started, and the server."""
+        if self._pidfd < 0:
+            return
         self.control.close()  # its end of file is the order
-        descriptor = os.pidfd_open(self.pid)
-        await_readable(descriptor, Deadline(DEATH_SECONDS + 1))
-        os.close(descriptor)
+        await_readable(self._pidfd, Deadline(DEATH_SECONDS + 1))
+        os.close(self._pidfd)
+        self._pidfd = -1
         self._process.kill()
         self._process.wait()
         for child in list(self.children.values()):

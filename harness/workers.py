@@ -1,27 +1,39 @@
-"""Tasks in processes of their own, as many at a time as there are cores; each speaks through a pipe of its own.
+"""Tasks in processes of their own, as many at a time as there are cores; each speaks through a channel of its own.
 
 A worker that hangs is killed, one that dies is noticed; both become a reason for UNKNOWN and never take the others
-along.
+along. Whatever a worker has started dies with it, and what it prints is kept from the terminal: a subject's code runs
+in there.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
+import pickle
+import select
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from types import TracebackType
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside
+from sinkproof.chaos.processes import Child, ForkServer, NoReply
 from sinkproof.contract import ContractError
+from sinkproof.observe import NeverQuiet
+from sinkproof.reference_engine.shells.attempts import LIMITS, told
+from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.reports.progress import Progress
+from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import Task, perform
 
-PRELOAD: Final = ["sinkproof.tasks", "sinkproof.campaign_simulated", "sinkproof.campaign_process"]
+ENTRY: Final = "sinkproof.workers:work"
+PRELOAD: Final = ("sinkproof.workers", "sinkproof.campaign_simulated", "sinkproof.campaign_process")
 STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
+SILENCES: Final = 6  # of one schedule: a process shell gives a sink up when it has hung three times
+LAST_WORDS: Final = 500  # characters
+BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,102 +41,130 @@ class Failure:
     """A task that came to no result: what happened, and whose fault it is."""
 
     why: str
-    ours: bool = False  # a bug of this program, not of the subject
+    ours: bool = False  # a failure of this program or of the machine, not of the subject
     bad_input: bool = False
     details: str = ""
 
 
 class Reporting:
-    """The progress of a worker, as messages to its parent."""
+    """The progress of a worker, as messages to its caller."""
 
-    def __init__(self, pipe: Connection) -> None:
-        self.pipe, self.last, self.steps = pipe, 0.0, 0
+    def __init__(self, inside: Inside) -> None:
+        self.inside, self.pid = inside, os.getpid()
+        self.last, self.steps, self.kills = 0.0, 0, 0
+
+    def send(self, *message: object) -> None:
+        if os.getpid() != self.pid:
+            os._exit(0)  # the sink forked, and this is its child: it must not speak, too
+        self.inside.send(pickle.dumps(message))
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
-        self.pipe.send(("start", subject, shell, total))
+        self.last = 0.0  # what is tried next is told at once
+        self.send("start", subject, shell, total)
 
     def step(self, what: str, kills: int) -> None:
         self.steps += 1
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
-            self.pipe.send(("step", what, kills, self.steps))
+            self.send("step", what, kills, self.steps)
             self.steps = 0
 
     def done(self, verdict: str) -> None:
-        self.pipe.send(("done", verdict))
+        self.send("done", verdict)
 
     def close(self) -> None:
         pass
 
 
-def work(task: Task, pipe: Connection) -> None:
-    """The main function of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+def work(inside: Inside, task: Task) -> None:
+    """The entry of a worker process."""
+    reporting = Reporting(inside)
     try:
-        pipe.send(("result", perform(task, Reporting(pipe))))
+        reporting.send("result", perform(task, reporting))
     except ContractError as error:
-        pipe.send(("result", Failure(why=str(error), bad_input=True)))
+        reporting.send("result", Failure(why=str(error), bad_input=True))
+    except (ReaderFailed, NeverQuiet) as error:
+        reporting.send("result", Failure(why=str(error)))
     except BrokenPipeError:
         os._exit(1)  # nobody listens any more
+    except MemoryError:
+        os._exit(EXIT_OUT_OF_MEMORY)  # nothing can be said without memory
     except Exception as error:  # the border: whatever it is, it must not look like a verdict
-        why = f"{type(error).__name__}: {error}"
-        pipe.send(("result", Failure(why=why, ours=True, details=traceback.format_exc())))
+        why, ours = f"{type(error).__name__}: {error}", is_ours(error.__traceback__)
+        who = "sinkproof itself failed" if ours else "the contract's own code failed"
+        reporting.send("result", Failure(why=f"{who}: {why}", ours=ours, details=traceback.format_exc()))
+
+
+def is_ours(raised_in: TracebackType | None) -> bool:
+    """Whether no code of a subject's was on the stack."""
+    for frame, _ in traceback.walk_tb(raised_in):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in BORROWED and package not in sys.stdlib_module_names:
+            return False
+    return True
 
 
 @dataclass(slots=True)
 class Worker:
     task: Task
-    process: Any
-    pipe: Connection
+    child: Child
     silence: Deadline
     doing: str = "it started"
 
+    @property
+    def name(self) -> str:
+        return f"{self.task.name} in the {self.task.shell} shell"
 
-def run_tasks(
-    tasks: Sequence[Task], *, progress: Progress, cores: int, hang_seconds: float = 60.0
-) -> Iterator[tuple[Task, Any]]:
-    """Yields (task, result or Failure) as they end."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
+
+def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Iterator[tuple[Task, Any]]:
+    """Yields (task, result or Failure) as they end. Close it: what still runs then is killed."""
     waiting, running = list(tasks), list[Worker]()
     try:
-        while waiting or running:
-            while waiting and len(running) < cores:
-                running.append(_start(context, waiting.pop(0), hang_seconds))
-            wait([worker.pipe for worker in running], timeout=min(worker.silence.left for worker in running))
-            for worker in list(running):
-                result = _listen(worker, progress, hang_seconds)
-                if result is not None:
-                    running.remove(worker)
-                    _stop(worker)
-                    yield worker.task, result
+        with ForkServer(preload=PRELOAD) as server:
+            while waiting or running:
+                while waiting and len(running) < cores:
+                    running.append(_start(server, waiting.pop(0)))
+                _await_news(server, running)
+                for worker in list(running):
+                    result = _listen(worker, progress)
+                    if result is not None:
+                        running.remove(worker)
+                        _end(worker)
+                        yield worker.task, result
     finally:
-        for worker in running:
-            _stop(worker)
+        sweep_folders_of_the_dead()
 
 
-def _start(context: Any, task: Task, hang_seconds: float) -> Worker:
-    mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(task, theirs), daemon=False)
-    process.start()
-    theirs.close()
-    return Worker(task, process, mine, Deadline(hang_seconds + task.budget_seconds))
+def _start(server: ForkServer, task: Task) -> Worker:
+    child = server.spawn(ENTRY, task, limits=LIMITS)
+    return Worker(task, child, Deadline(SILENCES * task.hang_seconds + task.budget_seconds))
 
 
-def _listen(worker: Worker, progress: Progress, hang_seconds: float) -> Any:
+def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
+    if server.hear():
+        return
+    poll = select.poll()
+    for descriptor in (server.control, *(worker.child.channel for worker in running)):
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(int(1000 * min(worker.silence.left for worker in running)) + 1)
+
+
+def _listen(worker: Worker, progress: Progress) -> Any:
     """Everything the worker has said by now; its result, once there is one."""
-    while worker.pipe.poll():
-        try:
-            kind, *rest = worker.pipe.recv()
-        except (EOFError, OSError):
-            worker.process.join(5)
-            return Failure(why=f"the process of {_name(worker.task)} ended ({_status(worker)}) when {worker.doing}")
-        worker.silence = Deadline(hang_seconds)
-        if kind == "result":
-            return rest[0]
-        _show(kind, rest, worker, progress)
+    try:
+        while (message := worker.child.take()) is not None:
+            kind, *rest = pickle.loads(message)
+            worker.silence = Deadline(SILENCES * worker.task.hang_seconds)
+            if kind == "result":
+                return rest[0]
+            _show(kind, rest, worker, progress)
+    except NoReply as silence:
+        return Failure(why=f"{worker.name} {_ending(worker, silence)} when {worker.doing}{_last_words(worker)}")
+    worker.child.output.cut()
     if worker.silence.over:
-        return Failure(why=f"{_name(worker.task)} hung for {hang_seconds:.0f} s when {worker.doing}; it was killed")
+        seconds = SILENCES * worker.task.hang_seconds
+        why = f"{worker.name} hung: nothing was heard for {seconds:g} s when {worker.doing}; it was killed"
+        return Failure(why=why + _last_words(worker))
     return None
 
 
@@ -133,24 +173,25 @@ def _show(kind: str, rest: list[Any], worker: Worker, progress: Progress) -> Non
     if kind == "step":
         what, kills, _ = rest
         worker.doing = f"trying {what}"
-        call(f"{worker.task.locator or 'canaries'} [{worker.task.shell}] {what}", kills)
+        call(f"{worker.task.name} [{worker.task.shell}] {what}", kills)
     else:
         call(*rest)
 
 
-def _status(worker: Worker) -> str:
-    code = worker.process.exitcode
-    if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"exit status {code}"
+def _ending(worker: Worker, silence: NoReply) -> str:
+    status = worker.child.wait_status
+    if status is None:
+        return f"answered with garbage ({silence.evidence})"
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY:
+        return f"ran out of memory (it may use {LIMITS.data_bytes or 0:,} bytes)"
+    return f"ended its process ({told(status)})"
 
 
-def _name(task: Task) -> str:
-    return f"{task.locator or 'the canaries'} in the {task.shell} shell"
+def _last_words(worker: Worker) -> str:
+    words = worker.child.output.tail().strip()[-LAST_WORDS:]
+    return f"; its last words: {words}" if words else ""
 
 
-def _stop(worker: Worker) -> None:
-    worker.pipe.close()
-    if worker.process.is_alive():
-        worker.process.kill()
-    worker.process.join()
+def _end(worker: Worker) -> None:
+    worker.child.kill()
+    worker.child.close()

@@ -29,24 +29,27 @@ FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injec
 UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
 
+def _keys_of(split: int, sink: int) -> list[str]:
+    """Keys of this split that are sent to this sink; a few dozen candidates are enough for five."""
+    every = [f"k{number}" for number in range(split, 80, 2)]
+    return [key for key in every if owner_of_group(key_group(key), SINKS) == sink][:KEYS_PER_SPLIT]
+
+
+SINKS: Final = 2
+KEYS: Final = [[_keys_of(split, sink) for sink in range(SINKS)] for split in range(2)]
+
+
 def make_row(split: int, offset: int) -> Row:
-    return Row(split, offset, f"k{split}{offset * 3 % KEYS_PER_SPLIT}", f"v{split}.{offset}", offset * 1000)
+    """Keys repeat, and go to either sink in an uneven rhythm: one row here, three there."""
+    sink = (0, 1, 1, 0, split)[offset % 5]
+    return Row(split, offset, KEYS[split][sink][offset // 5 % 2], f"v{split}.{offset}", offset * 1000)
 
 
 def make_sparse_row(split: int, offset: int) -> Row:
     """Rows of the second epoch go to sink 0 only, those of the third to sink 1 only."""
     epoch = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
-    keys = KEYS_OF_SINK[epoch - 1] if epoch in (1, 2) else [key for keys in KEYS_OF_SINK for key in keys]
-    mine = [key for key in keys if int(key.rpartition("k")[2]) % 2 == split]
-    return Row(split, offset, mine[offset % len(mine)], f"v{split}.{offset}", offset * 1000)
-
-
-def _keys_of_sinks() -> list[list[str]]:
-    every = [f"k{number}" for number in range(40)]
-    return [[key for key in every if owner_of_group(key_group(key), 2) == sink] for sink in range(2)]
-
-
-KEYS_OF_SINK: Final = _keys_of_sinks()
+    sink = epoch - 1 if epoch in (1, 2) else offset % 2
+    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * 1000)
 
 
 def certifying_job(source: GeneratedInput, *, timing: Timing = Timing()) -> Job:

@@ -134,7 +134,8 @@ def read(scratch: Path) -> list[tuple[int, int]]:
 def test_a_command_that_goes_wrong_says_how(
     server: ForkServer, tmp_path: Path, command: list[str], ending: Ending, evidence: str
 ) -> None:
-    with CommandHost(server, command, tmp_path, hang_seconds=1.0) as host:
+    hang_seconds = 1.0 if ending is Ending.HUNG else 60.0
+    with CommandHost(server, command, tmp_path, hang_seconds=hang_seconds) as host:
         with pytest.raises(AttemptEnded) as raised:
             spawn(host).write(Batch(ROWS))
         assert ending is raised.value.ending

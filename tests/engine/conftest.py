@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -149,11 +152,30 @@ class Run:
         return [(now, actor, detail) for now, actor, _, kind, detail in self.simulation.history if kind == what]
 
 
+class Steps:
+    """A `reach` that counts how often it was reached, and tells."""
+
+    def __init__(self, at: Callable[[int], Any]) -> None:
+        self.count, self.at = 0, at
+
+    def __call__(self, point: str) -> None:
+        self.count += 1
+        self.at(self.count)
+
+
+def count_steps(deed: Callable[[Steps], Any]) -> int:
+    """How many points a deed passes that is given its `reach`."""
+    steps = Steps(lambda step: None)
+    deed(steps)
+    return steps.count
+
+
 class Engine:
     """Makes small jobs and runs them."""
 
     FIRST_GENERATION = FIRST_GENERATION
-    Target, StagingSink, Witness = Target, StagingSink, Witness
+    Target, StagingSink, Witness, Steps = Target, StagingSink, Witness, Steps
+    count_steps = staticmethod(count_steps)
 
     def input(self, *, key: Callable[[int, int], str] | None = None, **sizes: int) -> GeneratedInput:
         key = key or (lambda split, offset: KEYS[(split + offset) % 4])
@@ -202,6 +224,17 @@ class Engine:
     def ask(self, at_ms: int, event: str, *, generation: int = FIRST_GENERATION) -> Callable[[Simulation], Any]:
         """For `before`: somebody asks the coordinator for something ("cancel", "stop_with_checkpoint")."""
         return lambda simulation: simulation.post(at_ms, (0, generation), (event, None, None))
+
+
+@pytest.fixture
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    """For tests that fsync a thousand times, on a disk that others may be busy with: in memory, where there is such."""
+    in_memory = Path("/dev/shm")
+    if not os.access(in_memory, os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir=in_memory) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -142,6 +142,14 @@ def test_tracking_counts_several_checkpoints_at_once() -> None:
     assert [None, None, 2, None] == [tracked.barrier(*barrier) for barrier in ((1, 1), (1, 2), (2, 2), (2, 1))]
 
 
+@pytest.mark.row("S03")
+def test_a_barrier_that_comes_once_more_blocks_nothing() -> None:
+    aligned = Aligned(2)
+    assert [None, 1] == [aligned.barrier(channel, 1) for channel in (1, 2)]
+    aligned.release()
+    assert (None, set()) == (aligned.barrier(1, 1), aligned.blocked)
+
+
 def test_an_older_barrier_must_be_given_up_before_a_newer_one_is_counted() -> None:
     aligned = Aligned(2)
     aligned.barrier(1, 1)

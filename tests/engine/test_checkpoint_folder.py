@@ -13,7 +13,6 @@ from sinkproof.reference_engine.checkpoint_encoding import Reference
 from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpoint_storage import DamagedCheckpoint, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.sink_adapters.protocol import Fenced
 
 SOURCE, SINK = "source[0]", "sink[0]"
 
@@ -50,11 +49,11 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def reopen(tmp_path: Path, said: list[str]) -> Open:
+def reopen(quick_folder: Path, said: list[str]) -> Open:
     """A new process on the same folder, with the next generation."""
 
     def open_and_claim(**options: Any) -> FolderCheckpointStorage:
-        storage = FolderCheckpointStorage(tmp_path / "checkpoints", say=said.append, **options)
+        storage = FolderCheckpointStorage(quick_folder / "checkpoints", say=said.append, **options)
         storage.claim_generation()
         return storage
 
@@ -104,95 +103,13 @@ def test_a_folder_and_memory_lead_to_the_same_run(engine: Any, tmp_path: Path) -
     assert in_memory.witness.visible_at_end == in_folder.witness.visible_at_end
 
 
-# -- generations --------------------------------------------------------------------------------
-
-
-def test_every_generation_is_greater_than_all_before_it_and_never_comes_again(reopen: Open) -> None:
-    assert [700_001, 700_002, 700_003] == [reopen().generation for _ in range(3)]
-
-
-def test_a_generation_that_somebody_else_has_taken_is_passed_over(reopen: Open) -> None:
-    storage = reopen()
-    (storage.folder / "generation-700002").touch()  # claimed by one who died right then
-    assert storage.claim_generation() == 700_003
-
-
-@pytest.mark.parametrize(
-    "deed",
-    [
-        lambda old: old.store(2, SINK, {"sink": b"of a zombie"}),
-        lambda old: take(old, 2),
-        lambda old: old.discard(1),
-    ],
-)
-def test_a_superseded_coordinator_can_change_nothing(reopen: Open, deed: Callable[[Any], Any]) -> None:
-    old = reopen()
-    take(old, 1)
-    new = reopen()
-    before = files(new)
-    with pytest.raises(Fenced, match=r"generation 700001 .* was superseded"):
-        deed(old)
-    assert before == files(new)
-
-
-def test_it_is_fenced_between_any_two_steps(reopen: Open) -> None:
-    """The old coordinator sleeps at each step of its decision in turn, while a new one takes the same id."""
-
-    def told(storage: FolderCheckpointStorage, reach: Callable[[str], None]) -> FolderCheckpointStorage:
-        return FolderCheckpointStorage(storage.folder, reach=reach, generation=storage.generation)
-
-    steps = count_points(lambda reach: take(told(reopen(), reach), 1))
-    for sleep_at in range(1, steps + 1):
-        storage = reopen()
-        storage.discard(0)
-        news: list[FolderCheckpointStorage] = []
-
-        def newcomer(step: int, sleep_at: int = sleep_at, news: list[FolderCheckpointStorage] = news) -> None:
-            if step == sleep_at:
-                news.append(reopen())
-                if news[0].latest() is None:
-                    take(news[0], 1, final=True)
-
-        try:
-            take(told(storage, Numbered(newcomer)), 1)
-        except Fenced:
-            assert expected(1, final=True) == news[0].latest()
-        else:
-            assert expected(1) == news[0].latest(), "it was decided before the newcomer came"
-
-
-class Numbered:
-    """A `reach` that knows how often it was reached."""
-
-    def __init__(self, at: Callable[[int], None]) -> None:
-        self.steps, self.at = 0, at
-
-    def __call__(self, point: str) -> None:
-        self.steps += 1
-        self.at(self.steps)
-
-
-def count_points(deed: Callable[[Callable[[str], None]], Any]) -> int:
-    counter = Numbered(lambda step: None)
-    deed(counter)
-    return counter.steps
-
-
-def test_a_worker_stores_for_the_generation_that_it_was_told(reopen: Open) -> None:
-    coordinator = reopen()
-    worker = FolderCheckpointStorage(coordinator.folder, generation=coordinator.generation)
-    kept = {name: worker.store(1, name, states) for name, states in states_of(1).items()}
-    coordinator.decide(CheckpointRecord(1, False, kept, {"source": 1, "sink": 1}))
-    assert expected(1) == coordinator.latest()
-    with pytest.raises(ValueError, match="claim a generation first"):
-        FolderCheckpointStorage(coordinator.folder).store(2, SINK, {})
-
-
 # -- dying anywhere -----------------------------------------------------------------------------
 
 
 @pytest.mark.row("S08")
-def test_dying_at_any_step_leaves_the_old_checkpoint_or_the_new_one_and_no_rubbish(reopen: Open, said: Any) -> None:
+def test_dying_at_any_step_leaves_the_old_checkpoint_or_the_new_one_and_no_rubbish(
+    engine: Any, reopen: Open, said: Any
+) -> None:
     """Claim, two checkpoints, a discard, killed at each step: whoever comes next finds what was decided, no more."""
 
     def life(reach: Callable[[str], None], decided: list[int]) -> None:
@@ -203,13 +120,13 @@ def test_dying_at_any_step_leaves_the_old_checkpoint_or_the_new_one_and_no_rubbi
         storage.store(3, SINK, {"sink": b""})
         storage.discard(3)
 
-    steps = count_points(lambda reach: life(reach, []))
+    steps = engine.count_steps(lambda reach: life(reach, []))
     assert steps > 40
     for death in range(1, steps + 1):
         reopen().discard(0)
         decided = [0]
         with pytest.raises(Died):
-            life(Numbered(lambda step, death=death: die_at(step, death)), decided)  # type: ignore[misc]
+            life(engine.Steps(lambda step, death=death: die_at(step, death)), decided)  # type: ignore[misc]
         heir = reopen()
         latest = heir.latest()
         found = latest.checkpoint_id if latest else 0
@@ -251,6 +168,7 @@ DAMAGES = [
     ("decision", flip, "has changed since it was written|is torn"),
     ("decision", swap_for_another_version, "of another version: its schema is 'sinkproof/checkpoint/2'"),
     ("decision", lambda path: path.write_text("[]"), "is torn or was overwritten"),
+    ("decision", lambda path: path.write_text(path.read_text().replace("false", "true")), "has changed since"),
 ]
 
 
@@ -272,9 +190,23 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(
     assert "checkpoint 2 is damaged" in text
     assert "Checkpoint 1 is used instead" in text
     assert "is kept in damaged-2-" in text
+    assert [True] == [path.is_dir() for path in heir.folder.glob("damaged-2-*")]
     take(heir, 2)  # its id is free again
     assert expected(2) == reopen().latest()
     assert len(said) == 1
+
+
+@pytest.mark.row("S08")
+def test_what_is_decided_after_passing_over_two_is_the_latest(reopen: Open) -> None:
+    storage = reopen(retained=3)
+    for checkpoint_id in (1, 2, 3):
+        take(storage, checkpoint_id)
+    for damaged in (2, 3):
+        tear(storage.folder / f"chk-{damaged}" / "decision.json")
+    heir = reopen(retained=3)
+    assert expected(1) == heir.latest()
+    take(heir, 2, final=True)
+    assert expected(2, final=True) == reopen(retained=3).latest()
 
 
 @pytest.mark.row("S08")
@@ -332,7 +264,16 @@ def test_an_older_decision_after_a_newer_one_changes_nothing(reopen: Open) -> No
     older = {name: storage.store(1, name, states) for name, states in states_of(1).items()}
     take(storage, 2)
     storage.decide(CheckpointRecord(1, False, older, {}))
-    assert expected(2) == storage.latest()
+    assert (expected(2), [2]) == (storage.latest(), storage.complete())
+
+
+@pytest.mark.row("S06")
+def test_a_newer_one_that_is_still_pending_outlives_a_decision(reopen: Open) -> None:
+    storage = reopen()
+    newer = {name: storage.store(3, name, states) for name, states in states_of(3).items()}
+    take(storage, 2)
+    storage.decide(CheckpointRecord(3, False, newer, {"source": 1, "sink": 1}))
+    assert expected(3) == storage.latest()
 
 
 @pytest.mark.row("S11")

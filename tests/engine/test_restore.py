@@ -141,6 +141,15 @@ def test_a_checkpoint_of_other_vertices_or_another_chaining_is_refused(engine: A
 
 
 @pytest.mark.row("S11")
+def test_the_shell_starts_nothing_from_a_checkpoint_that_does_not_fit(engine: Any) -> None:
+    storage, target = MemoryCheckpointStorage(), engine.Target()
+    engine.run(storage=storage)
+    with pytest.raises(RestoreError, match="checkpoint 3 does not fit this job"):
+        engine.run(counting(engine, sources=2, counts=1, sinks=2), storage=storage, target=target)
+    assert [] == target.calls
+
+
+@pytest.mark.row("S11")
 @pytest.mark.row("S18")
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
 def test_pending_transactions_outlive_a_change_of_parallelism(engine: Any, after: int) -> None:

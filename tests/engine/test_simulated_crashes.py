@@ -94,6 +94,17 @@ def test_what_the_dead_would_do_while_unwinding_is_not_judged(engine: Any, kind:
     assert run.target.visible != run.witness.visible_at_end, "it did unwind, after it was judged"
 
 
+def test_the_dead_are_not_finalised_before_the_judgement(engine: Any) -> None:
+    """A buffered file that is garbage-collected writes what SIGKILL would have lost."""
+
+    class Flushing(engine.StagingSink):  # type: ignore[misc]
+        def __del__(self) -> None:
+            self.target.visible.append(UNWOUND)
+
+    run = engine.run(schedule="sink[0].write.before#3=kill-job sink[1].write.before#9=kill", sink=Flushing)
+    assert engine.rows_of(engine.input()) == run.counts
+
+
 def test_an_attempt_that_survives_its_own_death_acts_on_nothing_any_more(engine: Any) -> None:
     class Immortal(engine.StagingSink):  # type: ignore[misc]
         def notify_complete(self, checkpoint_id: int) -> None:
@@ -117,6 +128,17 @@ def test_a_zombie_wakes_up_after_its_successor_has_begun_and_goes_on_where_it_st
     assert engine.rows_of(engine.input()) == run.counts
     opened = [index for index, (call, subtask, _) in enumerate(run.target.calls) if (call, subtask) == ("open", 0)]
     assert opened[1] < zombie_write(run), "it wrote its batch when the new attempt was open already"
+
+
+def test_a_sleeper_does_nothing_until_it_wakes(engine: Any) -> None:
+    points: list[str] = []
+
+    def spy(simulation: Any, point: str) -> None:
+        if simulation.actor in simulation.sleepers:
+            points.append(point)
+
+    run = engine.run(schedule=STOP, sink=confessing(engine), before=lambda simulation: setattr(simulation, "spy", spy))
+    assert (["sink[0]"], []) == (run.witness.woken_up, points)
 
 
 def zombie_write(run: Any) -> int:
@@ -217,6 +239,7 @@ def test_a_job_that_goes_round_in_circles_is_ended_by_its_budget(engine: Any, me
             return [1]
 
     run = engine.run(sink=Circling, **options)
+    assert run.simulation.events == 20_001
     assert (False, "not finished after 20000 events") == (run.simulation.finished, run.simulation.failure)
 
 

@@ -212,13 +212,6 @@ STRATEGIES = (
         new="            del pending[0]\n            return ()\n        return ()",
     ),
     mutant(
-        "two-phase: LOST is passed over",
-        TWO_PHASE_FILE,
-        "        if outcome is CommitOutcome.LOST:",
-        new="        if False:",
-        subjects=("memory/two-phase",),
-    ),
-    mutant(
         "write-ahead: recorded before it is sent",
         WRITE_AHEAD_FILE,
         "        outcome = self.target.publish(part, rows)",
@@ -269,4 +262,44 @@ STRATEGIES = (
     ),
 )
 
-MUTANTS = ENGINE + STRATEGIES
+FILES_FILE = "sink_adapters/files.py"
+FILES = ("files/two-phase",)
+TARGETS = (
+    mutant(
+        "files: earlier attempts' folders are not taken away",
+        FILES_FILE,
+        "                if earlier < generation:",
+        new="                if False:",
+        subjects=FILES,
+    ),
+    mutant(
+        "files: what was taken away is not looked for",
+        FILES_FILE,
+        'return [*self._fenced.get(attempt, ()), f"staging/{attempt}"]',
+        new='return [f"staging/{attempt}"]',
+        subjects=FILES,
+    ),
+    mutant(
+        "files: what was taken away is not removed",
+        FILES_FILE,
+        "return sorted(folder for folders in self._fenced.values() for folder in folders)",
+        new="return []",
+        subjects=FILES,
+    ),
+    mutant(
+        "files: the first part speaks for all",
+        FILES_FILE,
+        "for number, bucket in enumerate(buckets, start=1)}",
+        new="for number, bucket in enumerate(buckets[:1], start=1)}",
+        subjects=FILES,
+    ),
+    mutant(
+        "files: a part is not rolled before it is acknowledged",
+        FILES_FILE,
+        "        for bucket in sorted(self._open):\n            self._roll(transaction, bucket)\n        try:",
+        new="        try:",
+        subjects=FILES,
+    ),
+)
+
+MUTANTS = ENGINE + STRATEGIES + TARGETS
