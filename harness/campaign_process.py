@@ -51,7 +51,8 @@ class ProcessLaboratory(Laboratory):
     def __init__(self, contract: Contract, scratch: Scratch, *, server: ForkServer, hang_seconds: float) -> None:
         super().__init__(contract, scratch)
         self.server, self.hang_seconds = server, hang_seconds
-        self.trace_lines = False
+        self.trace_lines = False  # record every executed line
+        self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
         self.counts_rows = True
         self.host: AttemptHost | None = None
 
@@ -71,7 +72,7 @@ class ProcessLaboratory(Laboratory):
             Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
-            trace_lines=self.trace_lines,
+            trace_lines=self.trace_lines or self.counts_lines,
             hang_seconds=self.hang_seconds,
         )
 
@@ -81,6 +82,7 @@ class ProcessLaboratory(Laboratory):
         simulation.play()
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
         try:
             trial = super().run(schedule)
             assert self.host is not None
@@ -185,7 +187,7 @@ class ProcessCampaign:
             yield from (Schedule((*decline.faults, fault)) for fault in faults)
 
     def _other_faults(self, baseline: Trial) -> Iterator[Schedule]:
-        for kind in ("stop", "kill-job", "error"):
+        for kind in ("error", "kill-job", "stop"):  # quickest first
             yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=False))
 
     def _look_at_recoveries(self, baseline: Trial) -> None:

@@ -5,33 +5,39 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.canaries.kept import KeptTrial, one_at_a_time
 from sinkproof.chaos.clock import now
 from sinkproof.contract import load
 from sinkproof.judgement import Course, judge_subject
-from sinkproof.reports.document import CertificateWriter, Document, plain
+from sinkproof.reports.document import CertificateWriter, Document, DocumentError, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import ShellOutcome, Task
-from sinkproof.verdict import Verdict, merge
+from sinkproof.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
 from sinkproof.workers import Failure, run_tasks
 
 SHELLS: Final = ("simulated", "process")
-CANARY_SECONDS: Final = 10.0  # each; most need a tenth of a second
+CONTROL_SECONDS: Final = 3.0  # before a certificate: each control, in each shell
+CONTROL_SECONDS_IN_FULL: Final = 10.0  # when canaries are what is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
+    """`canaries_kept`: a folder where a trial of the canaries is kept and found again, by this very version only."""
+
     shells: Sequence[str] = SHELLS
     budget_seconds: float = 30.0  # per subject and shell
     seed: int = 0
     canaries: bool = True
+    canaries_kept: Path | None = None
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
-    hang_seconds: float = 60.0
+    hang_seconds: float = 10.0  # of one call to the sink
 
 
 def environment() -> dict[str, Any]:
@@ -58,32 +64,95 @@ def certify(
     Raises ContractError for a bad subject.
     """
     sweep_folders_of_the_dead()
-    courses = {locator: Course(load(locator)) for locator in locators}
+    with redirect_stdout(sys.stderr):  # what somebody's module prints when it is imported is talk
+        courses = {locator: Course(load(locator)) for locator in locators}
     writer = CertificateWriter(out, clock=now, environment=environment())
-    tasks = [
-        Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in options.shells if options.canaries
+    with _readable_when_interrupted(writer):
+        blind: list[str] = []
+        if options.canaries_kept is not None and options.canaries:
+            blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
+        with closing(run_tasks(_tasks(locators, options), progress=progress, cores=options.cores)) as results:
+            for task, result in results:
+                if not task.locator:
+                    blind += _take_canaries(writer, task, result)
+                else:
+                    _take_subject(writer, courses[task.locator], result)
+        if not options.canaries:
+            writer.note("the canaries were not tried: nothing vouches for the certifier itself")
+        for reason in blind:
+            writer.note(reason)
+        verdicts = [_conclude(writer, course, blind) for course in courses.values()]
+        return writer.finish(merge(verdicts).value)
+
+
+def exit_status(document: Document) -> int:
+    """A violation stands, whatever else went wrong; otherwise what kept us from a verdict comes first."""
+    whose = {failure["whose"] for failure in document.get("failures", ())}
+    verdict = Verdict(document["verdict"])
+    if verdict is not Verdict.VIOLATED and "ours" in whose:
+        return EXIT_INTERNAL
+    if verdict is not Verdict.VIOLATED and "input" in whose:
+        return EXIT_USAGE
+    return verdict.exit_code
+
+
+@contextmanager
+def _readable_when_interrupted(writer: CertificateWriter) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as ending:  # Ctrl-C, SIGTERM, a failure of ours: the certificate says that it is not whole
+        with suppress(DocumentError):
+            writer.note(f"ended before it was complete: {type(ending).__name__}")
+        raise
+
+
+def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
+    fresh = options.canaries and options.canaries_kept is None
+    return [
+        *(_canary_task(shell) for shell in options.shells if fresh),
+        *(
+            Task(
+                locator=locator,
+                shell=shell,
+                budget_seconds=options.budget_seconds,
+                seed=options.seed,
+                hang_seconds=options.hang_seconds,
+            )
+            for locator in locators
+            for shell in options.shells
+        ),
     ]
-    tasks += [
-        Task(locator=locator, shell=shell, budget_seconds=options.budget_seconds, seed=options.seed)
-        for locator in locators
-        for shell in options.shells
-    ]
+
+
+def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
+    return Task(locator="", shell=shell, budget_seconds=control_seconds)
+
+
+def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options, progress: Progress) -> list[str]:
+    """Tries them in the shells where nobody has done so before us; others who ask meanwhile wait for the result."""
     blind: list[str] = []
-    for task, result in run_tasks(tasks, progress=progress, cores=options.cores, hang_seconds=options.hang_seconds):
-        if not task.locator:
-            blind += _take_canaries(writer, task, result)
-        else:
-            _take_subject(writer, courses[task.locator], result)
-    if not options.canaries:
-        writer.note("the canaries were not tried: nothing vouches for the certifier itself")
-    for reason in blind:
-        writer.note(reason)
-    verdicts = [_conclude(writer, course, blind) for course in courses.values()]
-    return writer.finish(merge(verdicts).value)
+    with ExitStack() as locks:
+        trials = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
+        for trial in trials.values():
+            locks.enter_context(one_at_a_time(trial.lock))
+        found = {shell: trial.results() for shell, trial in trials.items()}
+        for shell in [shell for shell, results in found.items() if results is not None]:
+            blind += _take_canaries(writer, _canary_task(shell), found[shell])
+            writer.note(trials[shell].note)
+        missing = [_canary_task(shell) for shell, results in found.items() if results is None]
+        with closing(run_tasks(missing, progress=progress, cores=options.cores)) as running:
+            for task, results in running:
+                reasons = _take_canaries(writer, task, results)
+                if not reasons:
+                    trials[task.shell].keep(results)
+                blind += reasons
+    return blind
 
 
 def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
     """Writes the kill table; returns why the certifier is blind, if it is."""
+    if isinstance(result, Failure):
+        writer.failure(result.why, whose="ours", details=result.details)
     for canary in () if isinstance(result, Failure) else result:
         writer.canary(canary)
     return blindness(task, result)
@@ -105,8 +174,8 @@ def blindness(task: Task, result: Any) -> list[str]:
 def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcome | Failure) -> None:
     if isinstance(result, Failure):
         course.unknowns.append(result.why)
-        if result.details:
-            writer.note(result.details)
+        whose = "ours" if result.ours else "input" if result.bad_input else "subject"
+        writer.failure(result.why, whose=whose, details=result.details)
     else:
         course.shells.append(result.result)
         course.findings += result.findings
@@ -133,11 +202,12 @@ def try_canaries(
     progress: Progress = SILENT,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The kill table, and why the certifier would be blind, if it is."""
-    tasks = [Task(locator="", shell=shell, budget_seconds=CANARY_SECONDS) for shell in shells]
+    tasks = [_canary_task(shell, control_seconds=CONTROL_SECONDS_IN_FULL) for shell in shells]
     rows: list[dict[str, Any]] = []
     blind: list[str] = []
-    for task, result in run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1):
-        if not isinstance(result, Failure):
-            rows += [plain(canary) for canary in result]
-        blind += blindness(task, result)
+    with closing(run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1)) as results:
+        for task, result in results:
+            if not isinstance(result, Failure):
+                rows += [plain(canary) for canary in result]
+            blind += blindness(task, result)
     return rows, blind

@@ -5,10 +5,12 @@ stdout is the artefact, stderr is talk.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,11 +20,12 @@ import click
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import ScheduleError
 from sinkproof.contract import ContractError
-from sinkproof.reports.document import Document, DocumentError
+from sinkproof.reports.document import FILE_NAME, Document, DocumentError, replace_file
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdict
 
 BUDGET_SECONDS = 30.0  # enough for every step and every line of a file sink to be killed, and for its closure
 BUDGET_SECONDS_OF_ALL = 8.0  # enough for every step; with a dozen subjects in two shells under two minutes on two cores
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 SHELL_CHOICE = click.Choice(["simulated", "process", "all"])
 
 
@@ -79,7 +82,7 @@ def cli() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Other latencies, other interleavings.")
 @click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 30s; 8s to certify everything]")
 @click.option(
-    "--hang", type=Seconds(), default="60s", show_default=True, help="Silence after which a sink counts as hung."
+    "--hang", type=Seconds(), default="10s", show_default=True, help="After so long a call to the sink counts as hung."
 )
 @click.option("--no-canaries", is_flag=True, help="Skip the certifier's own trial; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -89,7 +92,7 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     SUBJECTS are registered pairs (see `sinkproof table`), path/to/file.py:Contract or package.module:Contract.
     Without any: every pair that needs nothing but this machine's memory and files.
     """
-    from sinkproof.certifying import SHELLS, Options
+    from sinkproof.certifying import SHELLS, Options, exit_status
     from sinkproof.certifying import certify as run
 
     locators = list(subjects) or ([] if command_line else _embedded())
@@ -107,11 +110,17 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     progress = _progress(quiet=options["quiet"])
     try:
         document = run(locators, out, options=chosen, progress=progress)
+    except (KeyboardInterrupt, Terminated):
+        progress.close()
+        _leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
     finally:
         progress.close()
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
-    sys.exit(Verdict(document["verdict"]).exit_code)
+    for failure in document["failures"]:
+        if failure["whose"] != "subject":
+            click.echo(f"sinkproof: {failure['why']}", err=True)
+    sys.exit(exit_status(document))
 
 
 def _command_locator(command_line: str, reader: str | None, claims: str) -> str:
@@ -155,11 +164,17 @@ def _progress(*, quiet: bool) -> Any:
 
 def _write_reports(document: Document, out: Path) -> None:
     from sinkproof.reports import junit, markdown, page
-    from sinkproof.reports.document import replace_file
 
-    replace_file(out / "report.html", page.render(document))
-    replace_file(out / "junit.xml", junit.render(document))
-    replace_file(out / "summary.md", markdown.render(document))
+    renderers = {"report.html": page.render, "junit.xml": junit.render, "summary.md": markdown.render}
+    for name, render in renderers.items():
+        try:
+            replace_file(out / name, render(document))
+        except OSError as error:
+            raise DocumentError(
+                f"cannot write the report {out / name}",
+                evidence=str(error),
+                next_step=f"Free some space; `sinkproof report {out}` makes it again from the certificate",
+            ) from error
 
 
 def _summary(document: Document, out: Path) -> str:
@@ -255,32 +270,41 @@ class Terminated(BaseException):
     """SIGTERM: leave as after Ctrl-C, with everything cleaned up."""
 
 
-def _terminate(signum: int, frame: object) -> NoReturn:
-    raise Terminated
+def _interrupt(signum: int, frame: object) -> NoReturn:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # cleaning up takes a second, and must not be interrupted in turn
+    raise KeyboardInterrupt if signum == signal.SIGINT else Terminated
 
 
 def main() -> NoReturn:
     """The console command. Never a traceback for what somebody else did wrong."""
     if sys.flags.optimize:
         warnings.filterwarnings("ignore", message="assertions not in test modules")
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job: not for us
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         cli.main(standalone_mode=False)
         sys.exit(0)
     except click.exceptions.Abort:
         _leave("interrupted", EXIT_INTERRUPTED)
     except (KeyboardInterrupt, Terminated):
-        _leave("interrupted: what was found by then is in the certificate", EXIT_INTERRUPTED)
+        _leave("interrupted", EXIT_INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
-    except (ContractError, ScheduleError, DocumentError) as error:
+    except DocumentError as error:
+        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in DISK_FULL
+        _leave(str(error), EXIT_INTERNAL if full else EXIT_USAGE)
+    except (ContractError, ScheduleError) as error:
         _leave(str(error), EXIT_USAGE)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_INTERNAL)
+    except Exception:  # the border: exit status 1 would look like a verdict
+        _leave(f"this is a bug in sinkproof, please report it:\n{traceback.format_exc()}", EXIT_INTERNAL)
 
 
 def _leave(text: str, status: int) -> NoReturn:

@@ -22,13 +22,17 @@ from sinkproof.trial import Laboratory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`locator` of a subject; "" for the canaries."""
+    """`locator` of a subject; "" for the canaries, whose controls each get the budget."""
 
     locator: str
     shell: str
     budget_seconds: float
     seed: int = 0
-    hang_seconds: float = 10.0
+    hang_seconds: float = 10.0  # of one call to a sink in a process of its own
+
+    @property
+    def name(self) -> str:
+        return self.locator or "canaries"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryR
     """Every canary and every control in one shell."""
     from sinkproof.canaries.kill_table import try_all
 
-    return try_all(task.shell, progress=progress, seconds_each=task.budget_seconds)
+    return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds)
 
 
 def perform(task: Task, progress: Progress) -> Any:

@@ -119,6 +119,8 @@ class Worker:
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Iterator[tuple[Task, Any]]:
     """Yields (task, result or Failure) as they end. Close it: what still runs then is killed."""
     waiting, running = list(tasks), list[Worker]()
+    if not waiting:
+        return
     try:
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:

@@ -84,11 +84,12 @@ class Aligned:
 
 
 class Tracked:
-    __slots__ = ("arrived", "blocked", "channels", "done", "given_up")
+    __slots__ = ("arrived", "blocked", "channels", "checkpoint_id", "done", "given_up")
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
         self.blocked: set[int] = set()  # stays empty
+        self.checkpoint_id = 0  # none is ever aligned
         self.arrived: dict[int, int] = {}  # checkpoint id -> barriers seen
         self.done = 0
         self.given_up: set[int] = set()

@@ -179,6 +179,7 @@ class CertificateWriter:
             "environment": plain(environment or {}),
             "seconds": 0.0,
             "notes": [],
+            "failures": [],
             "canaries": [],
             "subjects": [],
         }
@@ -207,6 +208,11 @@ class CertificateWriter:
     def note(self, text: str) -> None:
         """A sentence about the run as a whole, such as why it was interrupted."""
         self._document["notes"].append(plain(text))
+        self._write()
+
+    def failure(self, why: str, *, whose: str, details: str = "") -> None:
+        """A task that came to no result. `whose`: "ours", "input" (bad arguments) or "subject"."""
+        self._document["failures"].append(plain({"why": why, "whose": whose, "details": details}))
         self._write()
 
     def finish(self, verdict: str) -> Document:

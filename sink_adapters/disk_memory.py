@@ -97,7 +97,7 @@ class MemoryDisk:
             below = here.names.get(name)
             if below is None:
                 below = here.names[name] = Folder()
-                here.synced[name] = below
+                here.synced = dict(here.names)
             if not isinstance(below, Folder):
                 raise FileExistsError(folder)
             here = below

@@ -55,6 +55,7 @@ class MaskedFiles:
     def _finish(self) -> None:
         if data := self._writer.finish():
             self.files.write(self._file, data)
+        self.files.fsync(self._file)
         self.files.close(self._file)
         self._file = None
 

@@ -117,11 +117,11 @@ class MemoryContract:
         if scratch.shell != "simulated":
             from sinkproof.sink_adapters import memory_server
 
-            self._servers[scratch.name] = memory_server.start(scratch.path)
+            self._servers[str(scratch.path)] = memory_server.start(scratch.path)
 
     def teardown(self, scratch: Scratch) -> None:
-        store = self._stores.pop((scratch.name, os.getpid()), None)
-        if (server := self._servers.pop(scratch.name, None)) is not None:
+        store = self._stores.pop((str(scratch.path), os.getpid()), None)
+        if (server := self._servers.pop(str(scratch.path), None)) is not None:
             from sinkproof.sink_adapters import memory_server
 
             if store is not None:
@@ -129,7 +129,7 @@ class MemoryContract:
             memory_server.stop(server, scratch.path)
 
     def _store(self, scratch: Scratch) -> Any:
-        key = (scratch.name, os.getpid())
+        key = (str(scratch.path), os.getpid())
         if key not in self._stores:
             self._stores[key] = _new_store(scratch)
         return self._stores[key]
@@ -210,14 +210,14 @@ class FilesContract:
 
     def disk(self, scratch: Scratch) -> Any:
         """What the sinks write to: a RealDisk, or a MemoryDisk, which offers `lose_power()`."""
-        if scratch.name not in self._disks:
+        if str(scratch.path) not in self._disks:
             in_memory = scratch.setting("disk", "real") == "memory"
-            self._disks[scratch.name] = MemoryDisk() if in_memory else RealDisk(scratch.path)
-            self._effects[scratch.name] = Effects()
-        return self._disks[scratch.name]
+            self._disks[str(scratch.path)] = MemoryDisk() if in_memory else RealDisk(scratch.path)
+            self._effects[str(scratch.path)] = Effects()
+        return self._disks[str(scratch.path)]
 
     def sink(self, scratch: Scratch) -> Sink:
-        files = Files(self.disk(scratch), effects=self._effects[scratch.name])
+        files = Files(self.disk(scratch), effects=self._effects[str(scratch.path)])
         roll_bytes = scratch.setting("roll_bytes", ROLL_BYTES)
         if self.strategy == "two-phase":
             return TwoPhaseCommitSink(FileTransactions(files, form=self._form, roll_bytes=roll_bytes))
@@ -248,7 +248,7 @@ class FilesContract:
         if scratch.shell != "simulated":
             return next(self._looks)
         self.disk(scratch)
-        return self._effects[scratch.name].count
+        return self._effects[str(scratch.path)].count
 
     def canonical(self, scratch: Scratch, live: str) -> str:
         disk = self.disk(scratch)
@@ -263,7 +263,7 @@ class FilesContract:
 
     def thaw(self, scratch: Scratch, frozen: Any) -> None:
         self.disk(scratch).thaw(frozen)
-        self._effects[scratch.name].count += 1
+        self._effects[str(scratch.path)].count += 1
 
 
 FILE_LOG_READERS: Final[dict[str, Callable[[Any], list[Identity]]]] = {

@@ -1,8 +1,7 @@
-"""Files as targets: what lies where, what a reader sees of it, what a zombie finds, what a loss of power leaves."""
+"""Transactional files: what lies where, what a reader sees of it, what a zombie finds, how Parquet fares."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,15 +14,11 @@ from sinkproof.sink_adapters import readers
 from sinkproof.sink_adapters.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_formats import JSON_LINES
-from sinkproof.sink_adapters.file_log import FileCommitter, FileLog
 from sinkproof.sink_adapters.file_masked import MaskedFiles
 from sinkproof.sink_adapters.file_system import Files
 from sinkproof.sink_adapters.files import FileTransactions
-from sinkproof.sink_adapters.idempotent import IdempotentSink
-from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.parquet_format import PARQUET
-from sinkproof.sink_adapters.plain import PlainSink
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 
@@ -66,7 +61,20 @@ def committed(disk: Any, **options: Any) -> list[int]:
     return [offset for _, offset in readers.read_committed(disk, **options)]
 
 
-# -- transactional files ----------------------------------------------------------------------------------------------
+class Died(BaseException):
+    """The machine ends here."""
+
+
+def dying_at(count: int) -> Any:
+    """A `reach` that ends the machine at the point after so many."""
+    left = [count]
+
+    def reach(_: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Died
+
+    return reach
 
 
 @pytest.mark.row("S22")
@@ -265,9 +273,6 @@ def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
     assert ["a-0", "b%2Fc"] == disk.list("committed")
 
 
-# -- formats ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.row("S22")
 @pytest.mark.parametrize("make", [two_phase, masked])
 def test_parquet_holds_the_same_rows(disk: Any, make: Any) -> None:
@@ -295,197 +300,3 @@ def test_rows_come_back_as_they_were_whatever_is_in_them(form: Any) -> None:
 def test_a_torn_line_does_not_count(cut: int) -> None:
     content = JSON_LINES.writer().add(Batch([Row(0, 0, "k", "v"), Row(0, 11, "k}", '{"split":0}\n')]))
     assert [(0, 0)] == JSON_LINES.identities(content[:-cut])
-
-
-# -- logs -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("S27")
-def test_a_line_torn_by_a_death_is_not_counted_and_harms_no_later_row(disk: Any) -> None:
-    log = FileLog(Files(disk))
-    sink = started(PlainSink(log))
-    sink.write(batch(0, 1))
-    disk.write(log._log.file, b'{"split":0,"offset":2,"key":"k2"')
-    again = started(PlainSink(FileLog(Files(disk))), generation=2)
-    again.write(batch(2, 3))
-    again.snapshot(1)
-    assert [0, 1, 2, 3] == [offset for _, offset in readers.read_log(disk)]
-
-
-@pytest.mark.row("S19")
-def test_a_keyed_log_is_folded_by_its_keys_and_shows_repeats_to_those_who_follow_it(disk: Any) -> None:
-    for generation in (9, 10):
-        sink = started(
-            IdempotentSink(FileLog(Files(disk)), key=lambda row: f'"{row.offset // 2}'), generation=generation
-        )
-        sink.write(batch(0, 1, 2))
-    assert [(0, 1), (0, 2)] == readers.read_table(disk)
-    assert [0, 1, 2, 0, 1, 2] == [offset for _, offset in readers.read_log(disk)]
-
-
-@pytest.mark.row("S20")
-def test_the_committer_knows_exactly_what_was_recorded_also_by_the_dead_and_with_a_torn_record(disk: Any) -> None:
-    parts = [CheckpointPart.of(Owner("sink", 0, 1), checkpoint_id) for checkpoint_id in (1, 12, 13)]
-    first = FileCommitter(Files(disk))
-    first.attach(Context(generation=1))
-    first.record(parts[0])
-    disk.write(first._records.file, b"sink-0-12")  # of sink-0-12;
-    second = FileCommitter(Files(disk))
-    second.attach(Context(generation=2))
-    assert [True, False, False] == [second.is_committed(part) for part in parts]
-    second.record(parts[2])
-    assert [True, False, True] == [second.is_committed(part) for part in parts]
-
-
-# -- masked files -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("S25")
-def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> None:
-    sink = started(masked(RealDisk(tmp_path)), generation=7)
-    for checkpoint_id in (1, 2):
-        sink.write(batch(checkpoint_id))
-        sink.snapshot(checkpoint_id)
-    assert [] == readers.read_masked(tmp_path)
-    sink.notify_complete(1)
-    assert [(0, 1)] == readers.read_masked(tmp_path)
-    names = ["part-00000001-0-7-0001.jsonl", "part-00000002-0-7-0001.jsonl", "revealed-7-00000001"]
-    assert names == sorted(os.listdir(tmp_path / "masked" / "sink"))
-    assert ["masked/sink/part-00000002-0-7-0001.jsonl"] == readers.masked_residue(RealDisk(tmp_path))
-
-
-@pytest.mark.row("S25")
-def test_hidden_files_of_dead_attempts_are_collected_and_revealed_ones_never(disk: Any) -> None:
-    old = [started(masked(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
-    for subtask, sink in enumerate(old):
-        sink.write(batch(subtask))
-    states = [sink.snapshot(1) for sink in old]
-    for subtask, sink in enumerate(old):
-        sink.write(batch(10 + subtask))
-    again = restored(masked(disk), 2, *states)
-    assert [] == readers.masked_residue(disk)
-    old[0].write(batch(20))  # zombies, into a file whose name is gone and under a marker that is there
-    old[0].snapshot(2)
-    old[0].notify_complete(1)
-    again.write(batch(10))
-    again.snapshot(2)
-    again.notify_complete(2)
-    assert [0, 1, 2, 10] == [offset for _, offset in readers.read_masked(disk)]
-
-
-# -- loss of power ----------------------------------------------------------------------------------------------------
-
-
-class Died(BaseException):
-    """The machine ends here."""
-
-
-def dying_at(count: int) -> Any:
-    """A `reach` that ends the machine at the point after so many."""
-    left = [count]
-
-    def reach(_: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Died
-
-    return reach
-
-
-class Story:
-    """Three checkpoints of two rows each, in as many attempts as it takes."""
-
-    def __init__(self, make: Any) -> None:
-        self.make, self.disk = make, MemoryDisk()
-        self.generation = 0
-        self.complete: list[tuple[int, bytes]] = []
-
-    def attempt(self, reach: Any) -> None:
-        self.generation += 1
-        done, state = self.complete[-1] if self.complete else (0, b"")
-        context = {"checkpoint_id_restored": done, "restored": [(0, state)]} if done else {}
-        sink = started(self.make(self.disk, roll_bytes=1), generation=self.generation, reach=reach, **context)
-        for checkpoint_id in range(done + 1, 4):
-            sink.write(batch(checkpoint_id * 2))
-            sink.write(batch(checkpoint_id * 2 + 1))
-            self.complete.append((checkpoint_id, sink.snapshot(checkpoint_id)))
-            sink.notify_complete(checkpoint_id)
-
-    def attempt_until_power_is_lost(self, reach: Any) -> None:
-        with suppress(Died):
-            self.attempt(reach)
-        self.disk.lose_power()
-
-
-@pytest.mark.row("S22")
-@pytest.mark.parametrize("make", [two_phase, masked])
-def test_nothing_that_was_acknowledged_is_lost_with_the_power_wherever_it_fails(make: Any) -> None:
-    """Twice: at every point of the first attempt, and at every third point of the one that recovers."""
-    read = readers.read_committed if make is two_phase else readers.read_masked
-    points: list[str] = []
-    Story(make).attempt(points.append)
-    assert len(points) > 40
-    for first in range(len(points) + 1):
-        for second in range(0, len(points), 3):
-            story = Story(make)
-            story.attempt_until_power_is_lost(dying_at(first))
-            story.attempt_until_power_is_lost(dying_at(second))
-            story.attempt(points.append)
-            assert [2, 3, 4, 5, 6, 7] == [offset for _, offset in read(story.disk)], (first, second)
-
-
-def test_a_disk_in_memory_forgets_what_was_not_synced_bytes_and_names() -> None:
-    disk = MemoryDisk()
-    disk.make_directory("a/b")
-    named, unnamed = disk.create("a/named"), disk.create("a/b/unnamed")
-    disk.write(named, b"synced")
-    disk.fsync(named)
-    disk.write(named, b" and not")
-    disk.write(unnamed, b"synced")
-    disk.fsync(unnamed)
-    disk.fsync_directory("a")
-    disk.rename("a/named", "a/b/moved")
-    disk.fsync_directory("a/b")
-    disk.unlink("a/b/unnamed")
-    disk.lose_power()
-    assert ["a/b/moved", "a/b/unnamed", "a/named"] == sorted(tree(disk, "a"))
-    assert b"synced" == disk.read("a/b/moved") == disk.read("a/named")
-
-
-def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
-    disk.make_directory("folder/empty")
-    held = disk.create("folder/file")
-    disk.write(held, b"1")
-    frozen = disk.freeze()
-    disk.make_directory("more")
-    disk.rename("folder/file", "more/file")
-    disk.remove_directory("folder/empty")
-    disk.thaw(frozen)
-    disk.write(held, b"2")  # by the dead, into what they opened
-    assert (["folder/file"], [], b"1") == (tree(disk, "folder"), disk.list("more"), disk.read("folder/file"))
-    assert disk.is_folder("folder/empty")
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda disk: disk.create("nowhere/file"),
-        lambda disk: disk.rename("nothing", "something"),
-        lambda disk: disk.unlink("nothing"),
-        lambda disk: disk.read("nothing"),
-        lambda disk: disk.remove_directory("nothing"),
-        lambda disk: disk.fsync_directory("nothing"),
-    ],
-)
-def test_both_disks_miss_what_is_not_there(disk: Any, act: Any) -> None:
-    with pytest.raises(FileNotFoundError):
-        act(disk)
-
-
-def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_not_empty(disk: Any) -> None:
-    disk.make_directory("folder")
-    disk.create("folder/file")
-    with pytest.raises(FileExistsError):
-        disk.create("folder/file")
-    with pytest.raises(OSError, match="not empty"):
-        disk.remove_directory("folder")

@@ -203,7 +203,7 @@ def test_an_older_transaction_in_doubt_is_told_to_the_engine_and_holds_newer_one
         sink.write(batch(checkpoint_id))
         sink.snapshot(checkpoint_id)
     assert [1, 2] == list(sink.notify_complete(2) or ())
-    assert [1, 2] == list(sink.settle(1.0) or ())
+    assert [1] == list(sink.notify_complete(1) or ())[:1]  # comes late, takes nothing back
     assert [] == offsets(store)
     assert [] == list(sink.settle(2.0) or ())
     assert [1, 2] == offsets(store)

@@ -32,7 +32,7 @@ def simulated_rate(locator: str, *, seconds: float) -> float:
     """Checked schedules per second on one core: all named singles of the subject, over and over."""
     folder = fresh_folder()
     try:
-        with Laboratory(load(locator), Scratch(name=locator, path=folder)) as laboratory:
+        with Laboratory(load(locator), Scratch(name=f"{locator}-bench", path=folder)) as laboratory:
             baseline = laboratory.run(Schedule())
             faults = [fault for kind in (*ORDER_OF_KINDS, "kill-job") for fault in places(baseline, kind)]
             return rate(laboratory.run, (Schedule((fault,)) for fault in cycle(faults)), seconds=seconds)
@@ -65,7 +65,7 @@ def rate(run: Callable[[Schedule], Any], schedules: Iterator[Schedule], *, secon
 def seconds_to_find() -> float:
     """The canary that commits again by copying, until it is convicted."""
     canary = next(canary for canary in CANARIES if canary.contract is CommitCopiesAgain)
-    return try_canary(canary, "simulated", seconds=60).seconds
+    return try_canary(canary, "simulated").seconds
 
 
 def measure(seconds: float) -> list[dict[str, Any]]:

@@ -196,9 +196,9 @@ class Engine:
 
     def run(
         self,
+        *,
         plan: Plan | None = None,
         schedule: str = "no-fault",
-        *,
         sink: Callable[[Target], Any] = StagingSink,
         target: Target | None = None,
         storage: Any = None,

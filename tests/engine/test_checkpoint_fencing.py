@@ -46,9 +46,8 @@ def test_of_two_who_claim_at_once_only_the_greater_generation_can_write(engine: 
     """The rival claims at each step of our own claim in turn."""
     for at in range(1, engine.count_steps(lambda reach: reopen(reach=reach)) + 1):
         rivals: list[FolderCheckpointStorage] = []
-        reach = engine.Steps(lambda step, at=at, rivals=rivals: rivals.append(reopen()) if step == at else None)  # type: ignore[misc]
         try:
-            claimants = [reopen(reach=reach), *rivals]
+            claimants = [reopen(reach=engine.Steps(rival_at(at, rivals, reopen))), *rivals]
         except Fenced:
             claimants = rivals
         *others, greatest = sorted(claimants, key=lambda storage: storage.generation)
@@ -57,6 +56,16 @@ def test_of_two_who_claim_at_once_only_the_greater_generation_can_write(engine: 
             with pytest.raises(Fenced):
                 other.store(1, SINK, {"sink": b""})
         assert greatest.store(1, SINK, {"sink": b""})
+
+
+def rival_at(at: int, rivals: list[FolderCheckpointStorage], reopen: Open) -> Callable[[int], None]:
+    """For `Steps`: at this step a rival claims, and joins the list."""
+
+    def claim(step: int) -> None:
+        if step == at:
+            rivals.append(reopen())
+
+    return claim
 
 
 @pytest.mark.parametrize(
@@ -89,18 +98,24 @@ def test_it_is_fenced_between_any_two_steps(engine: Any, reopen: Open) -> None:
         storage.discard(0)
         news: list[FolderCheckpointStorage] = []
 
-        def newcomer(step: int, sleep_at: int = sleep_at, news: list[FolderCheckpointStorage] = news) -> None:
-            if step == sleep_at:
-                news.append(reopen())
-                if news[0].latest() is None:
-                    take(news[0], 1, b"new")
-
         try:
-            take(told(storage, engine.Steps(newcomer)), 1, b"old")
+            take(told(storage, engine.Steps(newcomer_at(sleep_at, news, reopen))), 1, b"old")
         except Fenced:
             assert {"sink": b"new"} == news[0].load(1).states[SINK]
         else:
             assert {"sink": b"old"} == news[0].load(1).states[SINK], "it was decided before the newcomer came"
+
+
+def newcomer_at(at: int, news: list[FolderCheckpointStorage], reopen: Open) -> Callable[[int], None]:
+    """For `Steps`: a newcomer starts from what is decided, or takes that checkpoint itself."""
+    claim = rival_at(at, news, reopen)
+
+    def take_over(step: int) -> None:
+        claim(step)
+        if step == at and news[0].latest() is None:
+            take(news[0], 1, b"new")
+
+    return take_over
 
 
 def test_a_worker_stores_for_the_generation_that_it_was_told(reopen: Open) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,38 @@ def taken(storage: FolderCheckpointStorage, checkpoint_id: int) -> CheckpointRec
     record = CheckpointRecord(checkpoint_id, False, kept, {"sink": 1})
     storage.decide(record)
     return record
+
+
+@pytest.mark.row("S08")
+def test_every_file_is_forced_to_disk_before_its_name_and_its_name_before_the_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power loss between any two of these steps finds whole files, or none; only the disk itself could show more."""
+    storage = FolderCheckpointStorage(tmp_path)
+    storage.claim_generation()
+    steps: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, os.rename
+
+    def seen(path: Any) -> str:
+        name = str(Path(path).relative_to(tmp_path))
+        return re.sub(r"attempt-\d+/.*", "temporary", re.sub(r"-[0-9a-f]{16}", "", name))
+
+    def spy_on_fsync(descriptor: int) -> None:
+        steps.append(("fsync", seen(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    def spy_on_rename(old: Any, new: Any) -> None:
+        steps.append(("rename", seen(new)))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", spy_on_fsync)
+    monkeypatch.setattr(os, "rename", spy_on_rename)
+    taken(storage, 1)
+    in_place = [("fsync", "attempt-700001"), ("fsync", "chk-1")]
+    assert [
+        *[("fsync", "temporary"), ("fsync", "."), ("rename", "chk-1/sink[0].state"), *in_place],
+        *[("fsync", "temporary"), ("rename", "chk-1/decision.json"), *in_place],
+    ] == steps
 
 
 @pytest.mark.row("S08")

@@ -86,7 +86,7 @@ def test_without_a_decision_there_is_no_checkpoint(reopen: Open) -> None:
 @pytest.mark.row("S08")
 def test_the_coordinator_keeps_references_and_no_state(engine: Any, tmp_path: Path) -> None:
     source, storage = engine.input(), FolderCheckpointStorage(tmp_path)
-    run = engine.run(engine.plan(source=source), "sink[1].write.after#3=kill-job", storage=storage)
+    run = engine.run(plan=engine.plan(source=source), schedule="sink[1].write.after#3=kill-job", storage=storage)
     assert engine.rows_of(source) == run.counts
     kept = [state for record in run.witness.decided for state in record.states.values()]
     assert kept

@@ -161,7 +161,7 @@ def test_a_job_that_fails_keeps_its_checkpoint_even_if_cancelling_would_delete_i
     storage = FolderCheckpointStorage(tmp_path)
     delete = Cleanup.DELETE_ON_CANCELLATION
     schedule = "sink[0].notify_complete.after#1=kill"
-    engine.run(None, schedule, storage=storage, restart=NoRestart, externalized_checkpoint_cleanup=delete)
+    engine.run(schedule=schedule, storage=storage, restart=NoRestart, externalized_checkpoint_cleanup=delete)
     assert [1] == storage.complete()
 
 

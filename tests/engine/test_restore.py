@@ -145,7 +145,7 @@ def test_the_shell_starts_nothing_from_a_checkpoint_that_does_not_fit(engine: An
     storage, target = MemoryCheckpointStorage(), engine.Target()
     engine.run(storage=storage)
     with pytest.raises(RestoreError, match="checkpoint 3 does not fit this job"):
-        engine.run(counting(engine, sources=2, counts=1, sinks=2), storage=storage, target=target)
+        engine.run(plan=counting(engine, sources=2, counts=1, sinks=2), storage=storage, target=target)
     assert [] == target.calls
 
 
@@ -155,8 +155,8 @@ def test_the_shell_starts_nothing_from_a_checkpoint_that_does_not_fit(engine: An
 def test_pending_transactions_outlive_a_change_of_parallelism(engine: Any, after: int) -> None:
     source, storage, target = engine.input(splits=3), MemoryCheckpointStorage(), engine.Target()
     died = engine.run(
-        engine.plan(source=source, sources=3, sinks=3),
-        "sink[1].notify_complete.before#2=kill",  # checkpoint 2 is complete; part of it is pre-committed only
+        plan=engine.plan(source=source, sources=3, sinks=3),
+        schedule="sink[1].notify_complete.before#2=kill",  # checkpoint 2 is complete; part of it is pre-committed only
         storage=storage,
         target=target,
         restart=NoRestart,
@@ -168,7 +168,7 @@ def test_pending_transactions_outlive_a_change_of_parallelism(engine: Any, after
     assert pending
     assert not pending & set(died.counts)
 
-    again = engine.run(engine.plan(source=source, sources=2, sinks=after), storage=storage, target=target)
+    again = engine.run(plan=engine.plan(source=source, sources=2, sinks=after), storage=storage, target=target)
     assert again.simulation.finished
     assert engine.rows_of(source) == again.counts
     assert {} == target.staged

@@ -48,7 +48,7 @@ def rows_written_before(run: Any, checkpoint_id: int) -> set[tuple[int, int]]:
 def test_every_sink_is_open_before_its_first_row_however_many_sources_there_are(
     engine: Any, all_rows: Any, sources: int
 ) -> None:
-    run = engine.run(engine.plan(sources=sources))
+    run = engine.run(plan=engine.plan(sources=sources))
     assert [] == [call for call, subtask, _ in run.target.calls if subtask == -1]
     assert all_rows == run.counts
 
@@ -69,7 +69,7 @@ def counting(engine: Any) -> Plan:
 def restored_in_the_middle(engine: Any, mode: CheckpointingMode, *, seed: int) -> Any:
     """Checkpoint 1 is complete, then everybody dies: the second generation starts from it."""
     schedule = f"seed={seed} checkpoint.notify#1=kill-job"
-    return engine.run(counting(engine), schedule, checkpoint_interval=7, checkpointing_mode=mode)
+    return engine.run(plan=counting(engine), schedule=schedule, checkpoint_interval=7, checkpointing_mode=mode)
 
 
 def behind_an_early_barrier(run: Any) -> set[tuple[int, int]]:
@@ -190,9 +190,7 @@ def test_a_cancelled_job_closes_its_sinks_and_commits_nothing_more(engine: Any) 
 
 @pytest.mark.row("S12")
 def test_the_last_rows_are_committed_by_a_final_checkpoint(engine: Any, all_rows: Any) -> None:
-    run = engine.run(
-        checkpoint_every_batches=5
-    )  # 6 batches a source and 2 splits: the last batch is behind the last cut
+    run = engine.run(checkpoint_every_batches=5)  # of 6 that each source has: the last one is behind the last cut
     last = run.witness.decided[-1]
     assert (True, all_rows) == (last.final, run.counts)
     assert set(run.witness.visible_at_decision[last.checkpoint_id]) < set(all_rows)
@@ -223,8 +221,8 @@ def test_stopping_with_a_checkpoint_commits_what_was_read_and_reads_no_more(
     engine: Any, plan: Callable[[Any], Plan], schedule: str
 ) -> None:
     stop = engine.ask(24, "stop_with_checkpoint")
-    last = len(engine.run(plan(engine), before=stop).witness.decided)
-    run = engine.run(plan(engine), schedule.format(last=last), before=stop)
+    last = len(engine.run(plan=plan(engine), before=stop).witness.decided)
+    run = engine.run(plan=plan(engine), schedule=schedule.format(last=last), before=stop)
     final = run.witness.decided[-1]
     assert (True, True) == (run.simulation.finished, final.final)
     offsets = run.simulation.covered(final)
@@ -255,7 +253,7 @@ def pipeline(engine: Any) -> JobGraph:
     "schedule", ["no-fault", "seed=5 sink[0].write.before#4=kill", "sink[1].snapshot.after#2=kill-job"]
 )
 def test_chained_or_exchanged_the_rows_are_the_same(engine: Any, schedule: str) -> None:
-    chained, apart = (engine.run(pipeline(engine).plan(chaining=on), schedule) for on in (True, False))
+    chained, apart = (engine.run(plan=pipeline(engine).plan(chaining=on), schedule=schedule) for on in (True, False))
     assert (4, 8) == (len(chained.simulation.names) - 1, len(apart.simulation.names) - 1)
     assert sorted(chained.witness.visible_at_end) == sorted(apart.witness.visible_at_end)
     assert 24 == len(chained.witness.visible_at_end)

@@ -1,0 +1,172 @@
+"""The disks below the files seam, and what is left when one loses power under a sink."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.sink_adapters import readers
+from sinkproof.sink_adapters.disk_memory import MemoryDisk
+from sinkproof.sink_adapters.disk_real import RealDisk
+from sinkproof.sink_adapters.file_masked import MaskedFiles
+from sinkproof.sink_adapters.file_system import Files
+from sinkproof.sink_adapters.files import FileTransactions
+from sinkproof.sink_adapters.masked import MaskedSink
+from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink, nothing
+from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+
+
+def batch(*offsets: int) -> Batch:
+    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
+
+
+def started(sink: Sink, **context: Any) -> Sink:
+    sink.open(Context(**context))
+    return sink
+
+
+def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
+    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
+    context.setdefault("checkpoint_id_restored", 1)
+    return started(sink, generation=generation, restored=list(enumerate(states)), **context)
+
+
+@pytest.fixture(params=[RealDisk, MemoryDisk])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
+
+
+def two_phase(disk: Any, **options: Any) -> TwoPhaseCommitSink:
+    return TwoPhaseCommitSink(FileTransactions(Files(disk), **options))
+
+
+def masked(disk: Any, **options: Any) -> MaskedSink:
+    return MaskedSink(MaskedFiles(Files(disk), **options))
+
+
+def tree(disk: Any, folder: str) -> list[str]:
+    """Files below the folder."""
+    below = [f"{folder}/{name}" for name in disk.list(folder)]
+    return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
+
+
+def committed(disk: Any, **options: Any) -> list[int]:
+    return [offset for _, offset in readers.read_committed(disk, **options)]
+
+
+class Died(BaseException):
+    """The machine ends here."""
+
+
+def dying_at(count: int) -> Any:
+    """A `reach` that ends the machine at the point after so many."""
+    left = [count]
+
+    def reach(_: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Died
+
+    return reach
+
+
+class Story:
+    """Three checkpoints of two rows each, in as many attempts as it takes."""
+
+    def __init__(self, make: Any) -> None:
+        self.make, self.disk = make, MemoryDisk()
+        self.generation = 0
+        self.complete: list[tuple[int, bytes]] = []
+
+    def attempt(self, reach: Any) -> None:
+        self.generation += 1
+        done, state = self.complete[-1] if self.complete else (0, b"")
+        context = {"checkpoint_id_restored": done, "restored": [(0, state)]} if done else {}
+        sink = started(self.make(self.disk, roll_bytes=1), generation=self.generation, reach=reach, **context)
+        for checkpoint_id in range(done + 1, 4):
+            sink.write(batch(checkpoint_id * 2))
+            sink.write(batch(checkpoint_id * 2 + 1))
+            self.complete.append((checkpoint_id, sink.snapshot(checkpoint_id)))
+            sink.notify_complete(checkpoint_id)
+
+    def attempt_until_power_is_lost(self, reach: Any) -> None:
+        with suppress(Died):
+            self.attempt(reach)
+        self.disk.lose_power()
+
+
+@pytest.mark.row("S22")
+@pytest.mark.parametrize("make", [two_phase, masked])
+def test_nothing_that_was_acknowledged_is_lost_with_the_power_wherever_it_fails(make: Any) -> None:
+    """At every point of the first attempt, at every third one of the next, and when all is done."""
+    read = readers.read_committed if make is two_phase else readers.read_masked
+    points: list[str] = []
+    Story(make).attempt(points.append)
+    assert len(points) > 40
+    for first in range(len(points) + 1):
+        for second in range(0, len(points), 3):
+            story = Story(make)
+            story.attempt_until_power_is_lost(dying_at(first))
+            story.attempt_until_power_is_lost(dying_at(second))
+            story.attempt_until_power_is_lost(nothing)
+            assert [2, 3, 4, 5, 6, 7] == [offset for _, offset in read(story.disk)], (first, second)
+
+
+def test_a_disk_in_memory_forgets_what_was_not_synced_bytes_and_names() -> None:
+    disk = MemoryDisk()
+    disk.make_directory("a/b")
+    named, unnamed = disk.create("a/named"), disk.create("a/b/unnamed")
+    disk.write(named, b"synced")
+    disk.fsync(named)
+    disk.write(named, b" and not")
+    disk.write(unnamed, b"synced")
+    disk.fsync(unnamed)
+    disk.fsync_directory("a")
+    disk.rename("a/named", "a/b/moved")
+    disk.fsync_directory("a/b")
+    disk.unlink("a/b/unnamed")
+    disk.lose_power()
+    assert ["a/b/moved", "a/b/unnamed", "a/named"] == sorted(tree(disk, "a"))
+    assert b"synced" == disk.read("a/b/moved") == disk.read("a/named")
+
+
+def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
+    disk.make_directory("folder/empty")
+    held = disk.create("folder/file")
+    disk.write(held, b"1")
+    frozen = disk.freeze()
+    disk.make_directory("more")
+    disk.rename("folder/file", "more/file")
+    disk.remove_directory("folder/empty")
+    disk.thaw(frozen)
+    disk.write(held, b"2")  # by the dead, into what they opened
+    assert (["folder/file"], [], b"1") == (tree(disk, "folder"), disk.list("more"), disk.read("folder/file"))
+    assert disk.is_folder("folder/empty")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda disk: disk.create("nowhere/file"),
+        lambda disk: disk.rename("nothing", "something"),
+        lambda disk: disk.unlink("nothing"),
+        lambda disk: disk.read("nothing"),
+        lambda disk: disk.remove_directory("nothing"),
+        lambda disk: disk.fsync_directory("nothing"),
+    ],
+)
+def test_both_disks_miss_what_is_not_there(disk: Any, act: Any) -> None:
+    with pytest.raises(FileNotFoundError):
+        act(disk)
+
+
+def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_not_empty(disk: Any) -> None:
+    disk.make_directory("folder")
+    disk.create("folder/file")
+    with pytest.raises(FileExistsError):
+        disk.create("folder/file")
+    with pytest.raises(OSError, match="not empty"):
+        disk.remove_directory("folder")

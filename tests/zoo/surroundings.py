@@ -1,0 +1,131 @@
+"""Sinks with unusual surroundings: threads, stores elsewhere, odd answers. Right: WorkerThread, StoreElsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sinkproof import Batch, Claim, Context, Scratch
+
+
+class Publishes:
+    """Rows wait in the state; a checkpoint is one file of a fixed name, replaced as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[tuple[int, int]] = []
+        self.pending: dict[str, list[tuple[int, int]]] = {}
+
+    def open(self, context: Context) -> None:
+        self.context = context
+        for old, state in context.restored:
+            for checkpoint, rows in json.loads(state).items():
+                self.publish(f"{old}-{checkpoint}", rows)
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[str(checkpoint_id)], self.rows = self.rows, []
+        return json.dumps(self.pending).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for older in [older for older in self.pending if int(older) <= checkpoint_id]:
+            self.publish(f"{self.context.subtask}-{older}", self.pending.pop(older))
+
+    def publish(self, name: str, rows: list[tuple[int, int]]) -> None:
+        temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}"
+        temporary.write_text(json.dumps(rows))
+        temporary.replace(self.folder / f"rows-{name}")
+
+
+class RowFiles:
+    claims: Any = Claim.EXACTLY_ONCE
+    make: Any = Publishes
+
+    def folder(self, scratch: Scratch) -> Path:
+        return scratch.path
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(self.folder(scratch))
+
+    def committed(self, scratch: Scratch) -> list[Any]:
+        return [row for file in self.folder(scratch).glob("rows-*") for row in json.loads(file.read_text())]
+
+
+class CommitsInAThread(Publishes):
+    def publish(self, name: str, rows: list[tuple[int, int]]) -> None:
+        failures: list[OSError] = []
+
+        def work() -> None:
+            try:
+                super(CommitsInAThread, self).publish(name, rows)
+            except OSError as error:
+                failures.append(error)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+        for failure in failures:
+            raise failure
+
+
+class WorkerThread(RowFiles):
+    """Right: the thread is joined, and its failures are passed on."""
+
+    make = CommitsInAThread
+
+
+class StoreElsewhere(RowFiles):
+    """Right. Its files are outside the scratch folder, but it cleans up after itself."""
+
+    def folder(self, scratch: Scratch) -> Path:
+        return scratch.path.with_name(scratch.path.name + "-elsewhere")
+
+    def setup(self, scratch: Scratch) -> None:
+        self.folder(scratch).mkdir()
+
+    def teardown(self, scratch: Scratch) -> None:
+        shutil.rmtree(self.folder(scratch))
+
+
+class StoreNeverEmptied(StoreElsewhere):
+    """Cannot be judged: what one run leaves there is still there in the next."""
+
+    def setup(self, scratch: Scratch) -> None:
+        self.folder(scratch).mkdir(exist_ok=True)
+
+    teardown = None  # type: ignore[assignment]
+
+
+class Remembers:
+    """Its rows are in a variable of this process."""
+
+    table: ClassVar[dict[tuple[int, int], bool]] = {}
+
+    def open(self, context: Context) -> None:
+        pass
+
+    def write(self, batch: Batch) -> None:
+        self.table.update({(row.split, row.offset): True for row in batch})
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        return b""
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        pass
+
+
+class InAVariable:
+    """Cannot be judged: no other process can read it."""
+
+    claims = Claim.EFFECTIVELY_ONCE
+
+    def sink(self, scratch: Scratch) -> Remembers:
+        return Remembers()
+
+    def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
+        return list(Remembers.table)
