@@ -23,8 +23,11 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.contract import Contract
-from sinkproof.reference_engine.shells.attempts import AttemptHost
+from sinkproof.observe import Observer
+from sinkproof.reference_engine.restart import RestartStrategy
+from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
 from sinkproof.reference_engine.shells.process import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
@@ -32,6 +35,7 @@ from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS
 
 HANG_SECONDS: Final = 10.0
+HANGS_MOST: Final = 3  # in one run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
@@ -43,6 +47,17 @@ def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> 
     from sinkproof.contract import load
 
     return load(locator).sink(replace(scratch, clock=clock))
+
+
+class Patience:
+    """A restart strategy for sinks that may hang: each time costs seconds, so a few times are enough."""
+
+    def __init__(self, strategy: RestartStrategy, host: AttemptHost) -> None:
+        self.strategy, self.host = strategy, host
+
+    def next_delay(self, now: float) -> float | None:
+        slow = self.host.endings[Ending.HUNG] + self.host.endings[Ending.OUT_OF_MEMORY]
+        return self.strategy.next_delay(now) if slow < HANGS_MOST else None
 
 
 class ProcessLaboratory(Laboratory):
@@ -75,6 +90,14 @@ class ProcessLaboratory(Laboratory):
             trace_lines=self.trace_lines or self.counts_lines,
             hang_seconds=self.hang_seconds,
         )
+
+    def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
+        made, observer = super().simulation(schedule, storage=storage)
+        host, strategy = self.host, made.job.restart
+        assert host is not None
+        made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
+        made.restart = made.job.restart()
+        return made, observer
 
     def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
         assert self.host is not None
@@ -155,7 +178,7 @@ class ProcessCampaign:
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
         if why := came_to_nothing(baseline):
-            self.tally.unknowns.append(why)
+            self.tally.no_basis(baseline, why)
             return None
         for job in JOBS:
             self._try(Schedule(job=job))

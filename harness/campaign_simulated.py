@@ -76,7 +76,7 @@ class SimulatedCampaign:
         self.laboratory.files = self.tracer.files
         first = self._try(Schedule())
         if why := came_to_nothing(first):
-            self.tally.unknowns.append(why)
+            self.tally.no_basis(first, why)
             return None
         again = self.laboratory.run(Schedule())
         if again.trace != first.trace:
@@ -152,6 +152,7 @@ class SimulatedCampaign:
                 opened.clear()
                 opened.update(self.laboratory.contract.committed(self.laboratory.scratch))
 
+        self.tally.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
         simulation.spy = look
         simulation.play()
         if self.laboratory.contract.rows != "append":

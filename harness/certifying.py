@@ -173,7 +173,8 @@ def blindness(task: Task, result: Any) -> list[str]:
 
 def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcome | Failure) -> None:
     if isinstance(result, Failure):
-        course.unknowns.append(result.why)
+        if result.why not in course.unknowns:
+            course.unknowns.append(result.why)
         whose = "ours" if result.ours else "input" if result.bad_input else "subject"
         writer.failure(result.why, whose=whose, details=result.details)
     else:

@@ -117,9 +117,8 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
         progress.close()
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
-    for failure in document["failures"]:
-        if failure["whose"] != "subject":
-            click.echo(f"sinkproof: {failure['why']}", err=True)
+    for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
+        click.echo(f"sinkproof: {why}", err=True)
     sys.exit(exit_status(document))
 
 

@@ -21,7 +21,9 @@ def locator(command: str, reader: str, claims: str) -> str:
         words = _split(what, text)
         if shutil.which(words[0]) is None:
             raise ContractError(f"{what}: there is no program {words[0]!r} that could be run. Is it executable?")
-    return PREFIX + json.dumps({"command": command, "reader": reader, "claims": claims.split(",")})
+    return PREFIX + json.dumps(
+        {"command": command, "reader": reader, "claims": [claim.strip() for claim in claims.split(",")]}
+    )
 
 
 def _split(what: str, text: str) -> list[str]:

@@ -129,8 +129,9 @@ def check(locator: str, found: Any) -> Contract:
             )
         try:
             found = found()
-        except TypeError as error:
-            raise ContractError(f"{locator}: a contract is made without arguments, but: {error}") from error
+        except Exception as error:  # the border to somebody else's class: whatever it raises while it is made
+            said = f"{type(error).__name__}: {error}"
+            raise ContractError(f"{locator}: a contract is made without arguments, but: {said}") from error
     for name in ("sink", "committed"):
         if not callable(getattr(found, name, None)):
             raise ContractError(f"{locator}: it has no method {name}(scratch). A contract looks like this:\n{EXAMPLE}")
@@ -163,7 +164,7 @@ def _module(place: str, locator: str) -> ModuleType:
         return importlib.import_module(place)
     except ContractError:
         raise
-    except Exception as error:  # the border to somebody else's module: whatever it raises while it is imported
+    except (Exception, SystemExit) as error:  # the border to somebody else's module: whatever importing it raises
         raise ContractError(f"{locator}: importing {place} failed: {type(error).__name__}: {error}") from error
 
 

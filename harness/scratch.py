@@ -43,12 +43,13 @@ class Scratch:
 
 
 def fresh_folder(*, base: Path | None = None) -> Path:
-    """A new folder, in memory where the machine offers that.
+    """A new folder, in TMPDIR if that is set, otherwise in memory where the machine offers that.
 
     Its name carries our pid, so that a later run can clean up.
     """
     shared = Path("/dev/shm")
-    home = base or (shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir()))
+    in_memory = "TMPDIR" not in os.environ and os.access(shared, os.W_OK)
+    home = base or (shared if in_memory else Path(tempfile.gettempdir()))
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home))
 
 

@@ -75,6 +75,13 @@ class Tally:
         for anomaly in trial.anomalies:
             self.find(anomaly, trial.schedule, trial=trial)
 
+    def no_basis(self, baseline: Trial, why: str) -> None:
+        """A run without faults that came to nothing convicts nobody of losing rows: it is a reason not to judge."""
+        self.unknowns.append(why)
+        if not (baseline.finished and baseline.rows_committed):
+            for kept in (self.findings, self.finding_count, self.seen_places, self.cells):
+                kept.clear()
+
     def _witness(self, trial: Trial) -> None:
         """Points that nobody has passed before: where they can be struck, after the faults that led there."""
         known = self.passed | self.lines_passed

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.contract import Contract, load
@@ -18,6 +18,8 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory
+
+BUDGETS_MOST: Final = 3  # a step that was not struck makes the verdict UNKNOWN: a busy machine may take longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +50,14 @@ class ShellOutcome:
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
-    deadline = Deadline(task.budget_seconds)
+    deadline, latest = Deadline(task.budget_seconds), Deadline(BUDGETS_MOST * task.budget_seconds)
+
+    def enough(tally: Tally) -> bool:
+        return deadline.over and (latest.over or bool(tally.findings) or not tally.never_struck())
+
     folder = fresh_folder()
     try:
-        return run_campaign(contract, task, folder=folder, progress=progress, enough=lambda tally: deadline.over)
+        return run_campaign(contract, task, folder=folder, progress=progress, enough=enough)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

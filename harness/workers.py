@@ -7,6 +7,7 @@ in there.
 
 from __future__ import annotations
 
+import linecache
 import os
 import pickle
 import select
@@ -30,8 +31,11 @@ from sinkproof.tasks import Task, perform
 
 ENTRY: Final = "sinkproof.workers:work"
 PRELOAD: Final = ("sinkproof.workers", "sinkproof.campaign_simulated", "sinkproof.campaign_process")
+DOING_BYTES: Final = 300
 STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
-SILENCES: Final = 6  # of one schedule: a process shell gives a sink up when it has hung three times
+START_SECONDS: Final = 10.0  # imports of the subject
+SILENCES: Final = {"simulated": 3}  # times a call's limit, until a worker counts as hung: one schedule takes 1 ms, ...
+SILENCES_OF_PROCESSES: Final = 6  # ... or three calls that hang, after which a sink is given up
 LAST_WORDS: Final = 500  # characters
 BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
 
@@ -51,7 +55,8 @@ class Reporting:
 
     def __init__(self, inside: Inside) -> None:
         self.inside, self.pid = inside, os.getpid()
-        self.last, self.steps, self.kills = 0.0, 0, 0
+        self.doing = inside.descriptors[0]  # read by our caller when we hang or die: each step is there at once
+        self.last, self.steps = 0.0, 0
 
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
@@ -59,11 +64,11 @@ class Reporting:
         self.inside.send(pickle.dumps(message))
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
-        self.last = 0.0  # what is tried next is told at once
         self.send("start", subject, shell, total)
 
     def step(self, what: str, kills: int) -> None:
         self.steps += 1
+        os.pwrite(self.doing, what.encode()[:DOING_BYTES].ljust(DOING_BYTES), 0)
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
             self.send("step", what, kills, self.steps)
@@ -90,30 +95,44 @@ def work(inside: Inside, task: Task) -> None:
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)  # nothing can be said without memory
     except Exception as error:  # the border: whatever it is, it must not look like a verdict
-        why, ours = f"{type(error).__name__}: {error}", is_ours(error.__traceback__)
-        who = "sinkproof itself failed" if ours else "the contract's own code failed"
-        reporting.send("result", Failure(why=f"{who}: {why}", ours=ours, details=traceback.format_exc()))
+        place = place_of(error.__traceback__)
+        who = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
+        details = traceback.format_exc()
+        said = f"{type(error).__name__}: {error}"
+        reporting.send("result", Failure(why=f"{who}: {said}", ours=not place, details=details))
 
 
-def is_ours(raised_in: TracebackType | None) -> bool:
-    """Whether no code of a subject's was on the stack."""
-    for frame, _ in traceback.walk_tb(raised_in):
+def place_of(raised_in: TracebackType | None) -> str:
+    """The innermost line of a subject's code that was on the stack; empty if there was none."""
+    place = ""
+    for frame, number in traceback.walk_tb(raised_in):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in BORROWED and package not in sys.stdlib_module_names:
-            return False
-    return True
+            file = frame.f_code.co_filename
+            place = f"{file}:{number} ({linecache.getline(file, number).strip()})"
+    return place
 
 
 @dataclass(slots=True)
 class Worker:
     task: Task
     child: Child
+    steps: int  # a descriptor: what it is trying
     silence: Deadline
-    doing: str = "it started"
+
+    @property
+    def doing(self) -> str:
+        """For the end of a sentence."""
+        what = os.pread(self.steps, DOING_BYTES, 0).decode(errors="replace").strip()
+        return f"trying {what}" if what else "starting"
 
     @property
     def name(self) -> str:
         return f"{self.task.name} in the {self.task.shell} shell"
+
+    @property
+    def silence_seconds(self) -> float:
+        return SILENCES.get(self.task.shell, SILENCES_OF_PROCESSES) * self.task.hang_seconds
 
 
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Iterator[tuple[Task, Any]]:
@@ -138,8 +157,11 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Itera
 
 
 def _start(server: ForkServer, task: Task) -> Worker:
-    child = server.spawn(ENTRY, task, limits=LIMITS)
-    return Worker(task, child, Deadline(SILENCES * task.hang_seconds + task.budget_seconds))
+    steps = os.memfd_create("steps")
+    child = server.spawn(ENTRY, task, descriptors=[steps], limits=LIMITS)
+    worker = Worker(task, child, steps, Deadline(0))
+    worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
+    return worker
 
 
 def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
@@ -156,17 +178,16 @@ def _listen(worker: Worker, progress: Progress) -> Any:
     try:
         while (message := worker.child.take()) is not None:
             kind, *rest = pickle.loads(message)
-            worker.silence = Deadline(SILENCES * worker.task.hang_seconds)
+            worker.silence = Deadline(worker.silence_seconds)
             if kind == "result":
                 return rest[0]
             _show(kind, rest, worker, progress)
     except NoReply as silence:
-        return Failure(why=f"{worker.name} {_ending(worker, silence)} when {worker.doing}{_last_words(worker)}")
+        return Failure(why=f"{worker.name} {_ending(worker, silence)} while {worker.doing}{_last_words(worker)}")
     worker.child.output.cut()
     if worker.silence.over:
-        seconds = SILENCES * worker.task.hang_seconds
-        why = f"{worker.name} hung: nothing was heard for {seconds:g} s when {worker.doing}; it was killed"
-        return Failure(why=why + _last_words(worker))
+        silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.doing}"
+        return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_words(worker)}")
     return None
 
 
@@ -174,7 +195,6 @@ def _show(kind: str, rest: list[Any], worker: Worker, progress: Progress) -> Non
     call: Callable[..., None] = getattr(progress, kind)
     if kind == "step":
         what, kills, _ = rest
-        worker.doing = f"trying {what}"
         call(f"{worker.task.name} [{worker.task.shell}] {what}", kills)
     else:
         call(*rest)
@@ -197,3 +217,4 @@ def _last_words(worker: Worker) -> str:
 def _end(worker: Worker) -> None:
     worker.child.kill()
     worker.child.close()
+    os.close(worker.steps)

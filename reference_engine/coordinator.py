@@ -2,7 +2,8 @@
 single-threaded.
 
 Rules:
- 1. checkpoint ids grow by one and are never used twice in a job; generations grow with every restart;
+ 1. checkpoint ids grow by one, over restarts too, and generations grow with every restart. Only a crash of the whole job
+    loses the counter: then ids go on from the restored checkpoint, and one that was never complete may come again;
  2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; only then is
  anybody told;
  3. one declined or missing vote aborts it for all; rows of it belong to the next complete one;
@@ -76,7 +77,7 @@ class _Pending:
 
 
 class Coordinator:
-    """Built afresh for every generation; forgets everything that is not in the record it is given."""
+    """Built afresh for every generation. `checkpoint_id_last`: the greatest id that this run of the job has triggered."""
 
     def __init__(
         self,
@@ -85,10 +86,11 @@ class Coordinator:
         restart: RestartStrategy,
         *,
         record: CheckpointRecord | None = None,
+        checkpoint_id_last: int = 0,
     ) -> None:
         self.plan, self.configuration, self.restart, self.record = plan, configuration, restart, record
         self.pending: dict[int, _Pending] = {}
-        self.checkpoint_id_next = record.checkpoint_id + 1 if record else 1
+        self.checkpoint_id_next = max(record.checkpoint_id if record else 0, checkpoint_id_last) + 1
         self.sources = [subtask.id for subtask in plan.subtasks if subtask.source is not None]
         self.sinks = [subtask.id for subtask in plan.subtasks if subtask.sink]
         self.ended: set[int] = set()

@@ -128,6 +128,9 @@ class Sink(Protocol):
     def snapshot(self, checkpoint_id: int) -> bytes:
         """Once per checkpoint, ids rising; several may be pending at once.
 
+        After a crash of the whole job ids go on from the restored checkpoint: one that was never complete may come
+        again in a newer generation, with other rows. One that was complete never does.
+
         On return every row so far is recoverable from these bytes and the target alone: this *is* the pre-commit. A
         raised error declines the checkpoint and fails the attempt.
         """

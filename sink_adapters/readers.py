@@ -82,7 +82,8 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
 
     Of other staged files only the number is given (they will be removed unread), of other committed ones only the rows.
     """
-    staged = [_staged_text(disk, home, folder, live) for home in ("staging", "fenced") for folder in disk.list(home)]
+    folders = [f"{home}/{folder}" for home in ("staging", "fenced") for folder in disk.list(home)]
+    staged = [_staged_text(disk, folder, live=live) for folder in folders]
     named: list[tuple[str, bytes]] = []
     unnamed: list[Identity] = []
     for part in committed_parts(disk):
@@ -94,17 +95,17 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     return repr((staged, named, unnamed))
 
 
-def _staged_text(disk: Disk, home: str, folder: str, live: str) -> tuple[Any, ...]:
+def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
     """`folder` is one subtask's. Which attempt has fenced another is left out: nobody looks at it."""
     subtask = folder.rpartition("-")[2]
     attempts: list[tuple[int, int, list[tuple[str, bytes]]]] = []
-    for name in disk.list(f"{home}/{folder}"):
+    for name in disk.list(folder):
         generation = name[1:].partition("-")[0]
-        files = disk.list(f"{home}/{folder}/{name}")
+        files = disk.list(f"{folder}/{name}")
         named = [file for file in files if f"-{subtask}-{generation}-{int(file.partition('-')[0])}" in live]
-        contents = [(file, disk.read(f"{home}/{folder}/{name}/{file}")) for file in named]
+        contents = [(file, disk.read(f"{folder}/{name}/{file}")) for file in named]
         attempts.append((int(generation) if named else 0, len(files) - len(named), contents))
-    return home, folder, sorted(attempts)
+    return folder, sorted(attempts)
 
 
 # -- masked files --------------------------------------------------------------------------------

@@ -28,12 +28,6 @@ def started(sink: Sink, **context: Any) -> Sink:
     return sink
 
 
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    return started(sink, generation=generation, restored=list(enumerate(states)), **context)
-
-
 @pytest.fixture(params=[RealDisk, MemoryDisk])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
@@ -51,10 +45,6 @@ def tree(disk: Any, folder: str) -> list[str]:
     """Files below the folder."""
     below = [f"{folder}/{name}" for name in disk.list(folder)]
     return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
-
-
-def committed(disk: Any, **options: Any) -> list[int]:
-    return [offset for _, offset in readers.read_committed(disk, **options)]
 
 
 class Died(BaseException):

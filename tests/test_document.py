@@ -131,10 +131,15 @@ def test_the_schema_is_itself_a_valid_schema_and_every_key_is_described() -> Non
 
 def test_a_document_with_only_the_promised_keys_is_valid() -> None:
     certificate.validate(minimal())
+    for key in minimal():
+        with pytest.raises(DocumentError):
+            certificate.validate({name: value for name, value in minimal().items() if name != key})
 
 
 def test_unknown_keys_are_left_to_the_future() -> None:
     certificate.validate({**minimal(), "weather": "fine"})
+    with pytest.raises(DocumentError):
+        certificate.validate({**minimal(), "verdict": "fine"})
 
 
 def test_an_incomplete_run_cannot_be_upheld() -> None:

@@ -14,13 +14,11 @@ from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_log import FileCommitter, FileLog
 from sinkproof.sink_adapters.file_masked import MaskedFiles
 from sinkproof.sink_adapters.file_system import Files
-from sinkproof.sink_adapters.files import FileTransactions
 from sinkproof.sink_adapters.idempotent import IdempotentSink
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.plain import PlainSink
 from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 
 
 def batch(*offsets: int) -> Batch:
@@ -43,22 +41,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
 
 
-def two_phase(disk: Any, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(FileTransactions(Files(disk), **options))
-
-
 def masked(disk: Any, **options: Any) -> MaskedSink:
     return MaskedSink(MaskedFiles(Files(disk), **options))
-
-
-def tree(disk: Any, folder: str) -> list[str]:
-    """Files below the folder."""
-    below = [f"{folder}/{name}" for name in disk.list(folder)]
-    return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
-
-
-def committed(disk: Any, **options: Any) -> list[int]:
-    return [offset for _, offset in readers.read_committed(disk, **options)]
 
 
 @pytest.mark.row("S27")

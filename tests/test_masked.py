@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from sinkproof.sink_adapters.masked import MaskedSink
-from sinkproof.sink_adapters.memory import MemorySegments, MemoryTransactions
+from sinkproof.sink_adapters.memory import MemorySegments
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row, Sink
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 
 
 def batch(*offsets: int) -> Batch:

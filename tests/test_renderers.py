@@ -92,8 +92,10 @@ def readable(name: str, text: str) -> str:
 
 
 def test_the_sample_keeps_to_the_schema_and_so_does_what_is_promised_of_it() -> None:
-    certificate.validate(sample())
-    certificate.validate(bare())
+    for document in (sample(), bare()):
+        certificate.validate(document)
+        with pytest.raises(certificate.DocumentError):
+            certificate.validate({**document, "subjects": [{}]})
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -43,6 +43,9 @@ ALLOWED: Final = {  # (rule, files): why they may
     ("reads_the_clock", "chaos/clock.py"): "the one place where real time may be asked for",
     ("reads_the_clock", "tests/bench/*"): "it measures",
     ("prints", "harness/cli*.py"): "stdout is its artefact",
+    ("reads_the_clock", "harness/cli.py"): "the name of a run's folder is a date, for people",
+    ("positional_default", "harness/scratch.py"): "setting(name, default) reads like dict.get",
+    ("draws_from_the_air", "tests/zoo/*"): "strangers' sinks do what strangers do",
     ("prints", "tests/*"): "benchmarks, and commands under test, speak on stdout",
 }
 
@@ -265,7 +268,7 @@ def climbs_a_layer(source: Source) -> Offences:
 @rule(
     "The oracle knows only the ledger and the observation.",
     guilty="from sinkproof.sink_adapters.protocol import Row",
-    files="*oracle.py",
+    files="harness/oracle.py",
 )
 def oracle_knows_too_much(source: Source) -> Offences:
     return [

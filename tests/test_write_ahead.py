@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
-from sinkproof.sink_adapters.memory import MemoryCommitter, MemoryLog, MemoryTable, MemoryTransactions
+from sinkproof.sink_adapters.memory import MemoryCommitter, MemoryLog, MemoryTable
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
 

@@ -22,4 +22,5 @@ class FaultKind(Protocol):
     def strike(self, shell: Shell) -> None: ...
 
 
-KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in (kill_job, kill, stop, error, lose, decline)}  # type: ignore[misc]
+MODULES = (kill_job, kill, stop, error, lose, decline)
+KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in MODULES}  # type: ignore[misc]

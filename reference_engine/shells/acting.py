@@ -150,6 +150,8 @@ def act_for_coordinator(shell: Simulation, effects: Iterable[Effect]) -> None:
 
 def _tell(shell: Simulation, effect: Effect) -> None:
     _, subtask, kind, a, b = effect
+    if kind == "trigger":
+        shell.checkpoint_id_last = max(shell.checkpoint_id_last, a)
     point = TELL_POINTS.get(kind)
     if point is not None:
         shell.reach(point)

@@ -10,6 +10,7 @@ import enum
 import os
 import signal
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
@@ -135,6 +136,7 @@ class Attempt:
         """Makes sure that it is dead, and says how it ended."""
         status = self.child.kill()
         self.host.forget(self)
+        self.host.endings[ending] += 1
         raise AttemptEnded(ending, status=status, output_tail=self.child.output.tail(), evidence=evidence)
 
     def fail_silent(self, silence: NoReply) -> NoReturn:
@@ -162,6 +164,7 @@ class AttemptHost(ABC):
         self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
         self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
         self.kills = 0  # SIGKILLs that struck at a point or were ordered by the engine, from wait statuses
+        self.endings: Counter[Ending] = Counter()  # that nobody ordered
         self._living: list[Attempt] = []
 
     def __enter__(self) -> Self:

@@ -52,6 +52,7 @@ class Simulation:
         self.now, self.sequence, self.events = 0, 0, 0
         self.coordinator: Coordinator | None = None
         self.generation = 0
+        self.checkpoint_id_last = 0  # triggered; in memory only
         self.restart: RestartStrategy = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
@@ -130,7 +131,7 @@ class Simulation:
     def kill_job(self) -> NoReturn:
         for key in list(self.subtasks):
             self._bury(key)
-        self.coordinator = None
+        self.coordinator, self.checkpoint_id_last = None, 0
         self.queue.clear()
         self.sleepers.clear()
         self.waking_up = None
@@ -316,7 +317,11 @@ class Simulation:
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
         self.coordinator = Coordinator(
-            self.job.plan, self.job.configuration, self.restart, record=self.storage.latest()
+            self.job.plan,
+            self.job.configuration,
+            self.restart,
+            record=self.storage.latest(),
+            checkpoint_id_last=self.checkpoint_id_last,
         )
         act_for_coordinator(self, self.coordinator.on(self.now, ("start", None, None)))
 

@@ -23,7 +23,10 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The fixed latencies of seed 0; another seed draws others within the same bounds. `pace`: added between batches."""
+    """The fixed latencies of seed 0; another seed draws others within the same bounds.
+
+    `pace`: added between two batches of a source.
+    """
 
     pace: int = 0
 

@@ -1,4 +1,4 @@
-"""What people use today, on the same sink: a Hypothesis state machine, and a loop that kills processes at random times."""
+"""What people use today, on the same sink: a Hypothesis state machine, and a loop that kills at random times."""
 
 from __future__ import annotations
 

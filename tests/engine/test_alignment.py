@@ -150,13 +150,6 @@ def test_a_barrier_that_comes_once_more_blocks_nothing() -> None:
     assert (None, set()) == (aligned.barrier(1, 1), aligned.blocked)
 
 
-def test_an_older_barrier_must_be_given_up_before_a_newer_one_is_counted() -> None:
-    aligned = Aligned(2)
-    aligned.barrier(1, 1)
-    with pytest.raises(AssertionError, match="release the older checkpoint first"):
-        aligned.barrier(2, 2)
-
-
 # -- any interleaving ------------------------------------------------------------------------------
 
 CHECKPOINTS = 4

@@ -57,7 +57,7 @@ ENGINE = (
     mutant(
         "checkpoint ids start again after a restart",
         COORDINATOR,
-        "self.checkpoint_id_next = record.checkpoint_id + 1 if record else 1",
+        "self.checkpoint_id_next = max(record.checkpoint_id if record else 0, checkpoint_id_last) + 1",
         new="self.checkpoint_id_next = 1",
     ),
     mutant(

@@ -1,8 +1,8 @@
 """`make mutants`: one-line breakages of the engine and the strategies, each of which a certification must notice.
 
-A mutant is the package in a folder of its own with one line changed. `sinkproof certify` runs on it (no unit test does),
-in the simulated shell, with the canaries off: what must notice the mutant is the certification of the registry. A mutant
-is caught when the run is not UPHELD at the expected grade. Survivors fail the command.
+A mutant is the package in a folder of its own with one line changed. `sinkproof certify` runs on it (no unit test
+does), in the simulated shell, with the canaries off: what must notice the mutant is the certification of the registry.
+A mutant is caught when the run is not UPHELD at the expected grade. Survivors fail the command.
 """
 
 from __future__ import annotations
