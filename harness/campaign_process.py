@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, Final
 
 from sinkproof.campaign_simulated import Enough, came_to_nothing, places
@@ -174,7 +175,7 @@ class ProcessCampaign:
 
     def _baseline(self) -> Trial | None:
         self.laboratory.trace_lines = True
-        baseline = self._try(Schedule())
+        baseline = self._run(Schedule())
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
         if why := came_to_nothing(baseline):
@@ -185,13 +186,17 @@ class ProcessCampaign:
         return baseline
 
     def _try(self, schedule: Schedule) -> Trial:
+        trial = self._run(schedule)
+        if self.enough(self.tally):
+            raise Enough
+        return trial
+
+    def _run(self, schedule: Schedule) -> Trial:
         self.tally.progress.step(str(schedule), self.tally.kills)
         self.tried.add(schedule)
         trial = self.laboratory.run(schedule)
         self.tally.kills += trial.kills
         self.tally.add(trial)
-        if self.enough(self.tally):
-            raise Enough
         return trial
 
     def _named_places_once(self, baseline: Trial) -> Iterator[Schedule]:
@@ -210,8 +215,9 @@ class ProcessCampaign:
             yield from (Schedule((*decline.faults, fault)) for fault in faults)
 
     def _other_faults(self, baseline: Trial) -> Iterator[Schedule]:
-        for kind in ("error", "kill-job", "stop"):  # quickest first
-            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=False))
+        """In turn, so that a short budget has seen something of each."""
+        kinds = [list(first_of_each(baseline, kind, lines=False)) for kind in ("stop", "error", "kill-job")]
+        yield from (Schedule((fault,)) for turn in zip_longest(*kinds) for fault in turn if fault is not None)
 
     def _look_at_recoveries(self, baseline: Trial) -> None:
         """Records the lines of recoveries from deaths in every phase of a checkpoint."""

@@ -74,7 +74,7 @@ class SimulatedCampaign:
         sink = self.laboratory.contract.sink(self.laboratory.scratch)
         self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
         self.laboratory.files = self.tracer.files
-        first = self._try(Schedule())
+        first = self._run(Schedule())
         if why := came_to_nothing(first):
             self.tally.no_basis(first, why)
             return None
@@ -115,11 +115,15 @@ class SimulatedCampaign:
         self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
 
     def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        trial = self._run(schedule, tracing=tracing)
+        if self.enough(self.tally):
+            raise Enough
+        return trial
+
+    def _run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         self.tally.progress.step(str(schedule), 0)
         trial = self.laboratory.run(schedule, tracing=tracing)
         self.tally.add(trial)
-        if self.enough(self.tally):
-            raise Enough
         return trial
 
     # -- 3 -----------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory
 
-BUDGETS_MOST: Final = 3  # a step that was not struck makes the verdict UNKNOWN: a busy machine may take longer
+# A step that was not struck, or no zombie at all, makes the verdict UNKNOWN: a busy machine may take longer.
+BUDGETS_MOST: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,10 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
     deadline, latest = Deadline(task.budget_seconds), Deadline(BUDGETS_MOST * task.budget_seconds)
 
     def enough(tally: Tally) -> bool:
-        return deadline.over and (latest.over or bool(tally.findings) or not tally.never_struck())
+        if not deadline.over or latest.over:
+            return deadline.over
+        woken = task.shell == "simulated" or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
+        return bool(tally.findings) or (woken and not tally.never_struck())
 
     folder = fresh_folder()
     try:

@@ -2,8 +2,8 @@
 single-threaded.
 
 Rules:
- 1. checkpoint ids grow by one, over restarts too, and generations grow with every restart. Only a crash of the whole job
-    loses the counter: then ids go on from the restored checkpoint, and one that was never complete may come again;
+ 1. checkpoint ids grow by one, over restarts too, and generations grow with every restart. Only a crash of the whole
+    job loses the counter: then ids go on from the restored checkpoint, and one that was never complete may come again;
  2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; only then is
  anybody told;
  3. one declined or missing vote aborts it for all; rows of it belong to the next complete one;
@@ -77,7 +77,7 @@ class _Pending:
 
 
 class Coordinator:
-    """Built afresh for every generation. `checkpoint_id_last`: the greatest id that this run of the job has triggered."""
+    """Built afresh for every generation. `checkpoint_id_last`: the greatest id that this run has triggered."""
 
     def __init__(
         self,

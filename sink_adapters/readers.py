@@ -135,12 +135,13 @@ def masked_residue(disk: Disk) -> list[str]:
 
 def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
     """Hidden parts as far as `live` may still reveal them, else by name; revealed ones as rows; markers that matter."""
-    parts = list(_masked_parts(disk))
+    parts = sorted(_masked_parts(disk))
     hidden = [
         (part.path, _read(disk, part.path) if str(part.generation) in live else None)
         for part, revealed in parts
         if not revealed
     ]
+    shown = [row for part, revealed in parts if revealed for row in form.identities(disk.read(part.path))]
     generations = {part.generation for part, revealed in parts if not revealed}
     marked = [
         (sink, generation, checkpoint)
@@ -148,7 +149,7 @@ def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
         for generation, checkpoint in sorted(markers(disk.list(f"masked/{sink}")).items())
         if generation in generations or str(generation) in live
     ]
-    return repr((hidden, marked, read_masked(disk, form=form)))
+    return repr((hidden, marked, shown))
 
 
 # -- logs ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sinkproof import Batch, Claim, Context, Scratch
 
@@ -144,10 +144,15 @@ class Prints(Contract):
 
 
 class StartsDaemons(Contract):
-    """Processes that would live for ever, each in a session of its own."""
+    """Processes that would live for ever, each in a session of its own; one for every process of the sink's."""
+
+    started: ClassVar[set[int]] = set()
 
     @staticmethod
     def behave() -> None:
+        if os.getpid() in StartsDaemons.started:
+            return
+        StartsDaemons.started.add(os.getpid())
         child = os.fork()
         if child:
             os.waitpid(child, 0)

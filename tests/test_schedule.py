@@ -37,5 +37,5 @@ def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ScheduleError, match="known: .*kill-job"):
+    with pytest.raises(ScheduleError, match=r"known: .*kill-job"):
         parse("sink[0].commit.after#1=explode", kinds=frozenset(KINDS))

@@ -23,4 +23,4 @@ class FaultKind(Protocol):
 
 
 MODULES = (kill_job, kill, stop, error, lose, decline)
-KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in MODULES}  # type: ignore[misc]
+KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in MODULES}

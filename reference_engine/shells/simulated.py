@@ -11,7 +11,6 @@ flush of the dead can change what is judged. The same loop drives attempts that 
 from __future__ import annotations
 
 import sys
-
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
@@ -51,8 +50,7 @@ class Simulation:
         self.queue: list[tuple[Any, ...]] = []
         self.now, self.sequence, self.events = 0, 0, 0
         self.coordinator: Coordinator | None = None
-        self.generation = 0
-        self.checkpoint_id_last = 0  # triggered; in memory only
+        self.generation, self.checkpoint_id_last = 0, 0
         self.restart: RestartStrategy = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
@@ -317,9 +315,7 @@ class Simulation:
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
         self.coordinator = Coordinator(
-            self.job.plan,
-            self.job.configuration,
-            self.restart,
+            *(self.job.plan, self.job.configuration, self.restart),
             record=self.storage.latest(),
             checkpoint_id_last=self.checkpoint_id_last,
         )

@@ -28,85 +28,83 @@ class Crash(BaseException):
     """The state machine's idea of a kill: it unwinds, which SIGKILL does not."""
 
 
-def machine(contract: type[FolderContract], folder: Path, counts: dict[str, int]) -> type[RuleBasedStateMachine]:
-    """Drives the contract's sink through writes, checkpoints, notifications and crashes at file effects."""
+class Peer(RuleBasedStateMachine):
+    """Drives a contract's sink through writes, checkpoints, notifications and crashes at file effects."""
 
-    class Machine(RuleBasedStateMachine):
-        def __init__(self) -> None:
-            super().__init__()
-            counts["schedules"] += 1
-            clear_folder(folder)
-            self.scratch = Scratch(name="peer", path=folder)
-            self.offset, self.id, self.generation = 0, 0, 700_000
-            self.complete: tuple[int, int, bytes | None] = (0, 0, None)
-            self.crash_at = 0
+    contract: type[FolderContract]
+    folder: Path
+    counts: dict[str, int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts["schedules"] += 1
+        clear_folder(self.folder)
+        self.scratch = Scratch(name="peer", path=self.folder)
+        self.offset, self.id, self.generation = 0, 0, 700_000
+        self.complete: tuple[int, int, bytes | None] = (0, 0, None)
+        self.crash_at = 0
+        self.start()
+
+    def start(self) -> None:
+        self.generation += 1
+        self.offset, self.id, state = self.complete
+        self.sink = self.contract().sink(self.scratch)
+        restored = [(0, state)] if state is not None else []
+        context = Context(generation=self.generation, restored=restored, checkpoint_id_restored=self.id or None)
+        self.call(self.sink.open, context)
+
+    def reach(self, point: str) -> None:
+        if self.crash_at:
+            self.crash_at -= 1
+            if not self.crash_at:
+                raise Crash
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        try:
+            with file_points(self.folder, self.reach):
+                return function(*arguments)
+        except Crash:
             self.start()
+            return None
 
-        def start(self) -> None:
-            self.generation += 1
-            self.offset, self.id, state = self.complete
-            self.sink = contract().sink(self.scratch)
-            restored = [(0, state)] if state is not None else []
-            self.call(
-                self.sink.open,
-                Context(generation=self.generation, restored=restored, checkpoint_id_restored=self.id or None),
-            )
+    @rule()
+    def write(self) -> None:
+        self.call(self.sink.write, Batch([Row(0, self.offset, "k", "v")]))
+        self.offset += 1
 
-        def reach(self, point: str) -> None:
-            counts["points"] += 1
-            if self.crash_at:
-                self.crash_at -= 1
-                if not self.crash_at:
-                    raise Crash
+    @rule()
+    def checkpoint(self) -> None:
+        generation = self.generation
+        state = self.call(self.sink.snapshot, self.id + 1)
+        if self.generation == generation:
+            self.id += 1
+            self.complete = (self.offset, self.id, state)
 
-        def call(self, function: Any, *arguments: Any) -> Any:
-            try:
-                with file_points(folder, self.reach):
-                    return function(*arguments)
-            except Crash:
-                self.start()
-                return None
+    @precondition(lambda self: self.id > 0)
+    @rule()
+    def notify(self) -> None:
+        self.call(self.sink.notify_complete, self.id)
 
-        @rule()
-        def write(self) -> None:
-            self.call(self.sink.write, Batch([Row(0, self.offset, "k", "v")]))
-            self.offset += 1
+    @rule(after=st.integers(1, 6))
+    def crash_soon(self, after: int) -> None:
+        self.crash_at = after
 
-        @rule()
-        def checkpoint(self) -> None:
-            generation = self.generation
-            state = self.call(self.sink.snapshot, self.id + 1)
-            if self.generation == generation:
-                self.id += 1
-                self.complete = (self.offset, self.id, state)
+    @rule()
+    def crash(self) -> None:
+        self.start()
 
-        @precondition(lambda self: self.id > 0)
-        @rule()
-        def notify(self) -> None:
-            self.call(self.sink.notify_complete, self.id)
-
-        @rule(after=st.integers(1, 6))
-        def crash_soon(self, after: int) -> None:
-            self.crash_at = after
-
-        @rule()
-        def crash(self) -> None:
-            self.start()
-
-        def teardown(self) -> None:
-            self.crash_at = 0
-            self.start()
-            seen = sorted(contract().committed(self.scratch))
-            expected = [(0, offset) for offset in range(self.complete[0])]
-            if seen != expected:
-                raise AssertionError(f"{len(seen)} rows instead of {len(expected)}")
-
-    return Machine
+    def teardown(self) -> None:
+        self.crash_at = 0
+        self.start()
+        seen = sorted(self.contract().committed(self.scratch))
+        expected = [(0, offset) for offset in range(self.complete[0])]
+        if seen != expected:
+            raise AssertionError(f"{len(seen)} rows instead of {len(expected)}")
 
 
 def hypothesis_peer(contract: type[FolderContract], *, examples: int, repeats: int) -> dict[str, Any]:
     """Schedules per second, and the median seconds to a failing one."""
-    folder, counts, found = fresh_folder(), {"schedules": 0, "points": 0}, []
+    folder, counts, found = fresh_folder(), {"schedules": 0}, []
     options = settings(
         max_examples=examples,
         stateful_step_count=20,
@@ -118,11 +116,12 @@ def hypothesis_peer(contract: type[FolderContract], *, examples: int, repeats: i
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
+    machine = type("Machine", (Peer,), {"contract": contract, "folder": folder, "counts": counts})
     began = perf_counter()
     for number in range(repeats):
         start = perf_counter()
         try:
-            run_state_machine_as_test(seed(number + 1)(machine(contract, folder, counts)), settings=options)
+            run_state_machine_as_test(seed(number + 1)(machine), settings=options)
         except AssertionError:
             found.append(perf_counter() - start)
     seconds = perf_counter() - began
