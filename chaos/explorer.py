@@ -126,6 +126,9 @@ class Explorer(Generic[State]):
                 result.why = f"more than {self.states_most} states: names or residue accumulate with every crash"
             return
         for key, state in self.merged:
+            if not self.go_on(result):
+                result.why = f"the budget ended after {result.merges_audited} of {len(self.merged)} merges were audited"
+                return
             self._audit(state, self.first[key][1])
         result.complete = result.merges_differing == 0
         if not result.complete:
@@ -139,8 +142,13 @@ class Explorer(Generic[State]):
 
     def _keys_from(self, state: State) -> list[bytes]:
         keys: list[bytes] = []
+        last: list[Any] = [object()]
 
         def note() -> None:
+            version = self.world.version()
+            if version is not None and version == last[0]:
+                return
+            last[0] = version
             key = digest(rank_generations(self.world.text()))
             if not keys or keys[-1] != key:
                 keys.append(key)

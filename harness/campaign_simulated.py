@@ -34,6 +34,7 @@ from sinkproof.workload import JOBS
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
 LINE_KINDS: Final = ("kill", "stop")
 STATES_MOST: Final = 20_000
+NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
 
 
 class Enough(Exception):
@@ -154,7 +155,7 @@ class SimulatedCampaign:
             """The last time this is reached every sink was opened, and none has been notified."""
             if point == "checkpoint.notify":
                 opened.clear()
-                opened.update(self.laboratory.contract.committed(self.laboratory.scratch))
+                opened.update(observer.read() or ())
 
         self.tally.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
         simulation.spy = look
@@ -197,6 +198,8 @@ class SimulatedCampaign:
 
     def _go_on(self, world: JobWorld, closure: Closure[JobState]) -> bool:
         self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
+        self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
+        world.points.clear()
         for state, anomaly in closure.findings[-1:]:
             self.tally.find(anomaly, world.schedule(state))
         return not self.enough(self.tally)
@@ -216,7 +219,8 @@ def came_to_nothing(baseline: Trial) -> str:
     """Why a run without faults is no basis to judge from; empty if it is one."""
     raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
     if not baseline.finished or not baseline.rows_committed:
-        why = raised[0] if raised else baseline.failure or "no row was committed"
+        unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
+        why = raised[0] if raised else baseline.failure or unread or NO_ROW
         return f"without any fault the job came to nothing: {why}"
     restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
     if restarts:

@@ -192,15 +192,19 @@ def _summary(document: Document, out: Path) -> str:
 @click.option("--on", "shell", type=click.Choice(["simulated", "process"]), default="simulated", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
+@click.option("--here", is_flag=True, help="Run the sink in this very process, where breakpoint() and print() work.")
 def replay(schedule: str, subject: str, **options: Any) -> None:
     """Run one SCHEDULE on one SUBJECT again, exactly.
 
-    Exit status 1 if it goes wrong, 0 if not, 2 if it never struck.
+    Exit status 1 if it goes wrong, 0 if not, 2 if it never struck or came to no result.
     """
+    from sinkproof.replaying import ReplayFailed, told
     from sinkproof.replaying import replay as run
-    from sinkproof.replaying import told
 
-    outcome = run(schedule, subject, shell=options["shell"])
+    try:
+        outcome = run(schedule, subject, shell=options["shell"], here=options["here"])
+    except ReplayFailed as error:
+        _leave(str(error), EXIT_INTERNAL if error.ours else Verdict.UNKNOWN.exit_code)
     click.echo(json.dumps(outcome.document, indent=1) if options["as_json"] else told(outcome, log=options["log"]))
     sys.exit(outcome.verdict.exit_code)
 

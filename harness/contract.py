@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
-from operator import or_
+from operator import index, or_
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -71,12 +71,15 @@ class Contract:
 
 
 def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int, int]]:
+    """What the reader itself raises while it is iterated goes through: perhaps there is nothing to be read yet."""
+    problem = f"{locator}: {what}() must give (split, offset) pairs of integers"
+    if not isinstance(rows, Iterable):
+        raise ContractError(f"{problem}, not {type(rows).__name__}")
+    given = list(rows)
     try:
-        return [(row[0], row[1]) for row in rows]
+        return [(index(row[0]), index(row[1])) for row in given]
     except (TypeError, IndexError, KeyError) as error:
-        raise ContractError(
-            f"{locator}: {what}() must give (split, offset) pairs: {type(error).__name__}: {error}"
-        ) from error
+        raise ContractError(f"{problem}: {type(error).__name__}: {error}. Its first row is {given[0]!r}") from error
 
 
 def _claims(locator: str, given: Any) -> Claim:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from sinkproof.chaos.points import LINE
 from sinkproof.chaos.schedule import Fault
+from sinkproof.contract import ContractError
 from sinkproof.ledger import Identity, Ledger
 from sinkproof.oracle import Observation
+from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.reports.document import SourceLine
 
 if TYPE_CHECKING:
@@ -48,7 +50,23 @@ class Observer:
         self.observation = Observation()
         self._version = contract.optional("version")
         self._looked_at = -1
-        self._before: Counter[Identity] = Counter()
+        self._before: Counter[Identity] | None = None
+
+    def read(self) -> list[Identity] | None:
+        """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+        try:
+            return self.contract.committed(self.scratch)
+        except (ContractError, ReaderFailed, MemoryError):
+            raise
+        except Exception as error:  # the border to somebody else's reader; whether it matters is judged at the end
+            self.observation.unreadable = f"{type(error).__name__}: {error}"
+            return None
+
+    def _read_muted(self, simulation: Simulation) -> list[Identity] | None:
+        muted, simulation.muted = simulation.muted, True
+        rows = self.read()
+        simulation.muted = muted
+        return rows
 
     def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
         if self._changed():
@@ -63,19 +81,13 @@ class Observer:
 
     def _look(self, simulation: Simulation, checkpoint_id: int) -> None:
         complete = simulation.covered(simulation.storage.latest())
-        rows = self.contract.committed(self.scratch)
+        rows = self.read() or ()
         self.observation.early += [(row, checkpoint_id) for row in self.ledger.beyond(complete, rows)]
 
     def striking(self, simulation: Simulation, fault: Fault) -> None:
         self.struck_line = line_of(fault) or self._line_of_stack()
         if self.counts_rows:
-            self.rows_when_struck = self._count(simulation)
-
-    def _count(self, simulation: Simulation) -> int:
-        muted, simulation.muted = simulation.muted, True
-        rows = len(self.contract.committed(self.scratch))
-        simulation.muted = muted
-        return rows
+            self.rows_when_struck = len(self._read_muted(simulation) or ())
 
     def _line_of_stack(self) -> SourceLine | None:
         """The innermost line of the sink's own code; None where the fault struck outside it."""
@@ -88,15 +100,14 @@ class Observer:
         return None
 
     def waking(self, simulation: Simulation, actor: str) -> None:
-        simulation.muted = True
-        self._before = Counter(self.contract.committed(self.scratch))
-        simulation.muted = False
+        rows = self._read_muted(simulation)
+        self._before = None if rows is None else Counter(rows)
 
     def woken(self, simulation: Simulation, actor: str) -> None:
-        simulation.muted = True
-        after = Counter(self.contract.committed(self.scratch))
-        simulation.muted = False
-        complete = simulation.covered(simulation.storage.latest())
+        rows = self._read_muted(simulation)
+        if rows is None or self._before is None:
+            return
+        after, complete = Counter(rows), simulation.covered(simulation.storage.latest())
         for row in after - self._before:
             if after[row] > 1 or self.ledger.beyond(complete, [row]):
                 self.observation.zombie_added.append((actor, row))
@@ -107,7 +118,7 @@ class Observer:
         seen.finished, seen.failure = simulation.finished, simulation.failure
         # before the quiet recovery, which would heal what the job left undone
         seen.committed = self._read_to_quiescence()
-        seen.seen = self.contract.seen(self.scratch)
+        seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
         residue = self.contract.optional("residue")
         if residue is not None and simulation.finished and list(residue(self.scratch)):
             simulation.recover_quietly()
@@ -115,13 +126,15 @@ class Observer:
 
     def _read_to_quiescence(self) -> list[Identity]:
         """Twice the same. Nobody writes any more, so a quiet interval between the two is not waited for here."""
-        last = self.contract.committed(self.scratch)
+        self.observation.unreadable = ""
+        last = self.read()
         if self.scratch.shell == "simulated":
-            return last  # one thread: nothing can have happened in between
+            return last or []  # one thread: nothing can have happened in between
         for _ in range(READS_MOST):
-            again = self.contract.committed(self.scratch)
+            self.observation.unreadable = ""
+            again = self.read()
             if again == last:
-                return again
+                return again or []
             last = again
         raise NeverQuiet(f"{READS_MOST} readings of the committed view, no two alike, after every writer was gone")
 

@@ -48,6 +48,7 @@ class Observation:
     recovery_missed: list[tuple[int, Identity]] = field(
         default_factory=list
     )  # (checkpoint, row) after a quiet recovery
+    unreadable: str = ""  # the last failure of the reader; at quiescence: why there is nothing in `committed`
     finished: bool = True
     failure: str = ""
 
@@ -77,7 +78,10 @@ def _loss_and_duplicates(expected: Sequence[Identity], seen: Observation) -> lis
     lost, extra = tuple(sorted((want - have).elements())), tuple(sorted((have - want).elements()))
     found = []
     if lost:
-        found.append(Anomaly(oracle="O1", why=f"{len(lost)} of {len(expected)} rows lost: {named(lost)}", lost=lost))
+        why = f"{len(lost)} of {len(expected)} rows lost: {named(lost)}"
+        if seen.unreadable:
+            why = f"the committed view cannot be read any more: {seen.unreadable}"
+        found.append(Anomaly(oracle="O1", why=why, lost=lost))
     if extra:
         why = f"{len(extra)} rows more than there should be: {named(extra)}"
         found.append(Anomaly(oracle="O2", why=why, extra=extra))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,14 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.claims import ORACLE_CLAIMS
 from sinkproof.contract import Contract, ContractError, load
 from sinkproof.oracle import named
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.source_files import files_of
 from sinkproof.tally import timeline
+from sinkproof.tasks import Task
 from sinkproof.trial import Laboratory, Trial, no_tracing
 from sinkproof.verdict import Verdict
+from sinkproof.workload import named_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,9 @@ class Replay:
 
     @property
     def verdict(self) -> Verdict:
-        """VIOLATED: a claim broke. UNKNOWN: the faults never found their place."""
+        """VIOLATED: a claim broke. UNKNOWN: the faults never found their place, or there was none and nothing came."""
+        if not (self.trial.schedule.faults or (self.trial.finished and self.trial.rows_committed)):
+            return Verdict.UNKNOWN
         claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.trial.anomalies]
         if any(claims):
             return Verdict.VIOLATED
@@ -49,25 +55,50 @@ class Replay:
         }
 
 
-def replay(text: str, locator: str, *, shell: str = "simulated") -> Replay:
-    """Raises ScheduleError or ContractError for what cannot be understood."""
+class ReplayFailed(RuntimeError):
+    """The run came to no result. `ours`: that is a failure of this program, not of the subject."""
+
+    def __init__(self, why: str, *, ours: bool) -> None:
+        super().__init__(why)
+        self.ours = ours
+
+
+def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = False) -> Replay:
+    """`here`: in this very process, where a debugger sees the sink, and where it may do harm.
+
+    Raises ScheduleError or ContractError for what cannot be understood, ReplayFailed for a run without a result.
+    """
     schedule = parse(text, kinds=frozenset(KINDS))
+    named_job(schedule.job)
     contract = load(locator)
+    task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule))
+    if here:
+        return Replay(contract, try_again(task))
+    from sinkproof.workers import Failure, run_tasks
+
+    with closing(run_tasks([task], progress=SILENT, cores=1)) as results:
+        _, result = next(results)
+    if isinstance(result, Failure):
+        raise ContractError(result.why) if result.bad_input else ReplayFailed(result.why, ours=result.ours)
+    return Replay(contract, result)
+
+
+def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
+    schedule, contract = parse(task.schedule), load(task.locator)
+    progress.step(task.schedule, 0)
     folder = fresh_folder()
     try:
-        scratch = Scratch(name=f"{contract.name}-{shell}", path=folder, shell=shell)
-        if shell == "process":
+        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+        if task.shell == "process":
             from sinkproof.campaign_process import process_laboratory
 
-            with process_laboratory(contract, scratch) as laboratory:
-                return Replay(contract, laboratory.run(schedule))
+            with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
+                return laboratory.run(schedule)
         with Laboratory(contract, scratch) as laboratory:
             tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
             laboratory.files = tracer.files
             lines = any(is_line(fault.point) for fault in schedule.faults)
-            return Replay(contract, laboratory.run(schedule, tracing=tracer if lines else no_tracing))
-    except TypeError as error:
-        raise ContractError(f"{locator} cannot be run: {error}") from error
+            return laboratory.run(schedule, tracing=tracer if lines else no_tracing)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

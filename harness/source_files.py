@@ -13,7 +13,13 @@ from typing import Any, Final
 
 OURS: Final = Path(__file__).resolve().parent
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
-NEVER: Final = ("sinkproof.chaos.", "sinkproof.reference_engine.", "sinkproof.sink_adapters.protocol")
+NEVER: Final = (
+    "sinkproof.chaos.",
+    "sinkproof.reference_engine.",
+    "sinkproof.sink_adapters.protocol",
+    "sinkproof.sink_adapters.memory_store",  # the outside world, as is a disk
+    "sinkproof.sink_adapters.disk_",
+)
 
 
 def files_of(contract: Any, sink: Any) -> dict[str, str]:

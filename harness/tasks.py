@@ -32,6 +32,7 @@ class Task:
     budget_seconds: float
     seed: int = 0
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
+    schedule: str = ""  # to be replayed; "": the whole campaign
 
     @property
     def name(self) -> str:
@@ -91,6 +92,8 @@ def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool
 def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_process import ProcessCampaign, process_laboratory
 
+    if hasattr(tally.contract.given, "command"):
+        tally.notes.append("a command's interior is not explored: it dies and stops between requests and replies only")
     with process_laboratory(tally.contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
         ProcessCampaign(laboratory, tally, enough=enough).run()
     return None
@@ -126,4 +129,8 @@ def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryR
 
 
 def perform(task: Task, progress: Progress) -> Any:
+    if task.schedule:
+        from sinkproof.replaying import try_again
+
+        return try_again(task, progress=progress)
     return explore_subject(task, progress=progress) if task.locator else try_canaries(task, progress=progress)

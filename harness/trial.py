@@ -45,6 +45,7 @@ class Trial:
     rows_committed_after: int  # after the last fault
     log: bytes
     struck_line: SourceLine | None = None
+    unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
 
     @property
@@ -131,4 +132,5 @@ class Laboratory:
             rows_committed_after=len(committed) - observer.rows_when_struck,
             log=simulation.log(),
             struck_line=observer.struck_line,
+            unreadable=observer.observation.unreadable,
         )

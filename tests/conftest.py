@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,16 @@ def command_environment() -> dict[str, str]:
     """An environment for commands run as a user would: `sinkproof` and `python` are those of this interpreter."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def sinkproof_command(
+    command_environment: dict[str, str], tmp_path: Path
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `sinkproof` in a folder of its own; a hang is pytest-timeout's affair."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sinkproof", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=command_environment, capture_output=True, text=True)
+
+    return run

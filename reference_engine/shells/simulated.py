@@ -80,7 +80,9 @@ class Simulation:
             raise Killed  # what the dead do while they unwind
         self.trace.append((self.actor[0], point))
         if self.spy is not None:
+            self.muted = True  # a reader's own lines and files are no points
             self.spy(self, point)
+            self.muted = False
         if point == self.armed_point and self.actor[0] == self.armed_actor:
             self.armed_left -= 1
             if self.armed_left == 0:
