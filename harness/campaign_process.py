@@ -4,8 +4,9 @@
 2. a kill at the first occurrence of every named point, so that rows are still to be committed after it; notifications
    lost, votes refused; then a kill at the steps that only those recoveries have passed;
 3. zombies by SIGSTOP, kills of the whole job, errors at every named point;
-4. a kill at every executed line, those of recoveries included;
-5. zombies and whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
+4. a kill at every executed line, then at those that only recoveries have executed;
+5. a zombie from every line, then a kill at every line that only zombies have executed;
+6. whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
 
-from sinkproof.campaign_simulated import Enough, came_to_nothing, places
+from sinkproof.campaign_simulated import Enough, first_run, places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import is_line
@@ -38,6 +39,8 @@ from sinkproof.workload import JOBS
 HANG_SECONDS: Final = 10.0
 HANGS_MOST: Final = 3  # in one run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
+ZOMBIES_FIRST: Final = ("write.after", "notify_complete.before")
+STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
@@ -157,6 +160,8 @@ class ProcessCampaign:
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._look_at_recoveries(baseline)
             self._strike_what_was_missed()
+            self._stop_at_lines(baseline)
+            self._strike_what_was_missed()
             self._run_all(self._rest(baseline))
         except Enough:
             pass
@@ -175,11 +180,10 @@ class ProcessCampaign:
 
     def _baseline(self) -> Trial | None:
         self.laboratory.trace_lines = True
-        baseline = self._run(Schedule())
+        baseline = first_run(self.laboratory, self.tally, self._run)
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
-        if why := came_to_nothing(baseline):
-            self.tally.no_basis(baseline, why)
+        if baseline is None:
             return None
         for job in JOBS:
             self._try(Schedule(job=job))
@@ -202,6 +206,8 @@ class ProcessCampaign:
     def _named_places_once(self, baseline: Trial) -> Iterator[Schedule]:
         """Few and telling ones first."""
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=False))
+        zombies = first_of_each(baseline, "stop", lines=False)
+        yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]
@@ -220,20 +226,26 @@ class ProcessCampaign:
         yield from (Schedule((fault,)) for turn in zip_longest(*kinds) for fault in turn if fault is not None)
 
     def _look_at_recoveries(self, baseline: Trial) -> None:
-        """Records the lines of recoveries from deaths in every phase of a checkpoint."""
+        """Records the lines of recoveries from deaths in every phase of a checkpoint, and what zombies run into."""
         self.laboratory.trace_lines = True
-        for kind in ("kill-job", "kill"):
-            faults = [fault for fault in places(baseline, kind, sparse=True) if fault.point in DEATHS_TRACED]
+        for kind, points in (("stop", STOPS_TRACED), ("kill-job", DEATHS_TRACED), ("kill", DEATHS_TRACED)):
+            faults = [fault for fault in places(baseline, kind, sparse=True) if fault.point in points]
             for fault in faults:
                 self._try(Schedule((fault,)))
+        self.laboratory.trace_lines = False
+        self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
+
+    def _stop_at_lines(self, baseline: Trial) -> None:
+        """Zombies from within every line; what they run into is recorded, too."""
+        self.laboratory.trace_lines = True
+        self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "stop", lines=True))
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
 
     def _rest(self, baseline: Trial) -> Iterator[Schedule]:
         for kind in ("kill", "stop", "kill-job", "error"):
             yield from (Schedule((fault,)) for fault in places(baseline, kind, sparse=True))
-        for kind in ("stop", "kill-job"):
-            yield from (Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=True))
+        yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill-job", lines=True))
         for kind in ("kill", "stop"):
             yield from (Schedule((fault,)) for fault in places(baseline, kind, lines=True, sparse=True))
 

@@ -26,6 +26,7 @@ from sinkproof.ledger import Identity
 from sinkproof.oracle import Anomaly
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.soundness import not_copied, not_emptied, not_empty
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
@@ -58,9 +59,11 @@ class SimulatedCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
-            for job in JOBS:
+            for job in JOBS if not self.tally.copies_fail else ():
                 self._recoveries(job)
             self._singles(baseline)
+            if self.tally.copies_fail:
+                return
             self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline)]))
             self._close(JobWorld(self.laboratory, job="sparse"))
             self._close(JobWorld(self.laboratory, tracing=self.tracer))
@@ -75,10 +78,11 @@ class SimulatedCampaign:
         sink = self.laboratory.contract.sink(self.laboratory.scratch)
         self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
         self.laboratory.files = self.tracer.files
-        first = self._run(Schedule())
-        if why := came_to_nothing(first):
-            self.tally.no_basis(first, why)
+        first = first_run(self.laboratory, self.tally, self._run)
+        if first is None:
             return None
+        if why := not_copied(self.laboratory):
+            self.tally.copies_fail = why
         again = self.laboratory.run(Schedule())
         if again.trace != first.trace:
             self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
@@ -146,7 +150,7 @@ class SimulatedCampaign:
     def _recover_alone(self, world: JobWorld, state: JobState) -> None:
         record = state.record
         assert record is not None
-        world.thaw(state)
+        world.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
         simulation, observer = self.laboratory.simulation(Schedule(job=world.job), storage=storage)
         opened: set[Identity] = set()
@@ -159,7 +163,7 @@ class SimulatedCampaign:
 
         self.tally.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
         simulation.spy = look
-        simulation.play()
+        self.laboratory.play(simulation)
         if self.laboratory.contract.rows != "append":
             return
         offsets, back = simulation.covered(record), set(observer.observation.committed)
@@ -213,6 +217,19 @@ class SimulatedCampaign:
         self._announce(len(faults))
         for fault in faults:
             self._try(Schedule((fault,)), tracing=self.tracer)
+
+
+def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Trial]) -> Trial | None:
+    """The run without faults that everything is compared with; None, and why, if there is nothing to build on."""
+    if why := not_empty(laboratory):
+        tally.unknowns.append(why)
+        return None
+    baseline = run(Schedule())
+    why = came_to_nothing(baseline) or not_emptied(laboratory, baseline)
+    if why:
+        tally.no_basis(baseline, why)
+        return None
+    return baseline
 
 
 def came_to_nothing(baseline: Trial) -> str:

@@ -181,6 +181,7 @@ def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcom
         course.shells.append(result.result)
         course.findings += result.findings
         course.unknowns += result.unknowns
+        course.left_over += [result.left_over] if result.left_over else []
         if result.never_struck and not result.unknowns:
             missed = ", ".join(result.never_struck)
             course.unknowns.append(f"in the {result.result.shell} shell no fault ever struck at {missed}")

@@ -50,7 +50,7 @@ class JobWorld:
 
     def beginnings(self) -> Sequence[JobState]:
         self.laboratory.reset()
-        empty = self._freeze_target()
+        empty = self.freeze_target()
         return [JobState(FIRST_GENERATION - 1, None, empty, prelude=prelude) for prelude in self.preludes]
 
     def version(self) -> Any:
@@ -63,7 +63,7 @@ class JobWorld:
         live = repr(self._storage().record)
         if self._canonical is not None:
             return live + str(self._canonical(self.scratch, live))
-        return live + repr(self._freeze_target())
+        return live + repr(self.freeze_target())
 
     def freeze(self) -> JobState:
         assert self.simulation is not None
@@ -75,10 +75,10 @@ class JobWorld:
         crash = Fault(names[actor], point, passed[actor, point], "kill-job")
         storage = self._storage()
         path = (*self.state.path, *self.simulation.struck, crash)
-        return JobState(storage.generation, storage.record, self._freeze_target(), path, passed=passed)
+        return JobState(storage.generation, storage.record, self.freeze_target(), path, passed=passed)
 
     def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
-        self._thaw_target(state.target)
+        self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         simulation, observer = self.laboratory.simulation(Schedule(state.prelude, job=self.job), storage=storage)
         simulation.spy = lambda _, point: visit()
@@ -93,19 +93,16 @@ class JobWorld:
         assert isinstance(self.simulation.storage, MemoryCheckpointStorage)
         return self.simulation.storage
 
-    def _freeze_target(self) -> Any:
+    def freeze_target(self) -> Any:
         if self.contract.copies:
             return self.contract.given.freeze(self.scratch)
         return freeze_folder(self.scratch.path)
 
     def schedule(self, state: JobState) -> Schedule:
-        """The crashes that led to this state, as one line."""
-        return Schedule(state.path, job=self.job)
+        """The faults that led to this state, and those that strike on the way from it, as one line."""
+        return Schedule((*state.path, *state.prelude), job=self.job)
 
-    def thaw(self, state: JobState) -> None:
-        self._thaw_target(state.target)
-
-    def _thaw_target(self, target: Any) -> None:
+    def thaw_target(self, target: Any) -> None:
         if self.contract.copies:
             self.contract.given.thaw(self.scratch, target)
         else:

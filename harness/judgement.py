@@ -30,6 +30,7 @@ class Course:
     shells: list[ShellResult] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)
+    left_over: list[str] = field(default_factory=list)  # what one shell has left to the process shell
 
     @property
     def schedules(self) -> int:
@@ -85,7 +86,7 @@ def _judge_claim(claim: Claim, course: Course) -> ClaimResult:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, course.contract, course.shells)
+    doubt = _doubt(claim, course.contract, course.shells) or _left_over(course)
     if doubt or course.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or course.unknowns[0])
     kills = sum(shell.kills for shell in course.shells)
@@ -102,8 +103,16 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
     if claim is Claim.NO_RESIDUE and contract.optional("residue") is None:
         return "the contract has no residue(scratch), so what lingers cannot be seen"
     if claim is Claim.FENCES_ZOMBIES and not any(_stops(shell) for shell in shells):
-        return "no attempt was stopped and continued as a zombie; run it --on process as well"
+        how = "give it a larger --budget" if any(shell.kills for shell in shells) else "run it --on process as well"
+        return f"no attempt was stopped and continued as a zombie; {how}"
     return ""
+
+
+def _left_over(course: Course) -> str:
+    """Only real kills make up for what the simulated shell could not do."""
+    if not course.left_over or any(shell.kills for shell in course.shells):
+        return ""
+    return f"{course.left_over[0]}; run it --on process as well"
 
 
 def _stops(shell: ShellResult) -> int:

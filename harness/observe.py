@@ -116,6 +116,7 @@ class Observer:
     def ended(self, simulation: Simulation) -> None:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
+        simulation.host.reap()
         # before the quiet recovery, which would heal what the job left undone
         seen.committed = self._read_to_quiescence()
         seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)

@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
-import tempfile
+import hashlib
+import os
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.canaries.kept import one_at_a_time
 from sinkproof.claims import names
-from sinkproof.contract import check, locator_of
+from sinkproof.contract import ContractError, check, locator_of
 from sinkproof.tally import STEPS_REQUIRED
 
+if TYPE_CHECKING:
+    import pytest
+
+    from sinkproof.certifying import Options
+
 BUDGET_SECONDS: Final = 20.0  # per shell; a small sink is through its whole bound in less
+CANARIES: Final = ("once", "always", "never")
 
 
 def certification(
-    contract: type, *, shells: Sequence[str] = ("simulated", "process"), budget_seconds: float = BUDGET_SECONDS
+    contract: type,
+    *,
+    shells: Sequence[str] = ("simulated", "process"),
+    budget_seconds: float = BUDGET_SECONDS,
+    canaries: str = "once",
 ) -> type:
-    """A test class for pytest. The first of its tests that runs certifies the sink; the others read the certificate."""
+    """A test class for pytest. The first of its tests that runs certifies the sink; the others read the certificate.
+
+    `canaries`: how often the certifier itself is tried. "once": by this version of it on this machine; the trial is
+    kept in pytest's cache folder, and the certificate says when it was. "always": for each certification. "never":
+    the certificate says that nothing vouches for the certifier.
+    """
     import pytest
 
+    from sinkproof.certifying import Options
+
+    if canaries not in CANARIES:
+        raise ContractError(f"canaries={canaries!r} is not understood. Choose one of {', '.join(CANARIES)}")
     locator = locator_of(contract)
     claims = names(check(locator, contract).claims)
+    options = Options(shells=tuple(shells), budget_seconds=budget_seconds, canaries=canaries != "never")
 
     class Certification:
         """One test per claim and protocol step."""
 
+        @pytest.fixture
+        def subject(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+            kept = cache_folder(request.config) if canaries == "once" else None
+            return certified(locator, run_folder(tmp_path_factory), options=options, canaries_kept=kept)
+
         @pytest.mark.parametrize("claim", claims)
-        def test_claim(self, claim: str) -> None:
-            subject = certified(locator, tuple(shells), budget_seconds)
+        def test_claim(self, subject: dict[str, Any], claim: str) -> None:
             result = next(result for result in subject["claims"] if result["claim"] == claim)
             if result["verdict"] != "upheld":
-                pytest.fail(
-                    f"{claim} is {result['verdict']}: {result['why']}\n{evidence(subject, claim)}", pytrace=False
-                )
+                why = f"{claim} is {result['verdict']}: {result['why']}"
+                pytest.fail("\n".join([why, *evidence(subject, claim), subject["certificate"]]), pytrace=False)
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
-        def test_step(self, step: str) -> None:
-            subject = certified(locator, tuple(shells), budget_seconds)
+        def test_step(self, subject: dict[str, Any], step: str) -> None:
             broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
             if broken:
-                pytest.fail("\n".join(told(finding) for finding in broken), pytrace=False)
+                pytest.fail("\n".join([*map(told, broken), subject["certificate"]]), pytrace=False)
             if not any(step in shell["points_reached"] for shell in subject["shells"]):
                 pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
@@ -50,14 +73,36 @@ def certification(
     return Certification
 
 
-@cache
-def certified(locator: str, shells: tuple[str, ...], budget_seconds: float) -> dict[str, Any]:
-    """Certifies once per process; the certifier's own trial is part of it."""
-    from sinkproof.certifying import Options, certify
+def run_folder(factory: pytest.TempPathFactory) -> Path:
+    """What all processes of this pytest run share: with xdist, the folder above those of its workers."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
-    with tempfile.TemporaryDirectory(prefix="sinkproof-certificate-") as folder:
-        document = certify([locator], Path(folder), options=Options(shells=shells, budget_seconds=budget_seconds))
-    return dict(document["subjects"][0])
+
+def cache_folder(config: pytest.Config) -> Path | None:
+    """None: this pytest keeps nothing (-p no:cacheprovider)."""
+    cache = getattr(config, "cache", None)
+    return None if cache is None else Path(cache.mkdir("sinkproof"))
+
+
+def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Path | None) -> dict[str, Any]:
+    """The subject's part of the certificate. The first who asks certifies; others, also in other processes, wait."""
+    from dataclasses import replace
+
+    from sinkproof.certifying import certify
+    from sinkproof.reports.document import DocumentError, load
+
+    wish = repr((locator, options.shells, options.budget_seconds, options.canaries))
+    place = folder / f"sinkproof-{hashlib.sha256(wish.encode()).hexdigest()[:12]}"
+    with one_at_a_time(place / "lock"):
+        try:
+            document = load(place)
+        except DocumentError:
+            document = {"complete": False}
+        if not document.get("complete"):
+            document = certify([locator], place, options=replace(options, canaries_kept=canaries_kept))
+    notes = "".join(f"\n  {note}" for note in document["notes"])
+    return {**document["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
 
 
 def strikes(finding: dict[str, Any], step: str) -> bool:
@@ -65,9 +110,8 @@ def strikes(finding: dict[str, Any], step: str) -> bool:
     return f"{step}#" in finding["schedule"].split()[-1]
 
 
-def evidence(subject: dict[str, Any], claim: str) -> str:
-    found = [finding for finding in subject["findings"] if finding["claim"] == claim]
-    return "\n".join(told(finding) for finding in found)
+def evidence(subject: dict[str, Any], claim: str) -> list[str]:
+    return [told(finding) for finding in subject["findings"] if finding["claim"] == claim]
 
 
 def told(finding: dict[str, Any]) -> str:

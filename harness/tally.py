@@ -55,6 +55,7 @@ class Tally:
     witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
+    copies_fail: str = ""  # why nothing can go on from a copy of the target: whole-job crashes are the process shell's
 
     def add(self, trial: Trial) -> None:
         self.runs += 1

@@ -47,6 +47,7 @@ class ShellOutcome:
     findings: Sequence[Finding]
     unknowns: Sequence[str]  # the job came to nothing, nothing was committed
     never_struck: Sequence[str]  # protocol steps
+    left_over: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
 
 
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
@@ -57,6 +58,8 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
     def enough(tally: Tally) -> bool:
         if not deadline.over or latest.over:
             return deadline.over
+        if tally.copies_fail:
+            return True
         woken = task.shell == "simulated" or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
         return bool(tally.findings) or (woken and not tally.never_struck())
 
@@ -109,15 +112,19 @@ def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: 
         unknowns.append(f"no row was committed in the {tally.shell} shell")
     if tally.unfired:
         tally.notes.append(f"{len(tally.unfired)} schedules never found their place, such as {tally.unfired[0]}")
-    if unstruck := sum(not tally.struck[line] for line in tally.lines_passed):
-        tally.notes.append(f"{unstruck} of {len(tally.lines_passed)} executed lines were not struck")
+    if unstruck := sorted(line for line in tally.lines_passed if not tally.struck[line]):
+        some = ", ".join(unstruck[:10])
+        tally.notes.append(f"{len(unstruck)} of {len(tally.lines_passed)} executed lines were not struck: {some}")
     if stopped:
         tally.notes.append("the budget ended before everything in the bound was tried")
+    left_over = f"the simulated shell could not crash the job: {tally.copies_fail}" if tally.copies_fail else ""
+    tally.notes += [left_over] if left_over else []
     return ShellOutcome(
         result=tally.result(seconds=seconds, closure=closure),
         findings=tally.findings,
         unknowns=unknowns,
-        never_struck=tally.never_struck(),
+        never_struck=() if left_over else tally.never_struck(),
+        left_over=left_over,
     )
 
 

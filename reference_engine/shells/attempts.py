@@ -209,6 +209,9 @@ class AttemptHost(ABC):
         if sink in self._living:
             sink.hang_up()
 
+    def reap(self) -> None:
+        """The exit of its process takes everything along; a reader that meets one on its way out waits for it."""
+
     def close(self) -> None:
         """Kills whatever still lives; none of it counts."""
         for attempt in list(self._living):

@@ -34,6 +34,9 @@ class Host(Protocol):
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has been closed."""
 
+    def reap(self) -> None:
+        """What attempts held that ended long ago (locks, connections) is given back when this returns."""
+
 
 class Watcher(Protocol):
     """Who looks at the outside world while the job runs."""

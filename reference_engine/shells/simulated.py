@@ -22,7 +22,6 @@ from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
 from sinkproof.reference_engine.configuration import CheckpointingMode
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph, restore
 from sinkproof.reference_engine.shells.acting import act, act_for_coordinator
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
@@ -51,7 +50,7 @@ class Simulation:
         self.now, self.sequence, self.events = 0, 0, 0
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, 0
-        self.restart: RestartStrategy = job.restart()
+        self.restart = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
@@ -65,8 +64,7 @@ class Simulation:
         self.struck: list[Fault] = []
         self.armed_actor, self.armed_point, self.armed_left = -1, "", 0
         self.fate = ""  # of the message that is just being sent: "", "lost" or "declined"
-        self.finished, self.over, self.muted = False, False, False
-        self.failure = ""
+        self.finished, self.over, self.muted, self.failure = False, False, False, ""
         self.spy: Callable[[Simulation, str], None] | None = None
         self._arm()
 

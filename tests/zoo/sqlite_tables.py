@@ -223,3 +223,63 @@ class LockedOut(OneTable):
     """Works for a single subtask only: nothing can be said about it."""
 
     make = HoldsALock
+
+
+class Stages:
+    """A database for each subtask. Rows are inserted as they come, in a transaction that a snapshot commits.
+
+    They carry their checkpoint and their generation. Readers see those up to the last complete checkpoint; a new
+    attempt adopts what the restored checkpoint covers and deletes the rest, so that rows of a zombie belong to nobody.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.folder = file.parent
+
+    def open(self, context: Context) -> None:
+        self.generation = context.generation
+        for old in {context.subtask, *(old for old, _ in context.restored)}:
+            self.connection = self.connect(old)
+            self.connection.execute("DELETE FROM staged WHERE checkpoint IS NULL")
+            covered = context.checkpoint_id_restored or 0
+            self.connection.execute("DELETE FROM staged WHERE checkpoint > ?", (covered,))
+            self.connection.execute("UPDATE staged SET generation = ?", (self.generation,))
+            self.connection.execute("UPDATE seen SET upto = ?, generation = ?", (covered, self.generation))
+            self.connection.commit()
+        self.connection = self.connect(context.subtask)
+
+    def connect(self, subtask: int) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.folder / f"subtask-{subtask}.db", timeout=0.02)
+        connection.execute("CREATE TABLE IF NOT EXISTS staged (generation, checkpoint, split, offset)")
+        connection.execute("CREATE TABLE IF NOT EXISTS seen (one INTEGER PRIMARY KEY, upto, generation)")
+        connection.execute("INSERT OR IGNORE INTO seen VALUES (1, 0, 0)")
+        return connection
+
+    def write(self, batch: Batch) -> None:
+        rows = [(self.generation, row.split, row.offset) for row in batch]
+        self.connection.executemany("INSERT INTO staged VALUES (?, NULL, ?, ?)", rows)
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        mine = (checkpoint_id, self.generation)
+        self.connection.execute("UPDATE staged SET checkpoint = ? WHERE checkpoint IS NULL AND generation = ?", mine)
+        self.connection.commit()
+        return b"it is all in the database"
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        mine = (checkpoint_id, self.generation)
+        self.connection.execute("UPDATE seen SET upto = max(upto, ?) WHERE generation = ?", mine)
+        self.connection.commit()
+
+
+class OpenTransaction(OneTable):
+    """Right. Transactions stay open between calls, and nobody closes anything."""
+
+    make = Stages
+    setup = None  # type: ignore[assignment]
+
+    def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
+        query = "SELECT split, offset FROM staged JOIN seen USING (generation) WHERE checkpoint <= upto"
+        rows: list[tuple[int, int]] = []
+        for file in scratch.path.glob("*.db"):
+            with closing(sqlite3.connect(file)) as connection:
+                rows += connection.execute(query).fetchall()
+        return rows

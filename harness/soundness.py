@@ -1,0 +1,59 @@
+"""Whether a target can be put back: to nothing before each run, and to a copy from which crashes go on.
+
+Who keeps something elsewhere than in the scratch folder, and does not remove it in `teardown`, would be convicted of
+what an earlier run has left. Nothing that was measured on such a target is worth anything.
+"""
+
+from __future__ import annotations
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.explore import JobWorld
+from sinkproof.oracle import named
+from sinkproof.trial import Laboratory, Trial
+
+ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
+
+
+def not_empty(laboratory: Laboratory) -> str:
+    """Why the target is not empty before the first row was written; nothing if it is."""
+    rows = laboratory.look()
+    if not rows:
+        return ""
+    return f"before the first run there are {len(rows)} rows: {named(rows)}. {ELSEWHERE}"
+
+
+def not_emptied(laboratory: Laboratory, first: Trial) -> str:
+    """After a run without faults: why the next one does not begin from nothing, as the first did."""
+    laboratory.reset()
+    way = "freeze and thaw" if laboratory.contract.copies else "teardown, an emptied scratch.path and setup"
+    if rows := laboratory.look():
+        return f"{len(rows)} rows of an earlier run are still there after {way}: {named(rows)}. {ELSEWHERE}"
+    again = laboratory.run(Schedule())
+    if _ending(again) == _ending(first):
+        return ""
+    return (
+        f"two runs without faults ended differently ({first.rows_committed} rows, then {again.rows_committed}), "
+        f"so something outlives {way}. {ELSEWHERE}"
+    )
+
+
+def not_copied(laboratory: Laboratory) -> str:
+    """After a run without faults: why a copy of the target does not hold all of it."""
+    world = JobWorld(laboratory)
+    before, full = laboratory.look(), world.freeze_target()
+    (beginning,) = world.beginnings()
+    world.thaw_target(full)
+    if laboratory.look() != before:
+        return "a copy does not bring back what was committed"
+    world.thaw_target(beginning.target)
+    if laboratory.look():
+        return "rows that were committed do not go away with what is copied"
+    first = world.run(beginning, lambda: None)
+    if first == world.run(beginning, lambda: None):
+        return ""
+    return "two runs from the same copy ended differently"
+
+
+def _ending(trial: Trial) -> tuple[object, ...]:
+    return trial.finished, trial.rows_committed, trial.anomalies
+

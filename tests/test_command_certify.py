@@ -1,0 +1,131 @@
+"""`sinkproof certify --command ... --reader ...`: a sink that is another program, from first line to verdict."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+# Rows wait in the state; each checkpoint of each subtask becomes one file, by one rename, under a name that is always
+# the same. `--early` publishes when it is snapshotted, `--forgets` ignores what it is restored with.
+SINK = r"""
+import base64, json, os, sys
+folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]
+rows, pending = [], {}
+def publish(checkpoint_id):
+    part = f"{folder}/{subtask}-{checkpoint_id}"
+    with open(f"{part}.{os.environ['SINKPROOF_GENERATION']}", "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
+    os.rename(file.name, f"{part}.rows")
+for line in sys.stdin:
+    request, reply = json.loads(line), {"ok": True}
+    checkpoint_id = str(request.get("checkpoint_id"))
+    match request["call"]:
+        case "open":
+            for restored in [] if "--forgets" in wrong else request["restored"]:
+                pending = json.loads(base64.b64decode(restored["state"]))
+                for older in list(pending):
+                    publish(older)
+        case "write":
+            rows += [[row["split"], row["offset"]] for row in request["rows"]]
+        case "snapshot":
+            pending[checkpoint_id], rows = rows, []
+            reply["state"] = base64.b64encode(json.dumps(pending).encode()).decode()
+            if "--early" in wrong:
+                publish(checkpoint_id)
+        case "notify_complete":
+            for older in [older for older in pending if int(older) <= int(checkpoint_id)]:
+                publish(older)
+        case "settle" | "notify_aborted" | "end_of_input" | "close":
+            reply = {"error": {"type": "unsupported"}}
+    print(json.dumps(reply), flush=True)
+"""
+READER = """sh -c 'for part in "$SINKPROOF_SCRATCH"/*.rows; do if [ -e "$part" ]; then cat "$part"; fi; done'"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> tuple[str, str]:
+    """The command line of the sink and that of its reader."""
+    (tmp_path / "sink.py").write_text(SINK)
+    return shlex.join([sys.executable, "-S", "-E", str(tmp_path / "sink.py")]), READER
+
+
+def certify(run: Run, sink: str, reader: str, *more: str) -> tuple[int, dict[str, Any]]:
+    options = ("--no-canaries", "--json", "--quiet", "--hang", "5s", *more)
+    done = run("certify", "--command", sink, "--reader", reader, *options)
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout)["subjects"][0]
+
+
+@pytest.mark.slow
+def test_a_correct_command_is_upheld_and_the_certificate_says_what_was_not_explored(
+    sinkproof_command: Run, programs: tuple[str, str]
+) -> None:
+    status, subject = certify(sinkproof_command, *programs, "--budget", "6s")
+    assert ("upheld", 0) == (subject["verdict"], status), subject["why"]
+    assert (programs[0], "exactly-once") == (subject["name"], subject["grade"])
+    (shell,) = subject["shells"]
+    assert "process" == shell["shell"]
+    assert shell["kills"] > 10
+    assert shell["lines_total"] is None
+    assert not [point for point in shell["points_known"] if point.startswith("line(")]
+    assert "a command's interior is not explored: it dies and stops between requests and replies only" in shell["notes"]
+
+
+@pytest.mark.parametrize(("flag", "oracle"), [("--early", "O3"), ("--forgets", "O1")])
+def test_a_wrong_command_is_convicted_and_its_replay_shows_it_again(
+    sinkproof_command: Run, programs: tuple[str, str], flag: str, oracle: str
+) -> None:
+    status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "5s")
+    assert ("violated", 1) == (subject["verdict"], status)
+    finding = next(finding for finding in subject["findings"] if finding["oracle"] == oracle)
+    again = sinkproof_command(*shlex.split(finding["replay"])[1:])
+    assert 1 == again.returncode, again.stderr
+    assert f"{oracle}: " in again.stdout
+
+
+def shell(program: str) -> str:
+    return shlex.join(["sh", "-c", program])
+
+
+@pytest.mark.parametrize(
+    ("reader", "told"),
+    [
+        (shell("echo 0,1"), "the reader printed a line that is no [split, offset]: '0,1'"),
+        (shell("echo the table is gone >&2; exit 4"), "the reader failed with status 4: the table is gone"),
+    ],
+)
+def test_a_reader_that_goes_wrong_is_named(
+    sinkproof_command: Run, programs: tuple[str, str], reader: str, told: str
+) -> None:
+    status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "2s")
+    assert ("unknown", 2) == (subject["verdict"], status)
+    assert told in subject["why"]
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        (
+            "cat >/dev/null; echo no licence >&2; exit 3",
+            "it did not answer in time (killed by SIGKILL); no reply",
+        ),
+        ("echo no licence >&2; exit 3", "it exited by itself (exit status 3); its last words: no licence"),
+        ("read line; echo hello; read line", "it answered with garbage (killed by SIGKILL); its reply to open is none"),
+    ],
+)
+def test_a_command_that_comes_to_nothing_is_unknown(
+    sinkproof_command: Run, programs: tuple[str, str], sink: str, told: str
+) -> None:
+    status, subject = certify(sinkproof_command, shell(sink), programs[1], "--budget", "1s", "--hang", "1s")
+    assert ("unknown", 2) == (subject["verdict"], status)
+    assert told in subject["why"]
+    assert [] == subject["findings"]
