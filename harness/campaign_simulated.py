@@ -59,10 +59,10 @@ class SimulatedCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
-            for job in JOBS if not self.tally.copies_fail else ():
+            for job in JOBS if not self.tally.left_over else ():
                 self._recoveries(job)
             self._singles(baseline)
-            if self.tally.copies_fail:
+            if self.tally.left_over:
                 return
             self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline)]))
             self._close(JobWorld(self.laboratory, job="sparse"))
@@ -82,7 +82,7 @@ class SimulatedCampaign:
         if first is None:
             return None
         if why := not_copied(self.laboratory):
-            self.tally.copies_fail = why
+            self.tally.left_over = why
         again = self.laboratory.run(Schedule())
         if again.trace != first.trace:
             self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
@@ -225,11 +225,15 @@ def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Tr
         tally.unknowns.append(why)
         return None
     baseline = run(Schedule())
-    why = came_to_nothing(baseline) or not_emptied(laboratory, baseline)
-    if why:
+    if why := came_to_nothing(baseline):
         tally.no_basis(baseline, why)
-        return None
-    return baseline
+    elif why := not_emptied(laboratory, baseline):
+        tally.forget()
+        if tally.shell == "simulated":
+            tally.left_over = why  # the sink's module may remember: a new process does not
+        else:
+            tally.unknowns.append(why)
+    return None if why else baseline
 
 
 def came_to_nothing(baseline: Trial) -> str:

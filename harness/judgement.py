@@ -43,7 +43,7 @@ def judge_subject(course: Course) -> SubjectResult:
     claims = [_judge_claim(claim, course) for claim in _single(contract.claims)]
     verdict = merge(Verdict(result.verdict) for result in claims)
     grade = Grade.of({finding.oracle for finding in course.findings})
-    if course.unknowns and grade is Grade.EXACTLY_ONCE:
+    if (course.unknowns or _left_over(course)) and grade is Grade.EXACTLY_ONCE:
         grade = Grade.UNKNOWN  # nothing found, because not enough was looked at
     why = _why(verdict, claims, course)
     if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
@@ -123,10 +123,13 @@ def _too_good(grade: Grade, expected: str | None) -> bool:
     return expected is not None and GRADE_ORDER.index(grade) < GRADE_ORDER.index(Grade(expected))
 
 
-def _why(verdict: Verdict, claims: Sequence[ClaimResult], course: Course) -> str:
-    decisive = [claim for claim in claims if claim.verdict == verdict.value]
+def _why(verdict: Verdict, results: Sequence[ClaimResult], course: Course) -> str:
+    decisive = [claim for claim in results if claim.verdict == verdict.value]
     if verdict is Verdict.UPHELD:
         return f"every claim upheld in {course.schedules:,} schedules"
     if verdict is Verdict.UNKNOWN and course.unknowns:
         return "; ".join(course.unknowns)
-    return "; ".join(f"{claim.claim}: {claim.why}" for claim in decisive) or "nothing is claimed"
+    reasons: dict[str, list[str]] = {}
+    for claim in decisive:
+        reasons.setdefault(claim.why, []).append(claim.claim)
+    return "; ".join(f"{', '.join(claims)}: {why}" for why, claims in reasons.items()) or "nothing is claimed"

@@ -55,7 +55,7 @@ class Tally:
     witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
-    copies_fail: str = ""  # why nothing can go on from a copy of the target: whole-job crashes are the process shell's
+    left_over: str = ""  # why the simulated shell leaves crashes to the process shell
 
     def add(self, trial: Trial) -> None:
         self.runs += 1
@@ -80,8 +80,12 @@ class Tally:
         """A run without faults that came to nothing convicts nobody of losing rows: it is a reason not to judge."""
         self.unknowns.append(why)
         if not (baseline.finished and baseline.rows_committed):
-            for kept in (self.findings, self.finding_count, self.seen_places, self.cells):
-                kept.clear()
+            self.forget()
+
+    def forget(self) -> None:
+        """What was found is worth nothing."""
+        for kept in (self.findings, self.finding_count, self.seen_places, self.cells):
+            kept.clear()
 
     def _witness(self, trial: Trial) -> None:
         """Points that nobody has passed before: where they can be struck, after the faults that led there."""

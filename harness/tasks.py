@@ -58,7 +58,7 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
     def enough(tally: Tally) -> bool:
         if not deadline.over or latest.over:
             return deadline.over
-        if tally.copies_fail:
+        if tally.left_over:
             return True
         woken = task.shell == "simulated" or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
         return bool(tally.findings) or (woken and not tally.never_struck())
@@ -117,7 +117,7 @@ def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: 
         tally.notes.append(f"{len(unstruck)} of {len(tally.lines_passed)} executed lines were not struck: {some}")
     if stopped:
         tally.notes.append("the budget ended before everything in the bound was tried")
-    left_over = f"the simulated shell could not crash the job: {tally.copies_fail}" if tally.copies_fail else ""
+    left_over = f"the simulated shell could not crash it: {tally.left_over}" if tally.left_over else ""
     tally.notes += [left_over] if left_over else []
     return ShellOutcome(
         result=tally.result(seconds=seconds, closure=closure),
