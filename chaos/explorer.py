@@ -16,7 +16,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 State = TypeVar("State")
@@ -38,7 +40,7 @@ class World(Protocol[State]):
 
     def freeze(self) -> State: ...
 
-    def run(self, state: State, visit: Callable[[], None]) -> Sequence[Any]:
+    def run(self, state: State, visit: Callable[[], None] | None) -> Sequence[Any]:
         """Runs from a state to the end, calling `visit` wherever a crash is possible. Returns its anomalies."""
 
 
@@ -71,12 +73,20 @@ def digest(text: str) -> bytes:
 
 
 class Explorer(Generic[State]):
-    """Explores one world. `go_on` is asked before each run; when it says no, the closure is reported as bounded."""
+    """Explores one world, up to `depth_most` crashes after each other.
+
+    `go_on` is asked before each run; when it says no, the closure is reported as bounded.
+    """
 
     def __init__(
-        self, world: World[State], *, go_on: Callable[[Closure[State]], bool], states_most: int = 20_000
+        self,
+        world: World[State],
+        *,
+        go_on: Callable[[Closure[State]], bool],
+        states_most: int = 20_000,
+        depth_most: float = inf,
     ) -> None:
-        self.world, self.go_on, self.states_most = world, go_on, states_most
+        self.world, self.go_on, self.states_most, self.depth_most = world, go_on, states_most, depth_most
         self.result: Closure[State] = Closure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
         self.raw: set[int] = set()
@@ -90,7 +100,8 @@ class Explorer(Generic[State]):
         while self.work and len(self.first) < self.states_most and self.go_on(result):
             depth, state = self.work.popleft()
             self.last_version = object()
-            found = self.world.run(state, lambda depth=depth: self._visit(depth))  # type: ignore[misc]
+            visit = partial(self._visit, depth) if depth < self.depth_most else None
+            found = self.world.run(state, visit)
             result.runs += 1
             result.findings += [(state, anomaly) for anomaly in found]
         result.states = len(self.first)

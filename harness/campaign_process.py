@@ -18,10 +18,10 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
 
-from sinkproof.campaign_simulated import Enough, first_run, places
+from sinkproof.campaign_simulated import Enough, first_run, places, rescaled
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import known_lines
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.contract import Contract
@@ -30,18 +30,21 @@ from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
 from sinkproof.reference_engine.shells.process import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch
-from sinkproof.source_files import files_of
+from sinkproof.source_files import files_of, source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS
 
 HANG_SECONDS: Final = 10.0
+FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 HANGS_MOST: Final = 3  # in one run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
-ZOMBIES_FIRST: Final = ("write.after", "notify_complete.before")
+ZOMBIES_FIRST: Final = ("open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
+RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
 
@@ -156,6 +159,7 @@ class ProcessCampaign:
                 return
             self._run_all(self._named_places_once(baseline))
             self._strike_what_was_missed()
+            self._run_all(self._rescales(baseline))
             self._run_all(self._other_faults(baseline))
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._look_at_recoveries(baseline)
@@ -200,14 +204,37 @@ class ProcessCampaign:
         self.tried.add(schedule)
         trial = self.laboratory.run(schedule)
         self.tally.kills += trial.kills
+        if trial.anomalies and trial.struck_line is None and len(self.tally.findings) < FINDINGS_LOCATED_MOST:
+            trial = replace(trial, struck_line=self._line_struck(schedule))
         self.tally.add(trial)
         return trial
+
+    def _line_struck(self, schedule: Schedule) -> SourceLine | None:
+        """The line of the sink that was being executed when the last fault struck within a call; found by a second run
+        that records lines.
+        """
+        if not schedule.faults or schedule.faults[-1].point in (*AROUND_CALLS, *COORDINATOR_POINTS):
+            return None
+        traced, self.laboratory.trace_lines = self.laboratory.trace_lines, True
+        again = self.laboratory.run(schedule)
+        self.laboratory.trace_lines = traced
+        last, seen, line = schedule.faults[-1], 0, ""
+        for actor, point in again.trace:
+            if again.names[actor] != last.actor:
+                continue
+            line = point if is_line(point) else line
+            seen += point == last.point
+            if seen == last.occurrence:
+                break
+        return source_line(line, self.laboratory.files)
 
     def _named_places_once(self, baseline: Trial) -> Iterator[Schedule]:
         """Few and telling ones first."""
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=False))
         zombies = first_of_each(baseline, "stop", lines=False)
         yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
+        errors = first_of_each(baseline, "error", lines=False)
+        yield from (Schedule((fault,)) for fault in errors if fault.point not in AROUND_CALLS)
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]
@@ -219,6 +246,12 @@ class ProcessCampaign:
         for kind in ("lose", "kill", "stop"):
             faults = (fault for fault in places(declined, kind) if "abort" in fault.point)
             yield from (Schedule((*decline.faults, fault)) for fault in faults)
+
+    def _rescales(self, baseline: Trial) -> Iterator[Schedule]:
+        """Whole-job kills from which the job goes on with another parallelism."""
+        jobs = rescaled(self.tally)
+        faults = [fault for fault in places(baseline, "kill-job", sparse=True) if fault.point in RESCALED_AT]
+        yield from (Schedule((fault,), job=job) for fault in faults for job in jobs)
 
     def _other_faults(self, baseline: Trial) -> Iterator[Schedule]:
         """In turn, so that a short budget has seen something of each."""

@@ -5,22 +5,24 @@
 3. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
-4. the closure: any number of whole-job crashes, first at named points, also after each lost notification and each
-   declined vote; then in the job with idle gaps; then at executed lines, too;
+4. one crash of the whole job at every named point, from which it goes on with another parallelism, and one at every
+   executed line; then the closure: any number of whole-job crashes, first at named points, also after each lost
+   notification and each declined vote; then in the job with idle gaps; then at executed lines, too;
 5. single deaths and stops at executed lines.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Final
 
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.ledger import Identity
 from sinkproof.oracle import Anomaly
@@ -30,7 +32,7 @@ from sinkproof.soundness import not_copied, not_emptied, not_empty
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
-from sinkproof.workload import JOBS
+from sinkproof.workload import JOBS, RESCALED_JOBS
 
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
 LINE_KINDS: Final = ("kill", "stop")
@@ -64,7 +66,10 @@ class SimulatedCampaign:
             self._singles(baseline)
             if self.tally.left_over:
                 return
-            self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline)]))
+            for job in rescaled(self.tally):
+                self._close(JobWorld(self.laboratory, job=job), depth_most=1)
+            self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
+            self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline), *self._missed()]))
             self._close(JobWorld(self.laboratory, job="sparse"))
             self._close(JobWorld(self.laboratory, tracing=self.tracer))
             if self.exact:
@@ -188,8 +193,18 @@ class SimulatedCampaign:
         """Each lost notification and each declined vote, after which everything may die."""
         return [(fault,) for kind in ("decline", "lose") for fault in places(baseline, kind)]
 
-    def _close(self, world: JobWorld) -> None:
-        explorer = Explorer(world, go_on=lambda closure: self._go_on(world, closure), states_most=STATES_MOST)
+    def _missed(self) -> list[tuple[Fault, ...]]:
+        """What leads to steps that were passed, but never struck: a cancelled attempt's abort, for one."""
+        schedules = [schedule for schedule in self.tally.to_strike() if not schedule.seed and schedule.job == STANDARD]
+        return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
+
+    def _close(self, world: JobWorld, *, depth_most: float = inf) -> None:
+        explorer = Explorer(
+            world,
+            go_on=lambda closure: self._go_on(world, closure),
+            states_most=STATES_MOST,
+            depth_most=depth_most,
+        )
         self.closure = closure = explorer.explore()
         self.tally.runs += closure.runs
         self.tally.in_bound += closure.runs
@@ -234,6 +249,14 @@ def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Tr
         else:
             tally.unknowns.append(why)
     return None if why else baseline
+
+
+def rescaled(tally: Tally) -> Iterable[str]:
+    """The jobs that go on with another parallelism, if the contract does not rule that out."""
+    if not tally.contract.rescales:
+        tally.notes.append("rescales = False: no checkpoint was restored with another parallelism")
+        return ()
+    return RESCALED_JOBS
 
 
 def came_to_nothing(baseline: Trial) -> str:

@@ -39,6 +39,7 @@ class Contract:
         self.claims = _claims(locator, given)
         self.grade: str | None = getattr(given, "grade", None)
         self.rows: str = getattr(given, "rows", "append")
+        self.rescales: bool = getattr(given, "rescales", True)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
 
     @property

@@ -77,14 +77,17 @@ class JobWorld:
         path = (*self.state.path, *self.simulation.struck, crash)
         return JobState(storage.generation, storage.record, self.freeze_target(), path, passed=passed)
 
-    def run(self, state: JobState, visit: Callable[[], None]) -> Sequence[Any]:
+    def run(self, state: JobState, visit: Callable[[], None] | None) -> Sequence[Any]:
         self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         simulation, observer = self.laboratory.simulation(Schedule(state.prelude, job=self.job), storage=storage)
-        simulation.spy = lambda _, point: visit()
         self.simulation, self.state = simulation, state
-        self.laboratory.play(simulation, tracing=self.tracing)
-        self.points.update(point for _, point in simulation.trace)
+        if visit is None:
+            self.laboratory.play(simulation)
+        else:
+            simulation.spy = lambda _, point: visit()
+            self.laboratory.play(simulation, tracing=self.tracing)
+            self.points.update(point for _, point in simulation.trace)
         self.observer: Observer = observer
         return self.laboratory.judge(observer)
 

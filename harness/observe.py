@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sinkproof.chaos.points import LINE
 from sinkproof.chaos.schedule import Fault
 from sinkproof.contract import ContractError
 from sinkproof.ledger import Identity, Ledger
 from sinkproof.oracle import Observation
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.reports.document import SourceLine
+from sinkproof.source_files import source_line
 
 if TYPE_CHECKING:
     from sinkproof.contract import Contract
@@ -85,7 +85,7 @@ class Observer:
         self.observation.early += [(row, checkpoint_id) for row in self.ledger.beyond(complete, rows)]
 
     def striking(self, simulation: Simulation, fault: Fault) -> None:
-        self.struck_line = line_of(fault) or self._line_of_stack()
+        self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
         if self.counts_rows:
             self.rows_when_struck = len(self._read_muted(simulation) or ())
 
@@ -138,8 +138,3 @@ class Observer:
                 return again or []
             last = again
         raise NeverQuiet(f"{READS_MOST} readings of the committed view, no two alike, after every writer was gone")
-
-
-def line_of(fault: Fault) -> SourceLine | None:
-    match = LINE.fullmatch(fault.point)
-    return SourceLine(file=match["file"], number=int(match["number"])) if match else None

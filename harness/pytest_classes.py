@@ -64,7 +64,7 @@ def certification(
         def test_step(self, subject: dict[str, Any], step: str) -> None:
             broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
             if broken:
-                pytest.fail("\n".join([*map(told, broken), subject["certificate"]]), pytrace=False)
+                pytest.fail("\n".join([*most_telling(broken), subject["certificate"]]), pytrace=False)
             if not any(step in shell["points_reached"] for shell in subject["shells"]):
                 pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
@@ -111,7 +111,16 @@ def strikes(finding: dict[str, Any], step: str) -> bool:
 
 
 def evidence(subject: dict[str, Any], claim: str) -> list[str]:
-    return [told(finding) for finding in subject["findings"] if finding["claim"] == claim]
+    return most_telling([finding for finding in subject["findings"] if finding["claim"] == claim])
+
+
+def most_telling(findings: Sequence[dict[str, Any]]) -> list[str]:
+    """One finding in full, if possible one that struck within a line; how many more there are."""
+    if not findings:
+        return []
+    best = min(findings, key=lambda finding: (finding["line"] is None, len(finding["schedule"].split())))
+    more = [f"{len(findings) - 1} more findings are in the certificate"] if len(findings) > 1 else []
+    return [told(best), *more]
 
 
 def told(finding: dict[str, Any]) -> str:

@@ -48,12 +48,11 @@ def not_copied(laboratory: Laboratory) -> str:
     world.thaw_target(beginning.target)
     if laboratory.look():
         return "rows that were committed do not go away with what is copied"
-    first = world.run(beginning, lambda: None)
-    if first == world.run(beginning, lambda: None):
+    first = world.run(beginning, None)
+    if first == world.run(beginning, None):
         return ""
     return "two runs from the same copy ended differently"
 
 
 def _ending(trial: Trial) -> tuple[object, ...]:
     return trial.finished, trial.rows_committed, trial.anomalies
-

@@ -6,10 +6,14 @@ classes of the sink and of the targets it holds. The engine, the harness and ins
 
 from __future__ import annotations
 
+import linecache
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from sinkproof.chaos.points import LINE
+from sinkproof.reports.document import SourceLine
 
 OURS: Final = Path(__file__).resolve().parent
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
@@ -35,6 +39,16 @@ def files_of(contract: Any, sink: Any) -> dict[str, str]:
         elif not _installed(file):
             found.update(_neighbours(name, Path(file)))
     return dict(sorted(found.items()))
+
+
+def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
+    """The line that a point names, with its text; None for named points."""
+    match = LINE.fullmatch(point)
+    if match is None:
+        return None
+    file, number = match["file"].replace("%20", " "), int(match["number"])
+    path = next((path for path, name in files.items() if name == file), "")
+    return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip())
 
 
 def _ours_to_watch(module: str) -> bool:

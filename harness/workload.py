@@ -7,6 +7,8 @@ to one split, so that the last row of a key does not depend on how the splits in
 standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete
 sparse     idle gaps: each checkpoint is complete and notified long before the next row, one sink gets no rows in an
            epoch, and another epoch has none for the other. What a sink keeps *per checkpoint* shows here
+fewer      as standard; what is restored has one sink subtask, which is given the states of two
+more       as standard; what is restored has three, of which one is given none
 """
 
 from __future__ import annotations
@@ -52,10 +54,11 @@ def make_sparse_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * 1000)
 
 
-def certifying_job(source: GeneratedInput, *, timing: Timing = Timing()) -> Job:
+def certifying_job(source: GeneratedInput, *, timing: Timing = Timing(), sinks_later: int = 2) -> Job:
     """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
     return Job(
         plan=source_to_sink(source).plan(),
+        later=source_to_sink(source, sinks=sinks_later).plan() if sinks_later != 2 else None,
         configuration=CheckpointConfiguration(
             checkpoint_interval=None,
             checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
@@ -66,17 +69,25 @@ def certifying_job(source: GeneratedInput, *, timing: Timing = Timing()) -> Job:
     )
 
 
-INPUTS: Final = {
+INPUTS = {
     STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
     "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
 }
+INPUTS |= dict.fromkeys(("fewer", "more"), INPUTS[STANDARD])
 JOBS: Final = {
     STANDARD: certifying_job(INPUTS[STANDARD]),
     "sparse": certifying_job(INPUTS["sparse"], timing=Timing(pace=UNHURRIED_PACE_MS)),
 }
 
 
+RESCALED_JOBS: Final = {
+    "fewer": certifying_job(INPUTS["fewer"], sinks_later=1),
+    "more": certifying_job(INPUTS["more"], sinks_later=3),
+}
+
+
 def named_job(name: str) -> Job:
-    if name not in JOBS:
-        raise ScheduleError(f"there is no job {name!r}; known: {', '.join(JOBS)}")
-    return JOBS[name]
+    job = JOBS.get(name) or RESCALED_JOBS.get(name)
+    if job is None:
+        raise ScheduleError(f"there is no job {name!r}; known: {', '.join((*JOBS, *RESCALED_JOBS))}")
+    return job

@@ -17,6 +17,11 @@ from sinkproof.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 from sinkproof.sink_adapters.protocol import Batch, Context
 
 
+def inherited(context: Context) -> list[int]:
+    """Its own place, and those of old subtasks that it has taken over."""
+    return sorted({context.subtask, *(old for old, _ in context.restored)})
+
+
 class TwoPhaseFiles:
     """staging/<subtask>/<generation>/<checkpoint> becomes out/<subtask>-<generation>-<checkpoint> by one rename.
 
@@ -45,18 +50,19 @@ class TwoPhaseFiles:
 
     def fence(self) -> None:
         """After this, whatever older attempts still do happens in folders that nobody looks at but us."""
-        mine = self.folder / "staging" / str(self.context.subtask)
-        os.makedirs(mine, exist_ok=True)
         os.makedirs(self.folder / "fenced", exist_ok=True)
         os.makedirs(self.folder / "out", exist_ok=True)
-        for generation in sorted(os.listdir(mine)):
-            if int(generation) < self.context.generation:
-                os.rename(mine / generation, self.folder / "fenced" / f"{self.context.subtask}-{generation}")
+        for subtask in inherited(self.context):
+            staging = self.folder / "staging" / str(subtask)
+            os.makedirs(staging, exist_ok=True)
+            older = [name for name in sorted(os.listdir(staging)) if int(name) < self.context.generation]
+            for generation in older:
+                os.rename(staging / generation, self.folder / "fenced" / f"{subtask}-{generation}")
 
     def sweep(self) -> None:
         for folder in sorted(os.listdir(self.folder / "fenced")):
             subtask, generation = folder.split("-")
-            if int(subtask) == self.context.subtask and int(generation) < self.context.generation:
+            if int(subtask) in inherited(self.context) and int(generation) < self.context.generation:
                 shutil.rmtree(self.folder / "fenced" / folder, ignore_errors=True)
 
     def write(self, batch: Batch) -> None:
@@ -107,6 +113,7 @@ class WriteAheadFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.subtask = 0  # whose rows are published
         self.rows: list[tuple[int, int]] = []
         self.pending: dict[int, list[tuple[int, int]]] = {}
 
@@ -114,10 +121,14 @@ class WriteAheadFiles:
         self.context = context
         os.makedirs(self.folder / "out", exist_ok=True)
         for name in sorted(os.listdir(self.folder)):
-            if name.startswith(f"temp-{context.subtask}-") and int(name.split("-")[2]) < context.generation:
+            _, _, place = name.partition("temp-")
+            subtask, _, rest = place.partition("-")
+            if place and int(subtask) in inherited(context) and int(rest.split("-")[0]) < context.generation:
                 os.remove(self.folder / name)
-        for _, state in context.restored:
+        for old, state in context.restored:
+            self.subtask = old
             self.restore(json.loads(state))
+        self.subtask = context.subtask
 
     def restore(self, state: list[Any]) -> None:
         for checkpoint_id, rows in state:
@@ -141,7 +152,7 @@ class WriteAheadFiles:
             self.send(self.key(checkpoint_id), rows)
 
     def key(self, checkpoint_id: int) -> str:
-        return f"{self.context.subtask}-{checkpoint_id}"
+        return f"{self.subtask}-{checkpoint_id}"
 
     def send(self, name: str, rows: list[tuple[int, int]]) -> None:
         temporary = self.folder / f"temp-{self.context.subtask}-{self.context.generation}-{name}"

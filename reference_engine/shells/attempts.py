@@ -166,6 +166,7 @@ class AttemptHost(ABC):
         self.kills = 0  # SIGKILLs that struck at a point or were ordered by the engine, from wait statuses
         self.endings: Counter[Ending] = Counter()  # that nobody ordered
         self._living: list[Attempt] = []
+        self._leaving: list[Attempt] = []
 
     def __enter__(self) -> Self:
         return self
@@ -208,9 +209,14 @@ class AttemptHost(ABC):
         assert isinstance(sink, Attempt)
         if sink in self._living:
             sink.hang_up()
+            self._leaving.append(sink)
 
     def reap(self) -> None:
-        """The exit of its process takes everything along; a reader that meets one on its way out waits for it."""
+        """They have nothing left to do: whoever has not exited by now is made to, and does not count."""
+        for attempt in self._leaving:
+            attempt.child.kill()
+            self.forget(attempt)
+        self._leaving.clear()
 
     def close(self) -> None:
         """Kills whatever still lives; none of it counts."""

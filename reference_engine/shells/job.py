@@ -62,12 +62,21 @@ class Job:
     """What is run, apart from the sink: the plan, how checkpoints are taken, how failures are met."""
 
     plan: Plan
+    later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
     configuration: CheckpointConfiguration
     timing: Timing = field(default_factory=Timing)
     restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
     _latencies: dict[int, Latencies] = field(default_factory=dict, compare=False)
 
+    @property
+    def widest(self) -> Plan:
+        """With every actor that there ever is. Ids are the same in both plans: only the last vertex differs."""
+        return max(self.plan, self.later or self.plan, key=lambda plan: len(plan.subtasks))
+
+    def plan_after(self, record: CheckpointRecord | None) -> Plan:
+        return self.plan if record is None or self.later is None else self.later
+
     def latencies(self, seed: int) -> Latencies:
         if seed not in self._latencies:
-            self._latencies[seed] = self.timing.latencies(self.plan, seed=seed)
+            self._latencies[seed] = self.timing.latencies(self.widest, seed=seed)
         return self._latencies[seed]

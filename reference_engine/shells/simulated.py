@@ -42,7 +42,7 @@ class Simulation:
         self, job: Job, host: Host, *, storage: CheckpointStorage, watcher: Watcher, schedule: Schedule = Schedule()
     ) -> None:
         self.job, self.host, self.storage, self.watcher = job, host, storage, watcher
-        self.names = job.plan.names
+        self.plan, self.names = job.plan, job.widest.names
         self.latency = job.latencies(schedule.seed)
         self.seed = schedule.seed
         self.aligned = job.configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
@@ -311,11 +311,12 @@ class Simulation:
     def _next_generation(self) -> None:
         self.reach("generation.before")
         self.generation = self.storage.claim_generation()
+        self.plan = self.job.plan_after(self.storage.latest())
         self.actor = (0, self.generation)
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
         self.coordinator = Coordinator(
-            *(self.job.plan, self.job.configuration, self.restart),
+            *(self.plan, self.job.configuration, self.restart),
             record=self.storage.latest(),
             checkpoint_id_last=self.checkpoint_id_last,
         )
@@ -324,11 +325,11 @@ class Simulation:
     def deploy(self, record: CheckpointRecord | None) -> None:
         """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""
         if record is not None:
-            refuse_another_graph(self.job.plan, record)
+            refuse_another_graph(self.plan, record)
         for key in list(self.subtasks):
             if key[1] != self.generation:
                 self.post(self.latency.cancel, key, CANCEL)
-        for plan in self.job.plan.subtasks:
+        for plan in self.plan.subtasks:
             if record is not None and record.final and not plan.sink:
                 continue
             key = (plan.id, self.generation)
@@ -340,7 +341,7 @@ class Simulation:
                 self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
                 self.restored[key] = restored
             # Sources last: with many of them, the first would send rows to sinks that are not open yet.
-            late = len(self.job.plan.subtasks) if plan.source is not None else 0
+            late = len(self.plan.subtasks) if plan.source is not None else 0
             self.post(late + plan.id, key, ("open", None, None))
 
     def random_for(self, key: Key) -> Random:

@@ -31,6 +31,9 @@ class Resumes:
         self.file.write(valid)
         self.file.flush()
         self.show(len(valid))
+        for old, state in context.restored:
+            if old != context.subtask:
+                (self.folder / f"valid-{pickle.loads(state)[0]}").unlink(missing_ok=True)
 
     def write(self, batch: Batch) -> None:
         for row in batch:

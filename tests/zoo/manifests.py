@@ -25,6 +25,10 @@ class Lists:
         for _, state in context.restored:
             self.files += [(checkpoint, name) for checkpoint, name in json.loads(state)]
         self.publish(context.checkpoint_id_restored or 0)
+        for old, _ in context.restored:
+            if old != context.subtask:
+                for taken_over in self.folder.glob(f"manifest-{old}*"):
+                    taken_over.unlink()
 
     def write(self, batch: Batch) -> None:
         self.rows.extend((row.split, row.offset) for row in batch.rows)
