@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,21 +68,29 @@ def certify(
         courses = {locator: Course(load(locator)) for locator in locators}
     writer = CertificateWriter(out, clock=now, environment=environment())
     with _readable_when_interrupted(writer):
-        blind: list[str] = []
-        if options.canaries_kept is not None and options.canaries:
-            blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
-        with closing(run_tasks(_tasks(locators, options), progress=progress, cores=options.cores)) as results:
-            for task, result in results:
-                if not task.locator:
-                    blind += _take_canaries(writer, task, result)
-                else:
-                    _take_subject(writer, courses[task.locator], result)
+        blind = _try_everything(writer, courses, options=options, progress=progress)
         if not options.canaries:
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
         verdicts = [_conclude(writer, course, blind) for course in courses.values()]
         return writer.finish(merge(verdicts).value)
+
+
+def _try_everything(
+    writer: CertificateWriter, courses: Mapping[str, Course], *, options: Options, progress: Progress
+) -> list[str]:
+    """Canaries and subjects, written down as they end; returns why the certifier is blind, if it is."""
+    blind: list[str] = []
+    if options.canaries_kept is not None and options.canaries:
+        blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
+    with closing(run_tasks(_tasks([*courses], options), progress=progress, cores=options.cores)) as results:
+        for task, result in results:
+            if task.locator:
+                _take_subject(writer, courses[task.locator], result)
+            else:
+                blind += _take_canaries(writer, task, result)
+    return blind
 
 
 def exit_status(document: Document) -> int:
@@ -140,12 +148,12 @@ def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options,
             blind += _take_canaries(writer, _canary_task(shell), found[shell])
             writer.note(trials[shell].note)
         missing = [_canary_task(shell) for shell, results in found.items() if results is None]
-        with closing(run_tasks(missing, progress=progress, cores=options.cores)) as running:
-            for task, results in running:
-                reasons = _take_canaries(writer, task, results)
-                if not reasons:
-                    trials[task.shell].keep(results)
-                blind += reasons
+        running = locks.enter_context(closing(run_tasks(missing, progress=progress, cores=options.cores)))
+        for task, results in running:
+            reasons = _take_canaries(writer, task, results)
+            if not reasons:
+                trials[task.shell].keep(results)
+            blind += reasons
     return blind
 
 

@@ -13,7 +13,7 @@ import pickle
 import select
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
@@ -135,7 +135,7 @@ class Worker:
         return SILENCES.get(self.task.shell, SILENCES_OF_PROCESSES) * self.task.hang_seconds
 
 
-def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Iterator[tuple[Task, Any]]:
+def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
     """Yields (task, result or Failure) as they end. Close it: what still runs then is killed."""
     waiting, running = list(tasks), list[Worker]()
     if not waiting:
@@ -143,17 +143,23 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Itera
     try:
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
-                while waiting and len(running) < cores:
-                    running.append(_start(server, waiting.pop(0)))
+                free = cores - len(running)
+                running += [_start(server, task) for task in waiting[:free]]
+                del waiting[:free]
                 _await_news(server, running)
-                for worker in list(running):
-                    result = _listen(worker, progress)
-                    if result is not None:
-                        running.remove(worker)
-                        _end(worker)
-                        yield worker.task, result
+                yield from _ended(running, progress)
     finally:
         sweep_folders_of_the_dead()
+
+
+def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, Any], None, None]:
+    """Those that have come to a result; they are not running any more."""
+    for worker in list(running):
+        result = _listen(worker, progress)
+        if result is not None:
+            running.remove(worker)
+            _end(worker)
+            yield worker.task, result
 
 
 def _start(server: ForkServer, task: Task) -> Worker:
@@ -181,9 +187,9 @@ def _listen(worker: Worker, progress: Progress) -> Any:
             worker.silence = Deadline(worker.silence_seconds)
             if kind == "result":
                 return rest[0]
-            _show(kind, rest, worker, progress)
-    except NoReply as silence:
-        return Failure(why=f"{worker.name} {_ending(worker, silence)} while {worker.doing}{_last_words(worker)}")
+            _show(kind, rest, worker=worker, progress=progress)
+    except NoReply as ended:
+        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.doing}{_last_words(worker)}")
     worker.child.output.cut()
     if worker.silence.over:
         silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.doing}"
@@ -191,7 +197,7 @@ def _listen(worker: Worker, progress: Progress) -> Any:
     return None
 
 
-def _show(kind: str, rest: list[Any], worker: Worker, progress: Progress) -> None:
+def _show(kind: str, rest: list[Any], *, worker: Worker, progress: Progress) -> None:
     call: Callable[..., None] = getattr(progress, kind)
     if kind == "step":
         what, kills, _ = rest

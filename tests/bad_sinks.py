@@ -32,9 +32,9 @@ class Sink:
         os.makedirs(self.folder / "out", exist_ok=True)
         if context.restored:
             self.contract.recover()
-        for _, state in context.restored:
+        for subtask, state in context.restored:
             for checkpoint_id, rows in json.loads(state):
-                self.publish(checkpoint_id, rows)
+                self.publish(f"{subtask}-{checkpoint_id}", rows)
 
     def write(self, batch: Batch) -> None:
         self.contract.behave()
@@ -46,12 +46,12 @@ class Sink:
 
     def notify_complete(self, checkpoint_id: int) -> None:
         for older in [older for older in self.pending if older <= checkpoint_id]:
-            self.publish(older, self.pending.pop(older))
+            self.publish(f"{self.context.subtask}-{older}", self.pending.pop(older))
 
-    def publish(self, checkpoint_id: int, rows: list[Any]) -> None:
+    def publish(self, name: str, rows: list[Any]) -> None:
         temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}"
         temporary.write_text(json.dumps(rows))
-        os.replace(temporary, self.folder / "out" / f"{self.context.subtask}-{checkpoint_id}.json")
+        os.replace(temporary, self.folder / "out" / f"{name}.json")
 
 
 class Contract:

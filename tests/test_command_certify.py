@@ -20,7 +20,7 @@ SINK = r"""
 import base64, json, os, sys
 folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]
 rows, pending = [], {}
-def publish(checkpoint_id):
+def publish(subtask, checkpoint_id):
     part = f"{folder}/{subtask}-{checkpoint_id}"
     with open(f"{part}.{os.environ['SINKPROOF_GENERATION']}", "w") as file:
         file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
@@ -33,17 +33,17 @@ for line in sys.stdin:
             for restored in [] if "--forgets" in wrong else request["restored"]:
                 pending = json.loads(base64.b64decode(restored["state"]))
                 for older in list(pending):
-                    publish(older)
+                    publish(restored["subtask"], older)
         case "write":
             rows += [[row["split"], row["offset"]] for row in request["rows"]]
         case "snapshot":
             pending[checkpoint_id], rows = rows, []
             reply["state"] = base64.b64encode(json.dumps(pending).encode()).decode()
             if "--early" in wrong:
-                publish(checkpoint_id)
+                publish(subtask, checkpoint_id)
         case "notify_complete":
             for older in [older for older in pending if int(older) <= int(checkpoint_id)]:
-                publish(older)
+                publish(subtask, older)
         case "settle" | "notify_aborted" | "end_of_input" | "close":
             reply = {"error": {"type": "unsupported"}}
     print(json.dumps(reply), flush=True)

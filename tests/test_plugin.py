@@ -33,9 +33,9 @@ class MySink:
     def open(self, context):
         self.context = context
         os.makedirs(self.folder / "out", exist_ok=True)
-        for _, state in context.restored:
+        for subtask, state in context.restored:
             for checkpoint_id, rows in json.loads(state):
-                self.publish(checkpoint_id, rows)
+                self.publish(f"{{subtask}}-{{checkpoint_id}}", rows)
 
     def write(self, batch):
         self.rows += [(row.split, row.offset) for row in batch]
@@ -46,19 +46,17 @@ class MySink:
 
     def notify_complete(self, checkpoint_id):
         for older in [older for older in self.pending if older <= checkpoint_id]:
-            self.publish(older, self.pending.pop(older))
+            self.publish(f"{{self.context.subtask}}-{{older}}", self.pending.pop(older))
 
-    def publish(self, checkpoint_id, rows):
-        name = f"{{self.context.subtask}}-{{checkpoint_id}}"
+    def publish(self, name, rows):
         temporary = self.folder / f"temp-{{self.context.subtask}}-{{self.context.generation}}"
         temporary.write_text(json.dumps(rows))
         os.replace(temporary, self.folder / "out" / f"{{name}}.json")
 
 
 class MyWrongSink(MySink):
-    def publish(self, checkpoint_id, rows):
-        name = f"{{self.context.subtask}}-{{checkpoint_id}}-{{self.context.generation}}"
-        (self.folder / "out" / f"{{name}}.json").write_text(json.dumps(rows))
+    def publish(self, name, rows):
+        (self.folder / "out" / f"{{name}}-{{self.context.generation}}.json").write_text(json.dumps(rows))
 
 
 class MyContract:
