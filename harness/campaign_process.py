@@ -23,7 +23,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.processes import ForkServer
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.contract import Contract
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.restart import RestartStrategy
@@ -35,7 +35,7 @@ from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of, source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
-from sinkproof.workload import JOBS
+from sinkproof.workload import JOBS, LATE_JOB
 
 HANG_SECONDS: Final = 10.0
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
@@ -232,7 +232,8 @@ class ProcessCampaign:
         """Few and telling ones first."""
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=False))
         zombies = first_of_each(baseline, "stop", lines=False)
-        yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
+        zombies_first = [fault for fault in zombies if fault.point in ZOMBIES_FIRST]
+        yield from (Schedule((fault,), job=job) for fault in zombies_first for job in (STANDARD, LATE_JOB))
         errors = first_of_each(baseline, "error", lines=False)
         yield from (Schedule((fault,)) for fault in errors if fault.point not in AROUND_CALLS)
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
@@ -255,8 +256,10 @@ class ProcessCampaign:
 
     def _other_faults(self, baseline: Trial) -> Iterator[Schedule]:
         """In turn, so that a short budget has seen something of each."""
-        kinds = [list(first_of_each(baseline, kind, lines=False)) for kind in ("stop", "error", "kill-job")]
-        yield from (Schedule((fault,)) for turn in zip_longest(*kinds) for fault in turn if fault is not None)
+        of_kind = {kind: list(first_of_each(baseline, kind, lines=False)) for kind in ("stop", "error", "kill-job")}
+        turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
+        turns.insert(1, [Schedule((fault,), job=LATE_JOB) for fault in of_kind["stop"]])
+        yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
 
     def _look_at_recoveries(self, baseline: Trial) -> None:
         """Records the lines of recoveries from deaths in every phase of a checkpoint, and what zombies run into."""

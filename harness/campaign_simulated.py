@@ -32,7 +32,7 @@ from sinkproof.soundness import not_copied, not_emptied, not_empty
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
-from sinkproof.workload import JOBS, RESCALED_JOBS
+from sinkproof.workload import JOBS, LATE_JOB, RESCALED_JOBS
 
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
 LINE_KINDS: Final = ("kill", "stop")
@@ -107,6 +107,8 @@ class SimulatedCampaign:
     def _named_singles(self, baseline: Trial) -> Iterator[Schedule]:
         for kind in ORDER_OF_KINDS:
             yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
+        late = (fault for fault in places(baseline, "stop", sparse=True) if self._may(fault))
+        yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
 
     def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
         """Steps that only an aborted checkpoint makes them pass."""

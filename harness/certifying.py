@@ -190,6 +190,8 @@ def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcom
         course.findings += result.findings
         course.unknowns += result.unknowns
         course.left_over += [result.left_over] if result.left_over else []
+        course.lines_passed |= result.lines_passed
+        course.lines_struck |= result.lines_struck
         if result.never_struck and not result.unknowns:
             missed = ", ".join(result.never_struck)
             course.unknowns.append(f"in the {result.result.shell} shell no fault ever struck at {missed}")

@@ -13,7 +13,8 @@ from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, Memo
 from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.scratch import freeze_folder, thaw_folder
-from sinkproof.trial import Laboratory, Tracing, no_tracing
+from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.workload import named_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,15 @@ class JobWorld:
             self.points.update(point for _, point in simulation.trace)
         self.observer: Observer = observer
         return self.laboratory.judge(observer)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return named_job(self.job).widest.names
+
+    def last_trial(self, schedule: Schedule) -> Trial:
+        """The run before, as one of this schedule."""
+        assert self.simulation is not None
+        return self.laboratory.trial(schedule, self.simulation, self.observer)
 
     def _storage(self) -> MemoryCheckpointStorage:
         assert self.simulation is not None

@@ -20,6 +20,7 @@ EXAMINED: Final = (
     | Claim.LIVENESS
     | Claim.NO_RESIDUE
 )
+LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ class Course:
     findings: list[Finding] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)
     left_over: list[str] = field(default_factory=list)  # what one shell has left to the process shell
+    lines_passed: set[str] = field(default_factory=set)  # executed lines of the sink's own code, in any shell
+    lines_struck: set[str] = field(default_factory=set)
 
     @property
     def schedules(self) -> int:
@@ -86,7 +89,7 @@ def _judge_claim(claim: Claim, course: Course) -> ClaimResult:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, course.contract, course.shells) or _left_over(course)
+    doubt = _doubt(claim, course.contract, course.shells) or _left_over(course) or _unstruck(course)
     if doubt or course.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or course.unknowns[0])
     kills = sum(shell.kills for shell in course.shells)
@@ -106,6 +109,16 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
         how = "give it a larger --budget" if any(shell.kills for shell in shells) else "run it --on process as well"
         return f"no attempt was stopped and continued as a zombie; {how}"
     return ""
+
+
+def _unstruck(course: Course) -> str:
+    """A sink's bug sits between two of its lines: a budget that did not get there has shown nothing."""
+    unstruck = sorted(course.lines_passed - course.lines_struck)
+    if len(unstruck) <= LINES_UNSTRUCK_MOST * len(course.lines_passed):
+        return ""
+    return f"{len(unstruck)} of {len(course.lines_passed)} executed lines were not struck in any shell, such as " + (
+        f"{unstruck[0]}; give it a larger --budget"
+    )
 
 
 def _left_over(course: Course) -> str:

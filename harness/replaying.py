@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sinkproof.chaos.faults import KINDS
@@ -13,6 +14,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import parse
 from sinkproof.claims import ORACLE_CLAIMS
 from sinkproof.contract import Contract, ContractError, load
+from sinkproof.copied_crashes import needs_copies, run_with_copies
 from sinkproof.oracle import named
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
@@ -98,7 +100,8 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
             tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
             laboratory.files = tracer.files
             lines = any(is_line(fault.point) for fault in schedule.faults)
-            return laboratory.run(schedule, tracing=tracer if lines else no_tracing)
+            run = partial(run_with_copies, laboratory) if needs_copies(laboratory, schedule) else laboratory.run
+            return run(schedule, tracing=tracer if lines else no_tracing)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

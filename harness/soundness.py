@@ -7,8 +7,9 @@ what an earlier run has left. Nothing that was measured on such a target is wort
 from __future__ import annotations
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.explore import JobWorld
+from sinkproof.explore import JobState, JobWorld
 from sinkproof.oracle import named
+from sinkproof.scratch import FrozenFolder, freeze_folder
 from sinkproof.trial import Laboratory, Trial
 
 ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
@@ -48,10 +49,36 @@ def not_copied(laboratory: Laboratory) -> str:
     world.thaw_target(beginning.target)
     if laboratory.look():
         return "rows that were committed do not go away with what is copied"
+    if laboratory.contract.copies and (lacking := _lacking(world, beginning)):
+        return f"what freeze returns and thaw brings back lacks {lacking}"
     first = world.run(beginning, None)
     if first == world.run(beginning, None):
         return ""
     return "two runs from the same copy ended differently"
+
+
+def _lacking(world: JobWorld, beginning: JobState) -> str:
+    """A file of the scratch folder that freeze and thaw forget or change, at any point of a run without faults."""
+    passed: list[tuple[object, FrozenFolder]] = []
+
+    def visit() -> None:
+        files = _files(world)
+        if not passed or files != passed[-1][1]:
+            passed.append((world.freeze_target(), files))
+
+    world.run(beginning, visit)
+    for copy, files in passed:
+        world.thaw_target(copy)
+        again = _files(world)
+        changed = sorted(name for name in files.keys() | again.keys() if files.get(name) != again.get(name))
+        if changed:
+            return changed[0]
+    return ""
+
+
+def _files(world: JobWorld) -> FrozenFolder:
+    folder = freeze_folder(world.scratch.path)
+    return {name: contents for name, contents in folder.items() if contents is not None}
 
 
 def _ending(trial: Trial) -> tuple[object, ...]:

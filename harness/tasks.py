@@ -48,6 +48,8 @@ class ShellOutcome:
     unknowns: Sequence[str]  # the job came to nothing, nothing was committed
     never_struck: Sequence[str]  # protocol steps
     left_over: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
+    lines_passed: frozenset[str] = frozenset()
+    lines_struck: frozenset[str] = frozenset()
 
 
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
@@ -125,6 +127,8 @@ def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: 
         unknowns=unknowns,
         never_struck=() if left_over else tally.never_struck(),
         left_over=left_over,
+        lines_passed=frozenset(tally.lines_passed),
+        lines_struck=frozenset(line for line in tally.lines_passed if tally.struck[line]),
     )
 
 

@@ -7,6 +7,7 @@ to one split, so that the last row of a key does not depend on how the splits in
 standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete
 sparse     idle gaps: each checkpoint is complete and notified long before the next row, one sink gets no rows in an
            epoch, and another epoch has none for the other. What a sink keeps *per checkpoint* shows here
+late       as standard; who was stopped wakes up when newer attempts have completed one or two checkpoints
 fewer      as standard; what is restored has one sink subtask, which is given the states of two
 more       as standard; what is restored has three, of which one is given none
 """
@@ -28,6 +29,9 @@ KEYS_PER_SPLIT: Final = 5
 BATCHES_PER_CHECKPOINT: Final = 2
 BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
+LATE_MS: Final = (
+    40  # a new generation completes its first checkpoint 39 after the death that it makes up for, or before
+)
 UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
 
@@ -73,7 +77,7 @@ INPUTS = {
     STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
     "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
 }
-INPUTS |= dict.fromkeys(("fewer", "more"), INPUTS[STANDARD])
+INPUTS |= dict.fromkeys(("late", "fewer", "more"), INPUTS[STANDARD])
 JOBS: Final = {
     STANDARD: certifying_job(INPUTS[STANDARD]),
     "sparse": certifying_job(INPUTS["sparse"], timing=Timing(pace=UNHURRIED_PACE_MS)),
@@ -86,8 +90,11 @@ RESCALED_JOBS: Final = {
 }
 
 
+LATE_JOB: Final = "late"
+EVERY_JOB: Final = {**JOBS, **RESCALED_JOBS, LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS))}
+
+
 def named_job(name: str) -> Job:
-    job = JOBS.get(name) or RESCALED_JOBS.get(name)
-    if job is None:
-        raise ScheduleError(f"there is no job {name!r}; known: {', '.join((*JOBS, *RESCALED_JOBS))}")
-    return job
+    if name not in EVERY_JOB:
+        raise ScheduleError(f"there is no job {name!r}; known: {', '.join(EVERY_JOB)}")
+    return EVERY_JOB[name]

@@ -164,9 +164,10 @@ class WritesInPieces:
         self.folder, self.rows, self.pending = folder, [], {}  # type: ignore[var-annotated]
 
     def open(self, context: Context) -> None:
-        self.file = self.folder / f"rows-{context.subtask}"
-        for _, state in context.restored:
+        for old, state in context.restored:
+            self.file = self.folder / f"rows-{old}"
             self.add([row for _, rows in json.loads(state) for row in rows])
+        self.file = self.folder / f"rows-{context.subtask}"
 
     def write(self, batch: Batch) -> None:
         self.rows += [[row.split, row.offset] for row in batch]

@@ -1,0 +1,169 @@
+"""Sinks as strangers write them: the right ones are acquitted, the wrong ones are convicted of their own sin."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.certifying import Options, certify
+from sinkproof.chaos.clock import Deadline
+from sinkproof.contract import load
+from sinkproof.judgement import Course, judge_subject
+from sinkproof.replaying import try_again
+from sinkproof.reports.document import Finding, SubjectResult
+from sinkproof.reports.progress import SILENT
+from sinkproof.scratch import fresh_folder
+from sinkproof.tally import Tally
+from sinkproof.tasks import ShellOutcome, Task, run_campaign
+
+ZOO: Final = Path(__file__).with_name("zoo")
+RIGHT_SECONDS: Final = 1.2  # in each shell: enough for the first round of everything on a quiet machine
+WRONG_SECONDS: Final = 25.0  # at most; most need less than one
+EXACTLY, EFFECTIVELY, AT_LEAST = "exactly-once", "effectively-once", "at-least-once"
+RIGHT: Final = {
+    "sqlite_tables:RowsAndMarker": EXACTLY,
+    "sqlite_tables:OpenConnection": EXACTLY,
+    "sqlite_tables:OpenTransaction": EXACTLY,
+    "sqlite_tables:UpsertByIdentity": EFFECTIVELY,
+    "appended_files:AppendTruncate": EXACTLY,
+    "appended_files:PlainAppend": AT_LEAST,
+    "renamed_files:LinkedFiles": EXACTLY,
+    "renamed_files:LinkedFilesUncopied": EXACTLY,
+    "manifests:Manifest": EXACTLY,
+    "five_methods:TwoPhase": EXACTLY,
+    "five_methods:WriteAhead": EXACTLY,
+    "surroundings:WorkerThread": EXACTLY,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sin:
+    """The oracle that convicts it, and how the schedule ends that shows it: a fault kind, or a job without a fault."""
+
+    oracles: str
+    ending: str
+    shell: str = "simulated"
+
+    def is_shown_by(self, finding: Finding) -> bool:
+        told = f" {finding.schedule}"
+        return finding.oracle in self.oracles.split() and any(told.endswith(each) for each in self.ending.split(","))
+
+
+WRONG: Final = {
+    "sqlite_tables:UpsertByCounter": Sin(oracles="O1", ending="=kill"),
+    "sqlite_tables:MarkerInSecondTransaction": Sin(oracles="O2", ending="=kill-job"),
+    "sqlite_tables:AutocommitInWrite": Sin(oracles="O2", ending="=kill"),
+    "sqlite_tables:SkipsByLastOffset": Sin(oracles="O1", ending=" no-fault"),
+    "appended_files:WrongLength": Sin(oracles="O1 O10", ending="=kill-job,=kill"),
+    "appended_files:PickledBeforeTheFlush": Sin(oracles="O10", ending="=kill-job"),
+    "appended_files:PlainAppendThatClaimsTooMuch": Sin(oracles="O2", ending="=kill"),
+    "appended_files:TornLine": Sin(oracles="O1", ending="=kill-job"),
+    "renamed_files:NameWithoutSubtask": Sin(oracles="O1", ending=" no-fault"),
+    "renamed_files:OnlyTheNotified": Sin(oracles="O1", ending="=lose"),
+    "renamed_files:DeletesWhatOthersStaged": Sin(oracles="O1 O10", ending="=kill-job,=kill"),
+    "renamed_files:OnlyTheFirstState": Sin(oracles="O1", ending="=kill-job"),
+    "renamed_files:AbortedDropped": Sin(oracles="O1", ending="=decline"),
+    "renamed_files:AbortedTwice": Sin(oracles="O2", ending="=decline"),
+    "renamed_files:IdleEpoch": Sin(oracles="O2", ending=" job=sparse no-fault"),
+    "renamed_files:ReadsWhatIsStaged": Sin(oracles="O3", ending=" no-fault"),
+    "renamed_files:PublishesBeforeTheVote": Sin(oracles="O3", ending=" no-fault"),
+    "manifests:NewNameOnRecovery": Sin(oracles="O2", ending="=kill,=lose"),
+    "manifests:ZombieOverwrites": Sin(oracles="O9", ending="=stop", shell="process"),
+    "five_methods:CommitErrorsSwallowed": Sin(oracles="O1", ending="=error", shell="process"),
+    "five_methods:WriteAheadAppends": Sin(oracles="O2", ending="=kill-job"),
+}
+UNJUDGED: Final = {  # and a word of the reason
+    ("sqlite_tables:LockedOut", "simulated"): "database is locked",
+    ("sqlite_tables:LockedOut", "process"): "database is locked",
+    ("renamed_files:FreezesTooLittle", "simulated"): "lacks staged/",
+    ("surroundings:StoreElsewhere", "simulated"): "a copy does not bring back",
+    ("surroundings:StoreNeverEmptied", "simulated"): "are still there after teardown",
+    ("surroundings:StoreNeverEmptied", "process"): "are still there after teardown",
+    ("surroundings:OncePerProcess", "simulated"): "ended differently",
+    ("surroundings:InAVariable", "simulated"): "are still there after teardown",
+    ("surroundings:InAVariable", "process"): "committed() runs in another process",
+}
+
+
+def locator_of(member: str) -> str:
+    file, _, name = member.partition(":")
+    return f"{ZOO / file}.py:{name}"
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    made = fresh_folder()
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def explored(member: str, shell: str, *, enough: Callable[[Tally], bool]) -> tuple[SubjectResult, ShellOutcome]:
+    """What one shell says of a member, until there is enough."""
+    contract = load(locator_of(member))
+    task = Task(locator=contract.locator, shell=shell, budget_seconds=0)
+    with folder() as path:
+        outcome = run_campaign(contract, task, folder=path, progress=SILENT, enough=enough)
+    left_over = [outcome.left_over] if outcome.left_over else []
+    course = Course(contract, [outcome.result], list(outcome.findings), list(outcome.unknowns), left_over)
+    return judge_subject(course), outcome
+
+
+@pytest.mark.parametrize("shell", ["simulated", "process"])
+@pytest.mark.parametrize(("member", "grade"), RIGHT.items())
+def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> None:
+    deadline = Deadline(RIGHT_SECONDS)
+    result, outcome = explored(member, shell, enough=lambda tally: deadline.over)
+    assert [] == [f"{finding.oracle} {finding.schedule}" for finding in result.findings if finding.claimed]
+    assert () == tuple(outcome.unknowns)
+    assert "" == outcome.left_over
+    assert grade == result.grade or (grade == AT_LEAST and result.grade == EFFECTIVELY)  # no death yet
+
+
+@pytest.mark.parametrize(("member", "sin"), WRONG.items())
+def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
+    deadline = Deadline(WRONG_SECONDS)
+
+    def enough(tally: Tally) -> bool:
+        return deadline.over or any(map(sin.is_shown_by, tally.findings))
+
+    result, _ = explored(member, sin.shell, enough=enough)
+    shown = [finding for finding in result.findings if sin.is_shown_by(finding)]
+    assert shown, [f"{finding.oracle} {finding.schedule}" for finding in result.findings]
+    assert shown[0].claimed
+    assert "violated" == result.verdict
+    again = try_again(Task(locator=locator_of(member), shell=sin.shell, budget_seconds=0, schedule=shown[0].schedule))
+    assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
+
+
+@pytest.mark.parametrize(("member", "shell"), UNJUDGED)
+def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) -> None:
+    deadline = Deadline(RIGHT_SECONDS)
+    result, _ = explored(member, shell, enough=lambda tally: deadline.over)
+    assert "unknown" == result.verdict
+    assert UNJUDGED[member, shell] in result.why
+
+
+def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(tmp_path: Path) -> None:
+    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess"]
+    options = Options(budget_seconds=4.0, canaries=False)
+    document = certify([locator_of(member) for member in members], tmp_path, options=options)
+    for subject in document["subjects"]:
+        assert [] == subject["findings"]
+        assert EXACTLY == subject["grade"]
+        assert not [claim["why"] for claim in subject["claims"] if "could not crash it" in claim["why"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("member", "grade"), RIGHT.items())
+def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str, tmp_path: Path) -> None:
+    document = certify([locator_of(member)], tmp_path, options=Options(budget_seconds=10.0, canaries=False))
+    (subject,) = document["subjects"]
+    assert ("upheld", grade) == (subject["verdict"], subject["grade"]), subject["why"]
