@@ -2,13 +2,14 @@
 
 1. a baseline without faults, twice: it must finish, commit rows, and pass the same points both times;
 2. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
-3. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
+3. one crash of the whole job at every named point and every executed line;
+4. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
-4. one crash of the whole job at every named point, from which it goes on with another parallelism, and one at every
-   executed line; then the closure: any number of whole-job crashes, first at named points, also after each lost
-   notification and each declined vote; then in the job with idle gaps; then at executed lines, too;
-5. single deaths and stops at executed lines.
+5. one crash of the whole job at every named point, from which it goes on with another parallelism; then the closure:
+   any number of whole-job crashes, first at named points, also after each lost notification and each declined vote; then
+   in the job with idle gaps; then at executed lines, too;
+6. single deaths and stops at executed lines.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ class SimulatedCampaign:
                 return
             for job in JOBS if not self.tally.left_over else ():
                 self._recoveries(job)
+            if not self.tally.left_over:
+                self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
             self._singles(baseline)
             if self.tally.left_over:
                 return
             for job in rescaled(self.tally):
                 self._close(JobWorld(self.laboratory, job=job), depth_most=1)
-            self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
             self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline), *self._missed()]))
             self._close(JobWorld(self.laboratory, job="sparse"))
             self._close(JobWorld(self.laboratory, tracing=self.tracer))

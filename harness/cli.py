@@ -24,7 +24,7 @@ from sinkproof.reports.document import FILE_NAME, Document, DocumentError, repla
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdict
 
 BUDGET_SECONDS = 40.0  # enough for every step and every line of a file sink to be killed, and for its closure
-BUDGET_SECONDS_OF_ALL = 8.0  # enough for every step; with a dozen subjects in two shells under two minutes on two cores
+BUDGET_SECONDS_OF_ALL = 7.0  # enough for every step; with a dozen subjects in two shells under two minutes on two cores
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 SHELL_CHOICE = click.Choice(["simulated", "process", "all"])
 
@@ -80,7 +80,7 @@ def cli() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the certificate.  [default: .sinkproof/<time>]")
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate instead of the summary.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Other latencies, other interleavings.")
-@click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 40s; 8s to certify everything]")
+@click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 40s; 7s to certify everything]")
 @click.option(
     "--hang", type=Seconds(), default="10s", show_default=True, help="After so long a call to the sink counts as hung."
 )

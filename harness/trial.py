@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -128,10 +129,13 @@ class Laboratory:
         """Nothing of this run may be finalised in the middle of the next one: a connection to sqlite that is
         collected rolls back, and removes a journal by its name. Freezing makes that 10 ms into 0.1 ms.
         """
-        simulation.sinks.clear()
-        if not self.contract.copies:
-            gc.collect()
-            gc.freeze()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # the dead close no files
+            simulation.sinks.clear()
+            simulation.host.close()
+            if not self.contract.copies:
+                gc.collect()
+                gc.freeze()
 
     def trial(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> Trial:
         committed = observer.observation.committed

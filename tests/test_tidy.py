@@ -47,7 +47,6 @@ ALLOWED: Final = {  # (rule, files): why they may
     ("positional_default", "harness/scratch.py"): "setting(name, default) reads like dict.get",
     ("draws_from_the_air", "tests/zoo/*"): "strangers' sinks do what strangers do",
     ("prints", "tests/*"): "benchmarks, and commands under test, speak on stdout",
-    ("draws_from_the_air", "tests/zoo/*"): "strangers do",
 }
 
 

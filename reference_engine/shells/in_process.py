@@ -34,6 +34,10 @@ class InProcessHost:
     def retire(self, sink: Sink) -> None:
         self.kill(sink)
 
+    def close(self) -> None:
+        """The run is judged: nobody is kept any more."""
+        self.dead.clear()
+
     def reap(self) -> None:
         if self.let_go and not self.keeps_dead:
             gc.collect()

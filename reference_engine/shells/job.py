@@ -34,6 +34,9 @@ class Host(Protocol):
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has been closed."""
 
+    def close(self) -> None:
+        """The run is over: what is left of it is given up."""
+
     def reap(self) -> None:
         """What attempts held that ended long ago (locks, connections) is given back when this returns."""
 
