@@ -7,8 +7,8 @@
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
 5. one crash of the whole job at every named point, from which it goes on with another parallelism; then the closure:
-   any number of whole-job crashes, first at named points, also after each lost notification and each declined vote; then
-   in the job with idle gaps; then at executed lines, too;
+   any number of whole-job crashes, first at named points, also after each lost notification and each declined vote;
+   then in the job with idle gaps; then at executed lines, too;
 6. single deaths and stops at executed lines.
 """
 
