@@ -125,6 +125,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 budget_seconds=options.budget_seconds,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
+                alone=len(options.shells) == 1,
             )
             for locator in locators
             for shell in options.shells

@@ -9,6 +9,7 @@ from typing import Final
 from sinkproof.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.contract import Contract
 from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
+from sinkproof.tally import LINES_UNSTRUCK_MOST
 from sinkproof.verdict import Verdict, merge
 
 EXAMINED: Final = (
@@ -20,7 +21,6 @@ EXAMINED: Final = (
     | Claim.LIVENESS
     | Claim.NO_RESIDUE
 )
-LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
 
 
 @dataclass(slots=True)

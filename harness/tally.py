@@ -19,6 +19,7 @@ from sinkproof.trial import Trial
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
+LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
     *(

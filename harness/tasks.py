@@ -16,11 +16,11 @@ from sinkproof.contract import Contract, load
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
-from sinkproof.tally import Tally
+from sinkproof.tally import LINES_UNSTRUCK_MOST, Tally
 from sinkproof.trial import Laboratory
 
-# A step that was not struck, or no zombie at all, makes the verdict UNKNOWN: a busy machine may take longer.
-BUDGETS_MOST: Final = 3
+# A step that was not struck, no zombie, or too many lines make the verdict UNKNOWN: a busy machine gets more time.
+LEAST_SECONDS: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Task:
     seed: int = 0
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
     schedule: str = ""  # to be replayed; "": the whole campaign
+    alone: bool = False  # no other shell strikes this subject's lines
 
     @property
     def name(self) -> str:
@@ -55,21 +56,29 @@ class ShellOutcome:
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
-    deadline, latest = Deadline(task.budget_seconds), Deadline(BUDGETS_MOST * task.budget_seconds)
+    deadline, latest = Deadline(task.budget_seconds), Deadline(max(task.budget_seconds, LEAST_SECONDS))
 
     def enough(tally: Tally) -> bool:
         if not deadline.over or latest.over:
             return deadline.over
         if tally.left_over:
             return True
-        woken = task.shell == "simulated" or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
-        return bool(tally.findings) or (woken and not tally.never_struck())
+        return bool(tally.findings) or _has_least(tally, task)
 
     folder = fresh_folder()
     try:
         return run_campaign(contract, task, folder=folder, progress=progress, enough=enough)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_least(tally: Tally, task: Task) -> bool:
+    """Whether nothing is left that would make the verdict UNKNOWN."""
+    simulated = task.shell == "simulated"
+    woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
+    unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
+    lines = not (simulated or task.alone) or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
+    return woken and lines and not tally.never_struck()
 
 
 def run_campaign(

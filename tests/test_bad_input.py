@@ -179,7 +179,7 @@ def test_a_sink_that_only_fails_to_recover_is_convicted(sinkproof_command: Run) 
 
 @pytest.mark.slow
 def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> None:
-    status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "4s")
+    status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "14s")
     assert {"Prints": "upheld", "StartsDaemons": "upheld"} == {
         name: subject["verdict"] for name, subject in subjects.items()
     }, [subject["why"] for subject in subjects.values()]
