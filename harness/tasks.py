@@ -77,7 +77,8 @@ def _has_least(tally: Tally, task: Task) -> bool:
     simulated = task.shell == "simulated"
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
     unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
-    lines = not (simulated or task.alone) or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
+    elsewhere = not simulated and not task.alone and tally.contract.copies  # the simulated shell strikes all lines
+    lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     return woken and lines and not tally.never_struck()
 
 
