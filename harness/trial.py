@@ -77,6 +77,8 @@ class Laboratory:
         self.contract.call_if_there("setup", self.scratch)
         if self.contract.copies:
             self._empty = self.contract.given.freeze(self.scratch)
+        else:
+            gc.freeze()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -168,3 +168,11 @@ def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str, tmp_path:
     document = certify([locator_of(member)], tmp_path, options=Options(budget_seconds=10.0, canaries=False))
     (subject,) = document["subjects"]
     assert ("upheld", grade) == (subject["verdict"], subject["grade"]), subject["why"]
+
+
+@pytest.mark.parametrize("member", ["appended_files:TornLine", "sqlite_tables:MarkerInSecondTransaction"])
+def test_a_budget_that_ends_before_the_lines_upholds_nothing(member: str, tmp_path: Path) -> None:
+    """Their bug sits between two lines, which are struck after all steps."""
+    options = Options(shells=("process",), budget_seconds=0.5, canaries=False)
+    (subject,) = certify([locator_of(member)], tmp_path, options=options)["subjects"]
+    assert "upheld" != subject["verdict"]
