@@ -63,7 +63,7 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
             return deadline.over
         if tally.left_over:
             return True
-        return bool(tally.findings) or _has_least(tally, task)
+        return any(finding.claimed for finding in tally.findings) or _has_least(tally, task)
 
     folder = fresh_folder()
     try:
@@ -77,7 +77,8 @@ def _has_least(tally: Tally, task: Task) -> bool:
     simulated = task.shell == "simulated"
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
     unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
-    elsewhere = not simulated and not task.alone and tally.contract.copies  # the simulated shell strikes all lines
+    ours = getattr(tally.contract.given, "marks_points", False)  # the simulated shell strikes all of its lines
+    elsewhere = not simulated and not task.alone and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     return woken and lines and not tally.never_struck()
 
