@@ -63,7 +63,7 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
             return deadline.over
         if tally.left_over:
             return True
-        return any(finding.claimed for finding in tally.findings) or _has_least(tally, task)
+        return any(finding.claimed for finding in tally.findings) or has_least(tally, task)
 
     folder = fresh_folder()
     try:
@@ -72,7 +72,7 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _has_least(tally: Tally, task: Task) -> bool:
+def has_least(tally: Tally, task: Task) -> bool:
     """Whether nothing is left that would make the verdict UNKNOWN."""
     simulated = task.shell == "simulated"
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())

@@ -8,6 +8,8 @@ from sinkproof.claims import Claim, Grade, names
 from sinkproof.contract import Contract
 from sinkproof.judgement import Course, claimed_names, judge_subject
 from sinkproof.reports.document import Finding, Outcome, ShellResult
+from sinkproof.tally import STEPS_REQUIRED, Tally
+from sinkproof.tasks import Task, has_least
 from sinkproof.verdict import Verdict, merge
 
 
@@ -117,3 +119,16 @@ def test_fencing_is_unknown_until_a_zombie_was_tried() -> None:
 
 def test_residue_is_unknown_where_the_contract_cannot_show_it() -> None:
     assert "unknown" == judge_subject(course(Claim.NO_RESIDUE)).verdict
+
+
+def test_time_is_added_until_steps_lines_and_a_zombie_were_struck() -> None:
+    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
+    task = Task(locator="some/sink", shell="process", budget_seconds=1)
+    tally.struck.update(STEPS_REQUIRED)
+    assert not has_least(tally, task)
+    tally.cells["write.before", "stop"] = [1, 1, 0]
+    assert has_least(tally, task)
+    tally.lines_passed.add("line(my_sink.py:1)")
+    assert not has_least(tally, task)
+    tally.struck["line(my_sink.py:1)"] += 1
+    assert has_least(tally, task)
