@@ -84,7 +84,7 @@ class SimulatedCampaign:
     def _baseline(self) -> Trial | None:
         sink = self.laboratory.contract.sink(self.laboratory.scratch)
         self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
-        self.laboratory.files = self.tracer.files
+        self.laboratory.files = self.tally.files = self.tracer.files
         first = first_run(self.laboratory, self.tally, self._run)
         if first is None:
             return None

@@ -13,6 +13,8 @@ from random import Random
 from typing import Any, Final
 
 PREFIX: Final = "sinkproof"
+SHARED_MEMORY: Final = Path("/dev/shm")
+ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
@@ -42,21 +44,32 @@ class Scratch:
         )
 
 
-def fresh_folder(*, base: Path | None = None) -> Path:
-    """A new folder, in TMPDIR if that is set, otherwise in memory where the machine offers that.
+def fresh_folder() -> Path:
+    """A new folder: below SINKPROOF_SCRATCH if that is set, else in memory if there is enough of it, else in TMPDIR.
 
-    Its name carries our pid, so that a later run can clean up.
+    SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more. The
+    folder's name carries our pid, so that a later run can clean up.
     """
-    shared = Path("/dev/shm")
-    in_memory = "TMPDIR" not in os.environ and os.access(shared, os.W_OK)
-    home = base or (shared if in_memory else Path(tempfile.gettempdir()))
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home))
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=_homes()[0]))
 
 
-def sweep_folders_of_the_dead(*, base: Path | None = None) -> list[Path]:
+def _homes() -> list[Path]:
+    """Where scratch folders may be; new ones are made in the first."""
+    if named := os.environ.get("SINKPROOF_SCRATCH"):
+        return [Path(named)]
+    fallback = Path(tempfile.gettempdir())
+    return [SHARED_MEMORY, fallback] if _has_room(SHARED_MEMORY) else [fallback, SHARED_MEMORY]
+
+
+def _has_room(folder: Path) -> bool:
+    """Containers often come with 64 MiB of it."""
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_LEAST
+
+
+def sweep_folders_of_the_dead() -> list[Path]:
     """Removes what runs left behind that were killed; returns what was removed."""
     removed = []
-    for home in {base or Path("/dev/shm"), Path(tempfile.gettempdir())}:
+    for home in _homes():
         for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
             match = re.match(rf"{PREFIX}-(\d+)-", folder.name)
             if match and not Path("/proc", match[1]).exists() and Path("/proc").is_dir():

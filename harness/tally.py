@@ -15,6 +15,7 @@ from sinkproof.contract import Contract
 from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.source_files import source_line
 from sinkproof.trial import Trial
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
@@ -46,6 +47,7 @@ class Tally:
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults that struck there
     lines_passed: set[str] = field(default_factory=set)
     lines_known: set[str] = field(default_factory=set)
+    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: path -> name in points
     stops: int = 0
     rows_committed: int = 0
     rows_after_kill_least: int | None = None
@@ -123,8 +125,8 @@ class Tally:
 
     def _finding(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
-        where = [sentence(fault.point) for fault in schedule.faults[-1:]]
-        why = anomaly.why + (f" (struck when {where[0]})" if where and where[0] else "")
+        last = schedule.faults[-1].point if schedule.faults else ""
+        why = anomaly.why + (f" (struck when {sentence(last)})" if last else "")
         return Finding(
             oracle=anomaly.oracle,
             claimed=bool(claim & self.contract.claims),
@@ -138,7 +140,7 @@ class Tally:
             extra=anomaly.extra[:ROWS_LISTED_MOST],
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
             timeline=timeline(trial) if trial else (),
-            line=trial.struck_line if trial else None,
+            line=trial.struck_line if trial else source_line(last, self.files),
         )
 
     def outcomes(self) -> Sequence[Outcome]:

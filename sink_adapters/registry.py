@@ -211,7 +211,7 @@ class FilesContract:
     def disk(self, scratch: Scratch) -> Any:
         """What the sinks write to: a RealDisk, or a MemoryDisk, which offers `lose_power()`."""
         if str(scratch.path) not in self._disks:
-            in_memory = scratch.setting("disk", "real") == "memory"
+            in_memory = scratch.setting("disk", "memory" if scratch.shell == "simulated" else "real") == "memory"
             self._disks[str(scratch.path)] = MemoryDisk() if in_memory else RealDisk(scratch.path)
             self._effects[str(scratch.path)] = Effects()
         return self._disks[str(scratch.path)]

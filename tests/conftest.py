@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from hypothesis import settings
 # pytest workers would share the file.
 settings.register_profile("project", deadline=None, database=None, print_blob=True)
 settings.load_profile("project")
+
+# Some shells start what runs in the background deaf to Ctrl-C; commands under test must hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 

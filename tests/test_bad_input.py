@@ -247,7 +247,8 @@ class Started:
     def __init__(self, folder: Path, environment: dict[str, str], subjects: list[str]) -> None:
         self.temporary, self.out = folder / "temporary", folder / "out"
         self.temporary.mkdir()
-        self.environment = {**environment, "TMPDIR": str(self.temporary), "SINKPROOF_TEST": str(folder)}
+        self.environment = {**environment, "SINKPROOF_TEST": str(folder)}
+        self.environment |= dict.fromkeys(("TMPDIR", "SINKPROOF_SCRATCH"), str(self.temporary))
         options = ["--on", "process", "--no-canaries", "--budget", "100s", "--out", str(self.out)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sinkproof", "certify", *subjects, *options],

@@ -213,10 +213,13 @@ def test_everything_dies_with_the_caller(number: signal.Signals) -> None:
         pids = json.loads(caller.stdout.readline())
         assert 7 == len(pids)
         descriptors = [os.pidfd_open(pid) for pid in pids]
-        caller.send_signal(number)
-        assert gone(descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        try:
+            caller.send_signal(number)
+            assert gone(descriptors)
+        finally:
+            caller.kill()
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 def test_a_killed_server_is_said_to_be_dead() -> None:

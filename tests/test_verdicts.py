@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.claims import Claim, Grade, names
 from sinkproof.contract import Contract
 from sinkproof.judgement import Course, claimed_names, judge_subject
+from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Finding, Outcome, ShellResult
 from sinkproof.tally import STEPS_REQUIRED, Tally
 from sinkproof.tasks import Task, has_least
@@ -132,3 +136,16 @@ def test_time_is_added_until_steps_lines_and_a_zombie_were_struck() -> None:
     assert not has_least(tally, task)
     tally.struck["line(my_sink.py:1)"] += 1
     assert has_least(tally, task)
+
+
+def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) -> None:
+    file = tmp_path / "my_sink.py"
+    file.write_text("first = 1\nsecond = 2\n")
+    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
+    tally.files = {str(file): "my_sink.py"}
+    tally.find(Anomaly(oracle="O1", why="a row is lost"), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
+    tally.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
+    (at_line, without_faults) = tally.findings
+    assert at_line.line is not None
+    assert ("my_sink.py", 2, "second = 2") == (at_line.line.file, at_line.line.number, at_line.line.text)
+    assert (None, "a row too many") == (without_faults.line, without_faults.why)

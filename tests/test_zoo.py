@@ -102,8 +102,9 @@ def folder() -> Iterator[Path]:
     made = fresh_folder()
     try:
         yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    finally:  # one of them leaves its store beside the folder, by intention
+        for left in (made, made.with_name(f"{made.name}-elsewhere")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def explored(member: str, shell: str, *, enough: Callable[[Tally], bool]) -> tuple[SubjectResult, ShellOutcome]:
