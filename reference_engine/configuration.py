@@ -45,6 +45,7 @@ class CheckpointConfiguration:
     tolerable_checkpoint_failure_number: int = 0  # that many in a row are tolerated; one more fails the job
     externalized_checkpoint_cleanup: Cleanup = Cleanup.RETAIN_ON_CANCELLATION
     checkpoints_retained: int = 1
+    closing_patience: int = 60  # ms from the final decision until a sink that was told nothing is helped by a restart
     settle_deadline: int = 1_000  # ms that a transaction may be in doubt after its completion before the job fails over
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class CheckpointConfiguration:
             "max_concurrent_checkpoints": 1,
             "tolerable_checkpoint_failure_number": 0,
             "checkpoints_retained": 1,
+            "closing_patience": 1,
             "settle_deadline": 1,
         }
         for name, bound in least.items():

@@ -28,7 +28,6 @@ from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restart import RestartStrategy
 
 Effect = tuple[Any, ...]
-CLOSING_PATIENCE_MS: Final = 60  # from the final decision until a sink that was told nothing is helped by a restart
 
 
 class Phase(enum.Enum):
@@ -116,15 +115,20 @@ class Coordinator:
     def start(self, now: float, _: Any, __: Any) -> list[Effect]:
         effects: list[Effect] = [("deploy", self.record)]
         if self.checkpoint_id_final:
-            effects.append(("timer", CLOSING_PATIENCE_MS, "closing", None))
+            effects.append(("timer", self.configuration.closing_patience, "closing", None))
         elif self.configuration.checkpoint_interval is not None:
             effects.append(("timer", self.configuration.checkpoint_interval, "tick", None))
         return effects
 
     def opened(self, now: float, subtask: int, _: Any) -> list[Effect]:
-        """A subtask restored from the final checkpoint has nothing to do but to settle it."""
-        final = self.checkpoint_id_final
-        return [("tell", subtask, "complete", final, True)] if final and self.record is not None else []
+        """A subtask restored from the final checkpoint has nothing to do but to settle it.
+
+        One that opens late may find a final checkpoint triggered already: that is not complete, and not told.
+        """
+        restored = self.record
+        if restored is None or not restored.final:
+            return []
+        return [("tell", subtask, "complete", restored.checkpoint_id, True)]
 
     def ended_source(self, now: float, subtask: int, _: Any) -> list[Effect]:
         self.ended.add(subtask)
@@ -147,7 +151,7 @@ class Coordinator:
         A sink that says it is still settling was told, and has the settle deadline.
         """
         if self.closed.union(self.unsettled).issuperset(self.sinks):
-            return [("timer", CLOSING_PATIENCE_MS, "closing", None)]
+            return [("timer", self.configuration.closing_patience, "closing", None)]
         return self.failed(now, 0, "a sink was not settled after the final checkpoint")
 
     def cancel(self, now: float, _: Any, __: Any) -> list[Effect]:
@@ -232,7 +236,7 @@ class Coordinator:
         final = checkpoint_id == self.checkpoint_id_final
         effects += [("tell", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]
         if final:
-            effects.append(("timer", CLOSING_PATIENCE_MS, "closing", None))
+            effects.append(("timer", self.configuration.closing_patience, "closing", None))
         return effects + self._trigger_what_is_due(now)
 
     def _listeners(self) -> list[Any]:

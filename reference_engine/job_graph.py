@@ -60,6 +60,10 @@ class Output:
         """(subtask id, its part of the rows), without empty parts, in the order of the targets."""
         if not self.keyed or len(self.targets) == 1:
             return [(self.targets[0], batch)]
+        if batch.columnar:
+            from sinkproof.reference_engine.columns import route  # only here: certifying needs no columns
+
+            return [(self.targets[owner], part) for owner, part in route(batch, len(self.targets))]
         parts: dict[int, list] = {target: [] for target in self.targets}  # type: ignore[type-arg]
         for row in batch.rows:
             parts[self.targets[owner_of_group(key_group(row.key), len(self.targets))]].append(row)

@@ -13,6 +13,9 @@ class Shell(Protocol):
     def kill_actor(self) -> NoReturn:
         """The acting attempt (or coordinator) dies here; the others notice after a while."""
 
+    def kill_worker(self) -> NoReturn:
+        """What hosts the acting attempt dies, and the attempt with it; where there is no worker, the attempt alone."""
+
     def kill_job(self) -> NoReturn:
         """Everybody dies here; only what is durable remains, and a new job starts from it."""
 

@@ -4,20 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.subtask import Effect
-from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
+from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
+from sinkproof.reference_engine.restore import Restored
+from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.timing import Latencies
+from sinkproof.reference_engine.subtask import Effect, Subtask
+from sinkproof.sink_adapters.protocol import Batch, Context, Sink
 
 if TYPE_CHECKING:
-    from sinkproof.reference_engine.shells.simulated import Key, Simulation
+    from sinkproof.reference_engine.shells.simulated import Simulation
 
 JOB_ID = "job"
+Key = tuple[int, int]  # (actor id, generation)
+Action = Callable[[Any, Key, Effect], None]
 
 
-def act(shell: Simulation, key: Key, effects: Iterable[Effect]) -> None:
-    actions = ACTIONS
+class Shell(Protocol):
+    """What the effects of subtasks need of the shell that carries them out."""
+
+    now: Any  # milliseconds since the job began
+    names: tuple[str, ...]
+    fate: str  # of the message that is just being sent: "", "lost" or "declined"
+    job: Job
+    latency: Latencies
+    storage: CheckpointStorage
+    subtasks: dict[Key, Subtask]
+    sinks: dict[Key, Sink]
+    restored: dict[Key, Restored]
+    actions: dict[str, Action]
+
+    def reach(self, point: str) -> None: ...
+
+    def note(self, actor: str, what: str, detail: Any) -> None: ...
+
+    def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
+        """An event for somebody, `delay` ms from now; the coordinator is actor 0."""
+
+    def random_for(self, key: Key) -> Random: ...
+
+
+class CoordinatingShell(Shell, Protocol):
+    """What the coordinator's effects need."""
+
+    generation: int
+    checkpoint_id_last: int
+    muted: bool
+    watcher: Any  # a Watcher, or who has nothing to watch
+    coordinator: Coordinator | None
+    finished: bool
+    failure: str
+    queue: list[tuple[Any, ...]]
+
+    def deploy(self, record: CheckpointRecord | None) -> None: ...
+
+
+def act(shell: Shell, key: Key, effects: Iterable[Effect]) -> None:
+    actions = shell.actions
     for effect in effects:
         actions[effect[0]](shell, key, effect)
 
@@ -32,32 +78,32 @@ def send(shell: Simulation, key: Key, effect: Effect) -> None:
     heappush(shell.queue, (at, shell.sequence, to, key[1], kind, key[0], payload))
 
 
-def write(shell: Simulation, key: Key, effect: Effect) -> None:
+def write(shell: Shell, key: Key, effect: Effect) -> None:
     batch: Batch = effect[1]
     shell.reach("write.before")
     shell.sinks[key].write(batch)
     shell.reach("write.after")
 
 
-def timer(shell: Simulation, key: Key, effect: Effect) -> None:
+def timer(shell: Shell, key: Key, effect: Effect) -> None:
     delay = shell.latency.pace[key[0]] if effect[1] is None else effect[1]
     shell.post(delay, key, (effect[2], None, None))
 
 
-def drain(shell: Simulation, key: Key, effect: Effect) -> None:
+def drain(shell: Shell, key: Key, effect: Effect) -> None:
     for event in effect[1]:
         kind, a, b = event
         act(shell, key, shell.subtasks[key].on(kind, a, b))
 
 
-def report(shell: Simulation, key: Key, effect: Effect) -> None:
+def report(shell: Shell, key: Key, effect: Effect) -> None:
     shell.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
 
 # -- the sink's life -----------------------------------------------------------------------------------------------
 
 
-def open_sink(shell: Simulation, key: Key, effect: Effect) -> None:
+def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
     restored, plan = shell.restored.pop(key), shell.subtasks[key].plan
     context = Context(
         job_id=JOB_ID,
@@ -79,11 +125,11 @@ def open_sink(shell: Simulation, key: Key, effect: Effect) -> None:
     shell.reach("open.after")
 
 
-def end_of_input(shell: Simulation, key: Key, effect: Effect) -> None:
+def end_of_input(shell: Shell, key: Key, effect: Effect) -> None:
     _call(shell, "end_of_input", key)
 
 
-def _call(shell: Simulation, name: str, key: Key, *arguments: Any) -> Any:
+def _call(shell: Shell, name: str, key: Key, *arguments: Any) -> Any:
     """One of the calls that a sink may lack."""
     shell.reach(name + ".before")
     call = getattr(shell.sinks[key], name, None)
@@ -95,7 +141,7 @@ def _call(shell: Simulation, name: str, key: Key, *arguments: Any) -> Any:
 # -- checkpoints -------------------------------------------------------------------------------
 
 
-def capture(shell: Simulation, key: Key, effect: Effect) -> None:
+def capture(shell: Shell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     shell.reach("snapshot.before")
     state = shell.sinks[key].snapshot(checkpoint_id)
@@ -106,17 +152,17 @@ def capture(shell: Simulation, key: Key, effect: Effect) -> None:
     act(shell, key, shell.subtasks[key].captured(checkpoint_id, states))
 
 
-def upload(shell: Simulation, key: Key, effect: Effect) -> None:
+def upload(shell: Shell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     kept = shell.storage.store(checkpoint_id, shell.names[key[0]], states)
     shell.post(shell.latency.upload[key[0]], key, ("persisted", checkpoint_id, kept))
 
 
-def cancel_upload(shell: Simulation, key: Key, effect: Effect) -> None:
+def cancel_upload(shell: Shell, key: Key, effect: Effect) -> None:
     shell.note(shell.names[key[0]], "upload cancelled", effect[1])
 
 
-def acknowledge(shell: Simulation, key: Key, effect: Effect) -> None:
+def acknowledge(shell: Shell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     shell.reach("acknowledge.before")
     kind, shell.fate = "declined" if shell.fate == "declined" else "acknowledged", ""
@@ -126,16 +172,16 @@ def acknowledge(shell: Simulation, key: Key, effect: Effect) -> None:
     shell.reach("acknowledge.after")
 
 
-def notify(shell: Simulation, key: Key, effect: Effect) -> None:
+def notify(shell: Shell, key: Key, effect: Effect) -> None:
     unsettled = _call(shell, "notify_complete", key, effect[1])
     act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
 
 
-def notify_aborted(shell: Simulation, key: Key, effect: Effect) -> None:
+def notify_aborted(shell: Shell, key: Key, effect: Effect) -> None:
     _call(shell, "notify_aborted", key, effect[1])
 
 
-def settle(shell: Simulation, key: Key, effect: Effect) -> None:
+def settle(shell: Shell, key: Key, effect: Effect) -> None:
     unsettled = _call(shell, "settle", key, shell.now / 1000)
     act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
 
@@ -143,12 +189,12 @@ def settle(shell: Simulation, key: Key, effect: Effect) -> None:
 # -- the coordinator ---------------------------------------------------------------------------
 
 
-def act_for_coordinator(shell: Simulation, effects: Iterable[Effect]) -> None:
+def act_for_coordinator(shell: CoordinatingShell, effects: Iterable[Effect]) -> None:
     for effect in effects:
         COORDINATOR_ACTIONS[effect[0]](shell, effect)
 
 
-def _tell(shell: Simulation, effect: Effect) -> None:
+def _tell(shell: CoordinatingShell, effect: Effect) -> None:
     _, subtask, kind, a, b = effect
     if kind == "trigger":
         shell.checkpoint_id_last = max(shell.checkpoint_id_last, a)
@@ -160,12 +206,12 @@ def _tell(shell: Simulation, effect: Effect) -> None:
         shell.post(subtask - 1, (subtask, shell.generation), (kind, a, b))
 
 
-def _timer(shell: Simulation, effect: Effect) -> None:
+def _timer(shell: CoordinatingShell, effect: Effect) -> None:
     _, delay, kind, a = effect
     shell.post(delay, (0, shell.generation), (kind, a, None))
 
 
-def _persist(shell: Simulation, effect: Effect) -> None:
+def _persist(shell: CoordinatingShell, effect: Effect) -> None:
     record: CheckpointRecord = effect[1]
     shell.reach("checkpoint.persist.before")
     muted, shell.muted = shell.muted, True
@@ -182,31 +228,31 @@ def _persist(shell: Simulation, effect: Effect) -> None:
     shell.post(shell.latency.decide, (0, shell.generation), ("durable", record.checkpoint_id, None))
 
 
-def _discard(shell: Simulation, effect: Effect) -> None:
+def _discard(shell: CoordinatingShell, effect: Effect) -> None:
     shell.storage.discard(effect[1])
 
 
-def _restart(shell: Simulation, effect: Effect) -> None:
+def _restart(shell: CoordinatingShell, effect: Effect) -> None:
     shell.post(effect[1], (0, shell.generation), ("regenerate", None, None))
 
 
-def _deploy(shell: Simulation, effect: Effect) -> None:
+def _deploy(shell: CoordinatingShell, effect: Effect) -> None:
     shell.deploy(effect[1])
 
 
-def _finish(shell: Simulation, effect: Effect) -> None:
+def _finish(shell: CoordinatingShell, effect: Effect) -> None:
     shell.finished, shell.coordinator = True, None
     for key in shell.subtasks:
         shell.post(1, key, ("cancel", None, None))
 
 
-def _give_up(shell: Simulation, effect: Effect) -> None:
+def _give_up(shell: CoordinatingShell, effect: Effect) -> None:
     shell.failure = effect[1]
     shell.queue.clear()
 
 
 TELL_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
-ACTIONS: Final[dict[str, Callable[[Simulation, Key, Effect], None]]] = {
+ACTIONS: Final[dict[str, Action]] = {
     "acknowledge": acknowledge,
     "cancel_upload": cancel_upload,
     "capture": capture,
@@ -222,7 +268,7 @@ ACTIONS: Final[dict[str, Callable[[Simulation, Key, Effect], None]]] = {
     "upload": upload,
     "write": write,
 }
-COORDINATOR_ACTIONS: Final[dict[str, Callable[[Simulation, Effect], None]]] = {
+COORDINATOR_ACTIONS: Final[dict[str, Callable[[Any, Effect], None]]] = {
     "deploy": _deploy,
     "discard": _discard,
     "finish": _finish,

@@ -2,10 +2,9 @@
 
 A heap of events (time, sequence, actor, generation, kind, a, b); an actor handles one at a time and its effects are
 carried out in order (acting.py). No actor's stack ever spans another actor's, so at a point everything but the acting
-actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of
-the job
-to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no buffer
-flush of the dead can change what is judged. The same loop drives attempts that are processes (see process.py).
+actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of the
+job to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no
+buffer flush of the dead can change what is judged. The same loop drives attempts that are processes (process.py).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
 from sinkproof.reference_engine.configuration import CheckpointingMode
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph, restore
-from sinkproof.reference_engine.shells.acting import act, act_for_coordinator
+from sinkproof.reference_engine.shells.acting import ACTIONS, act, act_for_coordinator
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
 from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
@@ -49,7 +48,7 @@ class Simulation:
         self.queue: list[tuple[Any, ...]] = []
         self.now, self.sequence, self.events = 0, 0, 0
         self.coordinator: Coordinator | None = None
-        self.generation, self.checkpoint_id_last = 0, 0
+        self.generation, self.checkpoint_id_last, self.actions = 0, 0, ACTIONS
         self.restart = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
@@ -118,6 +117,8 @@ class Simulation:
             self._let_sleepers_lie()
         self._judge_first()
 
+    kill_worker = kill_actor
+
     def _let_sleepers_lie(self) -> None:
         """Their stacks are under the one of the dead, which would have to unwind, unjudged, for them to wake."""
         if self.host.dead_unwind:
@@ -132,8 +133,7 @@ class Simulation:
         self.coordinator, self.checkpoint_id_last = None, 0
         self.queue.clear()
         self.sleepers.clear()
-        self.waking_up = None
-        self.until = float("inf")  # no sleeper is left to wait for
+        self.waking_up, self.until = None, float("inf")  # no sleeper is left to wait for
         self.start()
         self._judge_first()
 
@@ -243,7 +243,7 @@ class Simulation:
             if self.events > EVENTS_MOST:
                 self.failure = f"not finished after {EVENTS_MOST} events"
                 queue.clear()
-                return
+                break
             try:
                 if to == 0:
                     self._deliver_to_coordinator(generation, (kind, a, b))

@@ -1,0 +1,44 @@
+"""What happened, told by many processes into one file that outlives all of them: JSON lines, appended whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sinkproof.chaos.clock import now
+
+Happening = dict[str, Any]  # "what", "at" (seconds, one clock for all processes of the host), "pid", and more
+
+
+class EventLog:
+    """The writers' end. Each line is one write to a file opened for appending, which the kernel does not interleave."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
+    def tell(self, what: str, **details: Any) -> None:
+        line = {"what": what, "at": round(now(), 6), "pid": os.getpid(), **details}
+        os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+
+
+class EventLogReader:
+    """The reader's end: what is new since the last call, whole lines only."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+        self._rest = b""
+
+    def new(self) -> list[Happening]:
+        while chunk := os.read(self._descriptor, 1 << 16):
+            self._rest += chunk
+        *lines, self._rest = self._rest.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        os.close(self._descriptor)

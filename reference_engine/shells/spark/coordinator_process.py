@@ -1,0 +1,285 @@
+"""The coordinator as a process: the pure coordinator, driven by sockets and real time in one single-threaded loop.
+
+Its listening socket belongs to its keeper, so that its death is an ordinary event: supervisors connect anew and find
+its successor, which claims the next generation and restores the last complete checkpoint. A generation is deployed
+when every supervisor that it needs is there. What attempts of another generation say is dropped.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final
+
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.schedule import COORDINATOR
+from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
+from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
+from sinkproof.reference_engine.restore import Restored, assign, refuse_another_graph
+from sinkproof.reference_engine.shells.acting import ACTIONS, Key, act_for_coordinator
+from sinkproof.reference_engine.shells.spark.attempt import Order
+from sinkproof.reference_engine.shells.spark.control import Address, Control, without_delay
+from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reference_engine.shells.spark.striking import Points
+from sinkproof.reference_engine.shells.timing import Latencies
+from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.sink_adapters.protocol import Sink
+
+GOODBYE_SECONDS: Final = 5.0
+
+
+class NothingToWatch:
+    """The outside world is read by who runs the experiment, not by the job."""
+
+    def deciding(self, shell: Any, record: CheckpointRecord) -> None:
+        return None
+
+
+class CoordinatorProcess:
+    """A shell (acting.CoordinatingShell) of actor 0. `run` returns when the job is over."""
+
+    def __init__(self, run: Run, listening: socket.socket) -> None:
+        self.listening, self.deployment = listening, run.deployment()
+        self.job, self.names = self.deployment.job, self.deployment.job.widest.names
+        self.folder = folder = RunFolder(run.folder)
+        self.events = folder.events()
+        self.points = Points(folder, COORDINATOR, events=self.events)
+        self.reach = self.points.reach
+        self.storage: Any = FolderCheckpointStorage(
+            folder.checkpoints, retained=self.job.configuration.checkpoints_retained
+        )
+        self.plan = self.job.plan
+        self.latency = Latencies({}, {}, {}, decide=0)
+        self.watcher, self.actions = NothingToWatch(), ACTIONS
+        self.restart = self.job.restart()
+        self.coordinator: Coordinator | None = None
+        self.generation, self.checkpoint_id_last = 0, 0
+        self.finished, self.muted, self.failure, self.over = False, False, "", False
+        self.queue: list[tuple[Any, ...]] = []
+        self.sequence = 0
+        self.poll = select.epoll()
+        self.connections: dict[int, Control] = {}
+        self.supervisors: dict[int, Control] = {}
+        self.addresses: dict[int, Address] = {}
+        self.attempts: dict[int, Control] = {}
+        self.outbox: dict[int, list[tuple[Any, ...]]] = {}  # for attempts that have not connected yet
+        self.subtasks: dict[Key, Subtask] = {}  # which there are; they live elsewhere
+        self.sinks: dict[Key, Sink] = {}
+        self.restored: dict[Key, Restored] = {}
+        self.covers: dict[int, int] = {}  # checkpoint id -> rows before it
+        self.opened: set[int] = set()
+        self.due = True  # a generation is to be deployed as soon as all supervisors are there
+
+    # -- what effects need of their shell ----------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        return 1000 * now()
+
+    @property
+    def fate(self) -> str:
+        return self.points.fate
+
+    @fate.setter
+    def fate(self, value: str) -> None:
+        self.points.fate = value
+
+    def random_for(self, key: Key) -> Random:
+        return Random((key[1] << 16) + key[0])
+
+    def note(self, actor: str, what: str, detail: Any) -> None:
+        if what == "complete":
+            self.events.tell("complete", checkpoint=detail, generation=self.generation, rows=self.covers.pop(detail, 0))
+            if self.deployment.wakes_late:
+                self._wake()
+        elif what == "generation":
+            self.events.tell("generation", generation=self.generation, plan=[one.name for one in self.plan.subtasks])
+
+    def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
+        if key[0] == 0:
+            self.sequence += 1
+            heappush(self.queue, (self.now + delay, self.sequence, key[1], event))
+        elif key[0] in self.attempts:
+            self.attempts[key[0]].send(*event)
+        else:
+            self.outbox.setdefault(key[0], []).append(event)
+
+    def deploy(self, record: CheckpointRecord | None) -> None:
+        if record is not None:
+            refuse_another_graph(self.plan, record)
+        self.subtasks.clear()
+        downstream = {subtask.id: self.addresses[subtask.id] for subtask in self.plan.subtasks}
+        starting = [plan for plan in self.plan.subtasks if plan.sink or not (record is not None and record.final)]
+        for plan in starting:
+            self.subtasks[plan.id, self.generation] = Subtask(plan)
+            targets = {target for output in plan.outputs for target in output.targets}
+            order = Order(
+                plan=plan,
+                names=self.names,
+                generation=self.generation,
+                restored=assign(plan, record),
+                downstream={target: downstream[target] for target in sorted(targets)},
+            )
+            self.supervisors[plan.id].send("start", order)
+        for actor, supervisor in self.supervisors.items():
+            if actor not in {plan.id for plan in starting}:
+                supervisor.send("stop", self.generation)
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self.events.tell("coordinator")
+        self.poll.register(self.listening, select.EPOLLIN)
+        while not self.over:
+            wait = max(0.0, (self.queue[0][0] - self.now) / 1000) if self.queue else -1.0
+            for descriptor, _ in self.poll.poll(wait):
+                if descriptor == self.listening.fileno():
+                    self._accept()
+                elif descriptor in self.connections:
+                    self._hear(self.connections[descriptor])
+            while self.queue and self.queue[0][0] <= self.now:
+                _, _, generation, event = heappop(self.queue)
+                self._deliver(generation, event)
+            if self.finished or self.failure:
+                self._end()
+        self._wait_for_goodbyes()
+
+    def _accept(self) -> None:
+        connection = Control(without_delay(self.listening.accept()[0]))
+        self.connections[connection.fileno()] = connection
+        self.poll.register(connection, select.EPOLLIN)
+
+    def _hear(self, connection: Control) -> None:
+        messages = connection.receive()
+        if messages is None:
+            self._lost(connection)
+            return
+        for message in messages:
+            getattr(self, "hear_" + message[0])(connection, *message[1:])
+
+    def _lost(self, connection: Control) -> None:
+        self.poll.unregister(connection)
+        del self.connections[connection.fileno()]
+        connection.close()
+        actor = connection.actor
+        if self.supervisors.get(actor) is connection:
+            del self.supervisors[actor], self.addresses[actor]
+            self._failed(actor, "its worker is gone")
+        elif self.attempts.get(actor) is connection and connection.generation == self.generation:
+            self._failed(actor, "its connection is gone")
+
+    def _deliver(self, generation: int, event: tuple[str, Any, Any]) -> None:
+        if generation != self.generation or self.over:
+            return
+        if event[0] == "regenerate":
+            self.due = True
+            self._next_generation()
+        elif self.coordinator is not None:
+            act_for_coordinator(self, self.coordinator.on(self.now, event))
+
+    # -- who speaks --------------------------------------------------------------------------------
+
+    def hear_supervisor(self, connection: Control, actor: int, address: Address) -> None:
+        connection.kind, connection.actor = "supervisor", actor
+        self.supervisors[actor], self.addresses[actor] = connection, address
+        self._next_generation()
+
+    def hear_ended(self, connection: Control, generation: int, why: str) -> None:
+        if generation == self.generation:
+            self._failed(connection.actor, why)
+
+    def hear_attempt(self, connection: Control, actor: int, generation: int) -> None:
+        connection.kind, connection.actor, connection.generation = "attempt", actor, generation
+        if generation != self.generation:
+            connection.hang_up()
+            return
+        self.attempts[actor] = connection
+        for event in self.outbox.pop(actor, ()):
+            connection.send(*event)
+
+    def hear_covers(self, connection: Control, checkpoint_id: int, rows: int) -> None:
+        if connection.generation == self.generation:
+            self.covers[checkpoint_id] = self.covers.get(checkpoint_id, 0) + rows
+
+    def hear_failed(self, connection: Control, why: str) -> None:
+        if connection.generation == self.generation:
+            self._failed(connection.actor, why)
+
+    def hear_event(self, connection: Control, kind: str, a: Any, b: Any) -> None:
+        if connection.generation != self.generation:
+            return
+        self._deliver(self.generation, (kind, a, b))
+        if kind == "opened":
+            self._note_opened(a)
+
+    def hear_stop(self, connection: Control) -> None:
+        """Somebody who runs the job may want it to end with a checkpoint."""
+        self._stop_if_wished()
+
+    def _stop_if_wished(self) -> None:
+        if self.folder.stop_wish.exists():
+            self._deliver(self.generation, ("stop_with_checkpoint", None, None))
+
+    def _note_opened(self, actor: int) -> None:
+        self.opened.add(actor)
+        if len(self.opened) < len(self.subtasks):
+            return
+        self.events.tell("running", generation=self.generation)
+        if not self.deployment.wakes_late:
+            self._wake()
+        self._stop_if_wished()
+        if self.job.configuration.checkpoint_interval is not None:
+            self._deliver(self.generation, ("retrigger", None, None))
+
+    def _wake(self) -> None:
+        for supervisor in self.supervisors.values():
+            supervisor.send("wake")
+
+    # -- generations -------------------------------------------------------------------------------
+
+    def _failed(self, actor: int, why: str) -> None:
+        if self.coordinator is None or self.coordinator.over or self.over:
+            return
+        self.events.tell("failed", actor=self.names[actor], generation=self.generation, why=why)
+        self._deliver(self.generation, ("failed", actor, why))
+
+    def _next_generation(self) -> None:
+        if not self.due or self.over or len(self.supervisors) < len(self.job.widest.subtasks):
+            return
+        self.due = False
+        self.reach("generation.before")
+        self.generation = self.points.generation = self.storage.claim_generation()
+        for replaced in self.attempts.values():
+            replaced.hang_up()  # a zombie is to learn that nobody listens to it any more
+        self.attempts.clear()
+        self.outbox.clear()
+        self.covers.clear()
+        self.opened.clear()
+        record = self.storage.latest()
+        self.plan = self.job.plan_after(record)
+        self.note(COORDINATOR, "generation", None)
+        self.reach("generation.after")
+        self.coordinator = Coordinator(
+            *(self.plan, self.job.configuration, self.restart),
+            record=record,
+            checkpoint_id_last=self.checkpoint_id_last,
+        )
+        act_for_coordinator(self, self.coordinator.on(self.now, ("start", None, None)))
+
+    def _end(self) -> None:
+        self.over = True
+        self.events.tell("finished" if self.finished else "given up", why=self.failure)
+        for supervisor in self.supervisors.values():
+            supervisor.send("finish")
+
+    def _wait_for_goodbyes(self) -> None:
+        """A socket that is closed while something in it is unread may take back what it has sent."""
+        deadline = Deadline(GOODBYE_SECONDS)
+        while self.supervisors and not deadline.over:
+            for descriptor, _ in self.poll.poll(deadline.left):
+                connection = self.connections.get(descriptor)
+                if connection is not None and connection.receive() is None:
+                    self._lost(connection)

@@ -1,0 +1,46 @@
+"""What every process of the job needs to know, made from a few plain values wherever it is needed.
+
+Tasks run in processes that Spark's JVM has started: nothing can be inherited, and closures would be copied with every
+task. So a job travels as a *recipe*: the name of a function, and its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sinkproof.chaos.inside import resolve
+from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.spark.control import Address
+from sinkproof.sink_adapters.protocol import Sink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The job, how its sinks are made, and what are points in them besides those that they reach by name."""
+
+    job: Job
+    make_sink: Callable[[], Sink]
+    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: its executed lines are points
+    effects_below: str = ""  # file effects below this folder are points; "": none are
+    pace_ms: int = 0  # between two batches of a source; 0: as fast as the sinks take them
+    wakes_late: bool = False  # a zombie goes on after a checkpoint of its successors, not right after their recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of one job: all that its processes are told."""
+
+    recipe: str  # "module:function", called with the arguments; returns the Deployment
+    arguments: Mapping[str, Any]
+    folder: Path
+    network: str = "unix"
+    coordinator: Address = ""
+
+    def deployment(self) -> Deployment:
+        made = resolve(self.recipe)(**self.arguments)
+        if not isinstance(made, Deployment):
+            raise TypeError(f"{self.recipe} returned {type(made).__name__}, not a Deployment")
+        return made

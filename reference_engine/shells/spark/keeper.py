@@ -1,0 +1,91 @@
+"""Keeps what must outlive a coordinator: its listening socket. Forks a new coordinator when one dies.
+
+Forked by the driver before Spark starts, while the driver has one thread and no JVM. It runs nothing of the job itself.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+
+from sinkproof.chaos.event_log import EventLog
+from sinkproof.chaos.schedule import COORDINATOR
+from sinkproof.reference_engine.shells.spark.control import Address, Control, address_of, listen
+from sinkproof.reference_engine.shells.spark.coordinator_process import CoordinatorProcess
+from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.nursery import Child, fork
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+
+class Keeper:
+    """`run` returns when the driver closes the connection."""
+
+    def __init__(self, driver: Control) -> None:
+        self.driver = driver
+        self.listening: socket.socket | None = None
+        self.child: Child | None = None
+        self.events: EventLog | None = None
+        self.run_data: Run | None = None
+
+    def run(self) -> None:
+        while True:
+            ready = select.select([self.driver, *([self.child] if self.child else [])], [], [])[0]
+            if self.child is not None and self.child in ready:
+                self._reap()
+            if self.driver in ready:
+                messages = self.driver.receive()
+                if messages is None:
+                    self.clear()
+                    return
+                for message in messages:
+                    getattr(self, message[0])(*message[1:])
+
+    def begin(self, run: Run) -> None:
+        """A coordinator for this run; says where it listens."""
+        self.clear()
+        self.run_data, self.events = run, RunFolder(run.folder).events()
+        self.listening = listen(run.network, f"{run.folder.name}-coordinator-{id(run)}")
+        self._fork()
+        self.driver.send("listening", address_of(self.listening))
+
+    def _fork(self) -> None:
+        run, listening = self.run_data, self.listening
+        assert run is not None
+        assert listening is not None
+        self.child = fork(lambda: CoordinatorProcess(run, listening).run(), keep=[listening.fileno()])
+
+    def _reap(self) -> None:
+        assert self.child is not None
+        assert self.events is not None
+        status = self.child.reap()
+        self.events.tell("ended", actor=COORDINATOR, child=self.child.pid, status=status)
+        self.child = None
+        if status:
+            self._fork()
+
+    def clear(self) -> None:
+        """What is left of a run ends here."""
+        if self.child is not None:
+            self.child.end()
+            self.child = None
+        if self.listening is not None:
+            self.listening.close()
+            self.listening = None
+
+
+def fork_keeper() -> tuple[Child, Control]:
+    """The keeper, and the connection to it."""
+    ours, its = socket.socketpair()
+    child = fork(lambda: Keeper(Control(its)).run(), keep=[its.fileno()])
+    its.close()
+    return child, Control(ours)
+
+
+def begin(keeper: Control, run: Run) -> Address:
+    """Where the coordinator of this run listens."""
+    keeper.send("begin", run)
+    while (messages := keeper.receive()) is not None:
+        for message in messages:
+            address: Address = message[1]
+            return address
+    raise ConnectionError("the keeper of the coordinator's socket has died")

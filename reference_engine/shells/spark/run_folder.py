@@ -1,0 +1,46 @@
+"""The folder that all processes of one run share: what happened, what is armed, what was passed, the checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sinkproof.chaos.armed import Armed
+from sinkproof.chaos.event_log import EventLog, EventLogReader
+from sinkproof.chaos.point_counts import PointCounts
+
+
+class RunFolder:
+    """Paths only; nothing is made before it is asked for, but the folder itself."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "points").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def events(self) -> EventLog:
+        return EventLog(self.path / "events")
+
+    def events_reader(self) -> EventLogReader:
+        return EventLogReader(self.path / "events")
+
+    def armed(self) -> Armed:
+        return Armed(self.path / "armed")
+
+    def counts(self, actor: str) -> PointCounts:
+        return PointCounts(self.counts_path(actor))
+
+    def counts_path(self, actor: str) -> Path:
+        return self.path / "points" / actor
+
+    @property
+    def processes(self) -> Path:
+        """The driver's pid, for who has to kill the whole job."""
+        return self.path / "driver.pid"
+
+    @property
+    def stop_wish(self) -> Path:
+        """It exists once somebody wants the job to end with a checkpoint."""
+        return self.path / "stop"

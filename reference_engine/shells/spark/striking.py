@@ -1,0 +1,109 @@
+"""Points in real processes: each is counted, and the armed fault strikes right there, in the process that is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+from sinkproof.chaos.event_log import EventLog
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.point_counts import PointCounts
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+
+class Points:
+    """One actor's process. `fate` is what a fault has decided about the message that is just being sent."""
+
+    def __init__(self, folder: RunFolder, actor: str, *, events: EventLog, generation: int = 0) -> None:
+        self.folder, self.actor, self.events, self.generation = folder, actor, events, generation
+        self.pid, self.fate = os.getpid(), ""
+        self._armed = folder.armed()
+        self._counts: PointCounts = folder.counts(actor)
+        self._quiet = False
+
+    def reach(self, point: str) -> None:
+        """May not return."""
+        if self._quiet or os.getpid() != self.pid:
+            return
+        count = self._counts.add(point)
+        fault = self._armed.next()
+        if fault is not None and fault.point == point and fault.actor == self.actor and count >= fault.occurrence:
+            self._strike()
+
+    def _strike(self) -> None:
+        fault = self._armed.take()
+        self.events.tell("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
+        KINDS[fault.kind].strike(self)
+
+    # -- what a fault may ask for (chaos/faults/shell.py) ------------------------------------------
+
+    def kill_actor(self) -> NoReturn:
+        os.kill(self.pid, signal.SIGKILL)
+        _never()
+
+    def kill_worker(self) -> NoReturn:
+        """Our parent is Spark's worker, and we die with it."""
+        os.kill(os.getppid(), signal.SIGKILL)
+        _never()
+
+    def kill_job(self) -> NoReturn:
+        """The driver and everything below it: JVM, daemons, workers, keeper, coordinator, attempts. We come last."""
+        driver = int(self.folder.processes.read_text())
+        kill_below(driver, last=self.pid)
+        _never()
+
+    def stop_actor(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        self._quiet = True  # a zombie by now: somebody else is this actor
+
+    def lose_message(self) -> None:
+        self.fate = "lost"
+
+    def decline_vote(self) -> None:
+        self.fate = "declined"
+
+
+def _never() -> NoReturn:
+    while True:  # the signal is on its way
+        threading.Event().wait()
+
+
+def kill_below(root: int, *, last: int) -> None:
+    """SIGKILL for the root and all its descendants; `last`, which does it, after its own ancestors, topmost first."""
+    parents = parents_of_all()
+    ancestors = []
+    pid = last
+    while pid != root and pid in parents:
+        pid = parents[pid]
+        ancestors.append(pid)
+    others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
+    for pid in (*others, *reversed(ancestors), last):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def descendants(root: int, parents: dict[int, int]) -> list[int]:
+    """Every process below the root, nearest first."""
+    found, level = [], [root]
+    while level:
+        level = [pid for pid, parent in parents.items() if parent in level and pid not in found]
+        found += level
+    return found
+
+
+def parents_of_all() -> dict[int, int]:
+    """pid -> parent, of every process there is."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has just ended
+            found[int(entry.name)] = int(fields[1])
+    return found
