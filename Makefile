@@ -4,15 +4,15 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench mutants clean
+.PHONY: help certify test test-quick lint bench mutants clean java
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
-certify: .venv/ready ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
+certify: .venv/ready java ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
-test: .venv/ready ## run the whole test suite (TESTS=tests/test_tidy.py)
+test: .venv/ready java ## run the whole test suite (TESTS=tests/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
@@ -39,6 +39,9 @@ ifneq ($(shell cat .venv/ready 2>/dev/null),$(CURDIR))
 endif
 .venv/ready: pyproject.toml .ci/venv
 	@.ci/venv
+
+java: .venv/ready # Spark needs one; in this order, so that what is missing is told one after the other
+	@.ci/java
 
 # mypy cannot follow an editable install. It gets the package as links: what is in harness/, and beside it the folders.
 .PHONY: build/types

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sinkproof.canaries.kept import KeptTrial, one_at_a_time
 from sinkproof.chaos.clock import now
-from sinkproof.contract import load
+from sinkproof.contract import ContractError, load
 from sinkproof.judgement import Course, judge_subject
 from sinkproof.reports.document import CertificateWriter, Document, DocumentError, plain
 from sinkproof.reports.progress import SILENT, Progress
@@ -22,7 +22,8 @@ from sinkproof.tasks import ShellOutcome, Task
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
 from sinkproof.workers import Failure, run_tasks
 
-SHELLS: Final = ("simulated", "process")
+SHELLS: Final = ("simulated", "process", "spark")
+WITHOUT_SPARK: Final = ("simulated", "process")
 CONTROL_SECONDS: Final = 3.0  # before a certificate: each control, in each shell
 CONTROL_SECONDS_IN_FULL: Final = 10.0  # when canaries are what is asked for
 
@@ -31,13 +32,14 @@ CONTROL_SECONDS_IN_FULL: Final = 10.0  # when canaries are what is asked for
 class Options:
     """`canaries_kept`: a folder where a trial of the canaries is kept and found again, by this very version only."""
 
-    shells: Sequence[str] = SHELLS
+    shells: Sequence[str] = WITHOUT_SPARK
     budget_seconds: float = 30.0  # per subject and shell
     seed: int = 0
     canaries: bool = True
     canaries_kept: Path | None = None
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
     hang_seconds: float = 10.0  # of one call to the sink
+    master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
 
 
 def environment() -> dict[str, Any]:
@@ -125,12 +127,23 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 budget_seconds=options.budget_seconds,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
+                master=options.master,
                 alone=len(options.shells) == 1,
             )
             for locator in locators
-            for shell in options.shells
+            for shell in shells_of(locator, options.shells)
         ),
     ]
+
+
+def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
+    """Those in which this subject can run. Raises ContractError if it is none."""
+    can = getattr(load(locator).given, "shells", SHELLS)
+    found = [shell for shell in shells if shell in can]
+    if not found:
+        wanted = ", ".join(shells)
+        raise ContractError(f"{locator} does not run in {wanted}. Name a shell of {', '.join(can)} with --on")
+    return found
 
 
 def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:

@@ -19,6 +19,7 @@ import click
 
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import ScheduleError
+from sinkproof.cli_run import run as run_pipeline
 from sinkproof.contract import ContractError
 from sinkproof.reports.document import FILE_NAME, Document, DocumentError, replace_file
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdict
@@ -26,7 +27,7 @@ from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, Verdi
 BUDGET_SECONDS = 40.0  # enough for every step and every line of a file sink to be killed, and for its closure
 BUDGET_SECONDS_OF_ALL = 7.0  # enough for every step of a built-in pair; a busy machine gets more
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-SHELL_CHOICE = click.Choice(["simulated", "process", "all"])
+SHELL_CHOICE = click.Choice(["simulated", "process", "spark", "all"])
 
 
 class Seconds(click.ParamType[float]):
@@ -65,11 +66,18 @@ def cli() -> None:
     """
 
 
+cli.add_command(run_pipeline)
+
+
 @cli.command()
 @click.argument("subjects", nargs=-1)
 @click.option(
-    "--on", "shell", type=SHELL_CHOICE, default="all", show_default=True, help="Where the sink runs and dies."
+    "--on",
+    "shell",
+    type=SHELL_CHOICE,
+    help="Where the sink runs and dies.  [default: simulated and process; to certify everything, spark, too]",
 )
+@click.option("--master", default="local[6,100000]", show_default=True, help="The Spark master; a slot per subtask.")
 @click.option(
     "--command", "command_line", help="A sink in any language: this command speaks JSON lines on stdin/stdout."
 )
@@ -92,16 +100,17 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     SUBJECTS are registered pairs (see `sinkproof table`), path/to/file.py:Contract or package.module:Contract.
     Without any: every pair that needs nothing but this machine's memory and files.
     """
-    from sinkproof.certifying import SHELLS, Options, exit_status
+    from sinkproof.certifying import Options, exit_status
     from sinkproof.certifying import certify as run
 
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(_command_locator(command_line, reader, options["claims"]))
-    shells = SHELLS if options["shell"] == "all" else (options["shell"],)
+    shells = ("process",) if command_line else _shells(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     chosen = Options(
-        shells=("process",) if command_line else shells,
+        shells=shells,
+        master=options["master"],
         budget_seconds=options["budget"] or (BUDGET_SECONDS if subjects or command_line else BUDGET_SECONDS_OF_ALL),
         seed=options["seed"],
         canaries=not options["no_canaries"],
@@ -120,6 +129,20 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
         click.echo(f"sinkproof: {why}", err=True)
     sys.exit(exit_status(document))
+
+
+def _shells(asked: str | None, *, everything: bool) -> tuple[str, ...]:
+    """Spark where it was asked for, which then must be there, and wherever it is there to certify everything."""
+    from sinkproof.certifying import SHELLS, WITHOUT_SPARK
+    from sinkproof.spark_there import why_no_spark
+
+    wanted = {None: SHELLS if everything else WITHOUT_SPARK, "all": SHELLS}.get(asked, (asked or "",))
+    problem = why_no_spark() if "spark" in wanted else ""
+    if problem and asked is not None:
+        raise ContractError(problem)
+    if problem:
+        click.echo(f"sinkproof: the Spark shell is left out: {problem}", err=True)
+    return tuple(shell for shell in wanted if shell != "spark" or not problem)
 
 
 def _command_locator(command_line: str, reader: str | None, claims: str) -> str:
@@ -189,7 +212,9 @@ def _summary(document: Document, out: Path) -> str:
 @cli.command()
 @click.argument("schedule")
 @click.argument("subject")
-@click.option("--on", "shell", type=click.Choice(["simulated", "process"]), default="simulated", show_default=True)
+@click.option(
+    "--on", "shell", type=click.Choice(["simulated", "process", "spark"]), default="simulated", show_default=True
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
 @click.option("--here", is_flag=True, help="Run the sink in this very process, where breakpoint() and print() work.")
@@ -218,11 +243,11 @@ def canaries(shell: str, as_json: bool, quiet: bool) -> None:
 
     Exit status 0 if all canaries and no controls are convicted.
     """
-    from sinkproof.certifying import SHELLS, try_canaries
+    from sinkproof.certifying import try_canaries
 
     progress = _progress(quiet=quiet)
     try:
-        results, blind = try_canaries(SHELLS if shell == "all" else (shell,), progress=progress)
+        results, blind = try_canaries(_shells(shell, everything=False), progress=progress)
     finally:
         progress.close()
     if as_json:

@@ -117,13 +117,17 @@ class Observer:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
         simulation.host.reap()
-        # before the quiet recovery, which would heal what the job left undone
-        seen.committed = self._read_to_quiescence()
-        seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
+        self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
         residue = self.contract.optional("residue")
         if residue is not None and simulation.finished and list(residue(self.scratch)):
             simulation.recover_quietly()
             seen.residue = tuple(map(str, residue(self.scratch)))
+
+    def look_at_the_end(self) -> None:
+        """When nobody writes any more."""
+        seen = self.observation
+        seen.committed = self._read_to_quiescence()
+        seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
 
     def _read_to_quiescence(self) -> list[Identity]:
         """Twice the same. Nobody writes any more, so a quiet interval between the two is not waited for here."""

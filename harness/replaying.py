@@ -91,6 +91,11 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
     folder = fresh_folder()
     try:
         scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+        if task.shell == "spark":
+            from sinkproof.spark_laboratory import spark_laboratory
+
+            with spark_laboratory(contract, scratch, master=task.master) as spark:
+                return spark.run(schedule)
         if task.shell == "process":
             from sinkproof.campaign_process import process_laboratory
 

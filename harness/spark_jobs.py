@@ -2,38 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.contract import load
+from sinkproof.contract import Contract, load
+from sinkproof.ledger import Identity
+from sinkproof.reference_engine.configuration import CheckpointConfiguration
+from sinkproof.reference_engine.job_graph import source_to_sink
 from sinkproof.reference_engine.restart import FixedDelay
-from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.job import RESTARTS_MOST, Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
-from sinkproof.workload import LATE_JOB, named_job
+from sinkproof.workload import FAILURES_TOLERATED, LATE_JOB, named_job
 
-RESTARTS_MOST: Final = 100_000  # deaths are what this is about
+RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
 PATIENCE_MS: Final = 2_000  # of real time; a restart that nobody needed would only cost time
 SETTLE_MS: Final = 20_000
+INTERVAL_MS: Final = 10
+ROWS_WITHOUT_END: Final = 1 << 40  # the long job is stopped, it does not come to its end
 
 
-def in_real_time(job: Job) -> Job:
+def in_real_time(job: Job, *, restarts: int) -> Job:
     """The same job with deadlines that real processes can keep."""
     configuration = replace(job.configuration, closing_patience=PATIENCE_MS, settle_deadline=SETTLE_MS)
-    return replace(job, configuration=configuration, restart=lambda: FixedDelay(attempts=RESTARTS_MOST, delay=0.0))
+    return replace(job, configuration=configuration, restart=lambda: FixedDelay(attempts=restarts, delay=0.0))
 
 
-def certifying(*, locator: str, name: str, folder: str, job: str, lines: bool, settings: dict[str, Any]) -> Deployment:
-    """The small job of the other shells, with its checkpoints cut by offset."""
-    contract = load(locator)
-    scratch = Scratch(name=name, path=Path(folder), shell="spark", settings=settings)
+def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any]) -> Scratch:
+    return Scratch(name=name, path=Path(folder), shell="spark", settings=settings)
+
+
+def certifying(
+    *, locator: str, name: str, folder: str, settings: Mapping[str, Any], job: str, lines: bool
+) -> Deployment:
+    """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
+    contract, scratch = load(locator), scratch_at(folder, name=name, settings=settings)
+    named = named_job(job)
     own_points = getattr(contract.given, "marks_points", False)
     return Deployment(
-        job=in_real_time(named_job(job)),
+        job=in_real_time(named, restarts=RESTARTS_MOST),
         make_sink=lambda: contract.sink(scratch),
         files=files_of(contract.given, contract.sink(scratch)) if lines else {},
         effects_below="" if own_points else folder,
+        pace_ms=named.timing.pace,
+        look=lambda: readable(contract, scratch),
+        rows_vanish=contract.rows != "append",
         wakes_late=job == LATE_JOB,
+    )
+
+
+def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
+    """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+    try:
+        return contract.committed(scratch)
+    except Exception:  # the border to somebody else's reader; whether it matters is judged at the end
+        return None
+
+
+def long_running(
+    *, locator: str, name: str, folder: str, settings: Mapping[str, Any], pace_ms: int, batch_rows: int
+) -> Deployment:
+    """Generated rows without end, checkpoints by time: for hundreds of deaths over millions of rows."""
+    from sinkproof.reference_engine.columns import GeneratedColumns
+
+    contract, scratch = load(locator), scratch_at(folder, name=name, settings=settings)
+    own_points = getattr(contract.given, "marks_points", False)
+    source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
+    job = Job(
+        plan=source_to_sink(source).plan(),
+        configuration=CheckpointConfiguration(
+            checkpoint_interval=INTERVAL_MS,
+            max_concurrent_checkpoints=2,
+            tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
+        ),
+    )
+    return Deployment(
+        job=in_real_time(job, restarts=RESTARTS_WITHOUT_END),
+        make_sink=lambda: contract.sink(scratch),
+        effects_below="" if own_points else folder,
+        pace_ms=pace_ms,
     )

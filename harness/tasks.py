@@ -33,6 +33,7 @@ class Task:
     seed: int = 0
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
     schedule: str = ""  # to be replayed; "": the whole campaign
+    master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
     alone: bool = False  # no other shell strikes this subject's lines
 
     @property
@@ -78,7 +79,7 @@ def has_least(tally: Tally, task: Task) -> bool:
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
     unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
     ours = getattr(tally.contract.given, "marks_points", False)  # the simulated shell strikes all of its lines
-    elsewhere = not simulated and not task.alone and ours
+    elsewhere = not simulated and (not task.alone or task.shell == "spark") and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     return woken and lines and not tally.never_struck()
 
@@ -115,7 +116,17 @@ def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool],
     return None
 
 
-CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "process": _process}
+def _spark(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
+    from sinkproof.campaign_spark import SparkCampaign, plan_for
+    from sinkproof.spark_laboratory import spark_laboratory
+
+    tally.progress.step("starting Spark", 0)
+    with spark_laboratory(tally.contract, scratch, master=task.master) as laboratory:
+        SparkCampaign(laboratory, tally, plan=plan_for(task.budget_seconds), enough=enough).run()
+    return None
+
+
+CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "process": _process, "spark": _spark}
 
 
 def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:

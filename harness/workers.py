@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside
-from sinkproof.chaos.processes import Child, ForkServer, NoReply
+from sinkproof.chaos.processes import Child, ForkServer, Limits, NoReply
 from sinkproof.contract import ContractError
 from sinkproof.observe import NeverQuiet
 from sinkproof.reference_engine.shells.attempts import LIMITS, told
@@ -34,8 +34,9 @@ PRELOAD: Final = ("sinkproof.workers", "sinkproof.campaign_simulated", "sinkproo
 DOING_BYTES: Final = 300
 STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
 START_SECONDS: Final = 10.0  # imports of the subject
-SILENCES: Final = {"simulated": 3}  # times a call's limit, until a worker counts as hung: one schedule takes 1 ms, ...
-SILENCES_OF_PROCESSES: Final = 6  # ... or three calls that hang, after which a sink is given up
+# Times a call's limit, until a worker counts as hung. One schedule takes 1 ms simulated; in processes there may be
+# three calls that hang, after which a sink is given up; Spark has to start, and again when its driver was killed.
+SILENCES: Final = {"simulated": 3, "process": 6, "spark": 12}
 LAST_WORDS: Final = 500  # characters
 BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
 
@@ -132,7 +133,7 @@ class Worker:
 
     @property
     def silence_seconds(self) -> float:
-        return SILENCES.get(self.task.shell, SILENCES_OF_PROCESSES) * self.task.hang_seconds
+        return SILENCES[self.task.shell] * self.task.hang_seconds
 
 
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
@@ -164,7 +165,8 @@ def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, A
 
 def _start(server: ForkServer, task: Task) -> Worker:
     steps = os.memfd_create("steps")
-    child = server.spawn(ENTRY, task, descriptors=[steps], limits=LIMITS)
+    limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
+    child = server.spawn(ENTRY, task, descriptors=[steps], limits=limits)
     worker = Worker(task, child, steps, Deadline(0))
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker

@@ -60,6 +60,18 @@ def record_batch(batch: Batch) -> pa.RecordBatch:
     return pieces[0] if len(pieces) == 1 else table.combine_chunks().to_batches()[0]
 
 
+def batch_of_columns(at: tuple[int, int], keys: Any, values: Any, *, times: Any | None = None) -> Batch:
+    """Rows of one split from an offset on (`at`), with columns that can be cast to what SCHEMA says. No time: 0."""
+    split, offset = at
+    count = len(keys)
+    offsets = np.arange(offset, offset + count, dtype=np.int64)
+    splits = array_of(np.full(count, split, dtype=np.int32), pa.int32())
+    if times is None:
+        times = array_of(np.zeros(count, dtype=np.int64), pa.int64())
+    columns = zip((splits, array_of(offsets, pa.int64()), keys, values, times), SCHEMA, strict=True)
+    return Batch.from_arrow(pa.Table.from_arrays([column.cast(field.type) for column, field in columns], schema=SCHEMA))
+
+
 # -- by key ----------------------------------------------------------------------------------------
 
 
@@ -98,17 +110,18 @@ def groups_of(texts: pa.Array) -> Numbers:
         longer = np.flatnonzero(lengths > place)
         old = checksums[longer]
         checksums[longer] = table[(old ^ data[ends[longer] + place]) & 0xFF] ^ (old >> 8)
-    return group_of_checksum(checksums ^ np.uint32(0xFFFFFFFF))
+    return _groups_of_checksums(checksums ^ np.uint32(0xFFFFFFFF))
 
 
-def group_of_checksum(checksums: Numbers) -> Numbers:
+def _groups_of_checksums(checksums: Numbers) -> Numbers:
     """The rest of `operators.key_group`, in 32 bits that wrap around."""
-    mixed = checksums ^ checksums >> 16
+    mixed: Numbers = checksums ^ checksums >> 16
     mixed = mixed * np.uint32(0x85EBCA6B)
     mixed ^= mixed >> 13
     mixed = mixed * np.uint32(0xC2B2AE35)
     mixed ^= mixed >> 16
-    return (mixed % KEY_GROUPS).astype(np.uint8)
+    groups: Numbers = (mixed % KEY_GROUPS).astype(np.uint8)
+    return groups
 
 
 @lru_cache(maxsize=1)
@@ -170,6 +183,12 @@ def array_of(numbers: Numbers, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
+def array_of_texts(texts: Sequence[str]) -> pa.Array:
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
 def numbers_of(array: pa.Array) -> Numbers:
     """Zero copy, of an array of numbers without nulls."""
     dtype = np.dtype(f"i{array.type.bit_width // 8}")
@@ -190,7 +209,13 @@ class GeneratedColumns:
     """
 
     def __init__(
-        self, *, seed: int = 0, splits: int = 2, rows_per_split: int = 1 << 40, batch_rows: int = 10_000, keys: int = 1000
+        self,
+        *,
+        seed: int = 0,
+        splits: int = 2,
+        rows_per_split: int = 1 << 40,
+        batch_rows: int = 10_000,
+        keys: int = 1000,
     ) -> None:
         if not 1 <= keys <= KEYS_MOST:
             raise ValueError(f"keys={keys}: there must be 1 to {KEYS_MOST} keys")

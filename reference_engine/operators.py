@@ -110,7 +110,7 @@ class KeyedCount:
         return {group: json.dumps(of, sort_keys=True).encode() for group, of in sorted(counts.items())}
 
     def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.places, self.totals, self.groups = {}, array("q"), array("B")
         for group, state in groups:
             for key, total in json.loads(state).items():
                 self._add(key, group, total)

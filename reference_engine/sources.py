@@ -10,6 +10,10 @@ from typing import Protocol
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 
+class InputError(ValueError):
+    """What is there to be read is not what it was, or not what it was said to be: what, where, and what to do."""
+
+
 class Input(Protocol):
     """What really is there to be read: bounded, in splits, the same at every replay."""
 
@@ -55,6 +59,9 @@ class SourceReader:
 
     def restore(self, offsets: Iterable[tuple[int, int]]) -> None:
         self.offsets.update(offsets)
+        for split, offset in self.offsets.items():
+            if offset > self.input.length(split):
+                raise InputError(_cut_short(self.input, split, offset))
         self.batches_read = sum(-(-offset // self.input.batch_rows) for offset in self.offsets.values())
 
     def next(self) -> tuple[int, int] | None:
@@ -72,6 +79,15 @@ class SourceReader:
 
     def capture(self) -> bytes:
         return encode_offsets(tuple(self.offsets.items()))
+
+
+def _cut_short(source: Input, split: int, offset: int) -> str:
+    """Going on would end the split here, and nobody would ever hear of it."""
+    name = source.name_of(split) if hasattr(source, "name_of") else f"split {split} of the input"
+    return (
+        f"{name} holds {source.length(split)} rows, but {offset} of it are in the checkpoint: it was cut or replaced. "
+        "Put the old one back, or begin anew with an empty output folder"
+    )
 
 
 @lru_cache(maxsize=4096)

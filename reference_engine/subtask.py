@@ -100,7 +100,10 @@ class Subtask:
             return self._process(self.reader.input.batch(*at))
         made = self.plan.emissions.get(at)
         if made is None:
-            made = self.plan.emissions[at] = tuple(self._process(self.reader.input.batch(*at)))
+            batch = self.reader.input.batch(*at)
+            made = tuple(self._process(batch))
+            if not batch.columnar:  # columns are for inputs larger than any memory
+                self.plan.emissions[at] = made
         return made
 
     def stop(self, _: Any, __: Any) -> list[Effect] | tuple[Effect, ...]:

@@ -1,4 +1,5 @@
-"""How rows are laid out in files, behind one small protocol. JSON lines here; Parquet in parquet_format.py."""
+"""How rows are laid out in files, behind one small protocol. JSON lines here; Parquet and Arrow in files
+of their own, for the libraries that they need."""
 
 from __future__ import annotations
 
@@ -63,12 +64,18 @@ class JsonLinesWriter:
         self.size = 0
 
     def add(self, batch: Batch) -> bytes:
-        data = encode_lines(batch.rows)
+        data = _lines_of_columns(batch) if batch.columnar else encode_lines(batch.rows)
         self.size += len(data)
         return data
 
     def finish(self) -> bytes:
         return b""
+
+
+def _lines_of_columns(batch: Batch) -> bytes:
+    from sinkproof.sink_adapters.column_lines import lines_of  # only here: rows need neither numpy nor pyarrow
+
+    return lines_of(batch.to_arrow())
 
 
 class JsonLines:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sinkproof.sink_adapters.file_formats import Identity
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
 
 
 class ParquetWriter:
@@ -23,6 +23,8 @@ class ParquetWriter:
 
     def add(self, batch: Batch) -> bytes:
         table = batch.to_arrow()
+        if table.schema != row_schema():
+            table = table.cast(row_schema())  # a part has one schema, and batches of rows and of columns may meet in it
         self.tables.append(table)
         self.size += table.nbytes
         return b""

@@ -71,6 +71,11 @@ def read_committed(disk: Disk, *, form: FileFormat = JSON_LINES) -> list[Identit
     return [row for part in committed_parts(disk) for row in form.identities(disk.read(part.path))]
 
 
+def committed_paths(disk: Disk) -> list[str]:
+    """The files of `read_committed`, for readers of other kinds."""
+    return [part.path for part in committed_parts(disk)]
+
+
 def transactions_residue(disk: Disk) -> list[str]:
     """Files in progress or pending, and folders of earlier attempts that nobody has settled."""
     taken = [f"fenced/{folder}/{name}" for folder in disk.list("fenced") for name in disk.list(f"fenced/{folder}")]
@@ -116,6 +121,11 @@ def read_masked(place: str | os.PathLike[str] | Disk, *, form: FileFormat = JSON
     disk = RealDisk(place) if isinstance(place, (str, os.PathLike)) else place
     shown = sorted(part for part, revealed in _masked_parts(disk) if revealed)
     return [row for part in shown for row in form.identities(disk.read(part.path))]
+
+
+def revealed_paths(disk: Disk) -> list[str]:
+    """The files of `read_masked`, for readers of other kinds."""
+    return [part.path for part, revealed in sorted(_masked_parts(disk)) if revealed]
 
 
 def _masked_parts(disk: Disk) -> Iterator[tuple[Part, bool]]:

@@ -102,6 +102,7 @@ class MemoryContract:
     """Everything but the sink. `seen` is offered where rows may be met again."""
 
     marks_points = True  # the adapters name their own steps: file effects need not be looked for
+    shells = ("simulated", "process")
 
     def __init__(self, strategy: str) -> None:
         self.strategy = strategy
@@ -197,6 +198,7 @@ class FilesContract:
         self._looks = count()
         if self.grade == "exactly-once":
             self.residue = self._residue
+            self.committed_frame = self._committed_frame
         if self.grade == "effectively-once":
             self.seen = self._seen
 
@@ -235,6 +237,13 @@ class FilesContract:
         if self.strategy == "masked":
             return readers.read_masked(disk, form=self._form)
         return FILE_LOG_READERS[self.strategy](disk)
+
+    def _committed_frame(self, session: Any, scratch: Scratch) -> Any:
+        """A Spark DataFrame (split, offset) of what `committed` lists: for millions of rows."""
+        paths = readers.committed_paths if self.strategy == "two-phase" else readers.revealed_paths
+        files = [str(scratch.path / path) for path in paths(self.disk(scratch))]
+        reader = session.read.schema("split INT, offset LONG")
+        return reader.parquet(*files) if self._parquet else reader.json(files)
 
     def _seen(self, scratch: Scratch) -> list[Identity]:
         return readers.read_log(self.disk(scratch))

@@ -14,7 +14,7 @@ from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import fresh_folder
 from sinkproof.tally import Tally
-from sinkproof.tasks import Task, run_campaign
+from sinkproof.tasks import ShellOutcome, Task, run_campaign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ def _canary(name: str, contract: type, *, root_cause: str, oracles: str, faults:
     )
 
 
+Runner = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
 DEATHS: Final = "kill kill-job"
 CANARIES: Final = (
@@ -71,6 +72,10 @@ CONTROLS: Final = (("two-phase files", controls.TwoPhaseControl), ("write-ahead 
 
 def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
     """Canaries until each is convicted for its own sin, controls for some seconds each: most tell in one."""
+    if shell == "spark":
+        from sinkproof.canaries.on_spark import try_all_on_spark
+
+        return try_all_on_spark(progress=progress, control_seconds=control_seconds)
     results = [try_canary(canary, shell, progress=progress) for canary in CANARIES]
     return results + [
         try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
@@ -78,19 +83,17 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
 
 
 def try_canary(
-    canary: Canary,
-    shell: str,
-    *,
-    progress: Progress = SILENT,
+    canary: Canary, shell: str, *, progress: Progress = SILENT, runner: Runner = run_campaign
 ) -> CanaryResult:
     deadline, began = Deadline(CANARY_SECONDS_MOST), now()
     findings, _ = _campaign(
         (f"canary: {canary.name}", canary.contract),
         shell,
         progress=progress,
-        enough=lambda tally: deadline.over or _own_sin(canary, tally.findings) is not None,
+        enough=lambda tally: deadline.over or own_sin(canary, tally.findings) is not None,
+        runner=runner,
     )
-    sin = _own_sin(canary, findings)
+    sin = own_sin(canary, findings)
     others = sorted({finding.oracle for finding in findings})
     return CanaryResult(
         name=canary.name,
@@ -108,7 +111,7 @@ def _in_time(deadline: Deadline) -> str:
     return f" within {CANARY_SECONDS_MOST:.0f} s; is the machine busy?" if deadline.over else ""
 
 
-def _own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
+def own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
     for finding in findings:
         last = finding.schedule.split()[-1]
         kind = last.rpartition("=")[2] if "#" in last else ""
@@ -124,6 +127,7 @@ def try_control(
     *,
     progress: Progress = SILENT,
     seconds: float,
+    runner: Runner = run_campaign,
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, unknowns = _campaign(
@@ -131,6 +135,7 @@ def try_control(
         shell,
         progress=progress,
         enough=lambda tally: deadline.over or bool(tally.findings),
+        runner=runner,
     )
     first = findings[0] if findings else None
     return CanaryResult(
@@ -147,7 +152,7 @@ def try_control(
 
 
 def _campaign(
-    labelled: tuple[str, type], shell: str, *, progress: Progress, enough: Callable[[Tally], bool]
+    labelled: tuple[str, type], shell: str, *, progress: Progress, enough: Callable[[Tally], bool], runner: Runner
 ) -> tuple[Sequence[Finding], Sequence[str]]:
     label, contract = labelled
     checked = check(locator_of(contract), contract)
@@ -155,7 +160,7 @@ def _campaign(
     task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
     folder = fresh_folder()
     try:
-        outcome = run_campaign(checked, task, folder=folder, progress=progress, enough=enough)
+        outcome = runner(checked, task, folder=folder, progress=progress, enough=enough)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return outcome.findings, outcome.unknowns

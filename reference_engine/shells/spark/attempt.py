@@ -174,7 +174,7 @@ class Attempt:
             if self.emit_due and self._may_send():
                 self.emit_due = False
                 self._handle(("emit", None, None))
-        self._close()
+        self.close()
 
     def _patience(self) -> float:
         """Seconds; for ever if nothing but a message can make work."""
@@ -208,7 +208,7 @@ class Attempt:
     def _obey(self) -> None:
         messages = self.coordinator.receive()
         if messages is None:
-            raise SystemExit(2)  # the coordinator is gone: its successor starts us anew
+            raise ChannelLost("the coordinator is gone, or has replaced us")
         for kind, a, b in messages:
             if kind == "cancel":
                 self.cancelled = True
@@ -271,7 +271,7 @@ class Attempt:
         channel.ended |= kind == END
         self._handle((EVENTS_OF_FRAMES[kind], channel.sender, checkpoint_id or None))
 
-    def _close(self) -> None:
+    def close(self) -> None:
         close = getattr(self.sinks.get(self.key), "close", None)
         if close is not None:
             close()
@@ -321,8 +321,9 @@ def live(run: Run, deployment: Deployment, order: Order, *, listening: socket.so
     attempt = Attempt(run, deployment, order, listening=listening)
     try:
         attempt.run()
-    except ChannelLost:
-        raise SystemExit(2) from None  # a neighbour has died: who has seen it die says so
+    except ChannelLost:  # a neighbour has died, or the coordinator: who has seen it die says so
+        attempt.close()
+        raise SystemExit(2) from None
     except Exception as error:  # the border: the sink's own failure, whatever it is
         why = f"{type(error).__name__}: {error}"
         attempt.events.tell("raised", actor=order.plan.name, generation=order.generation, why=why)

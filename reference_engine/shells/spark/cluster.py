@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control import Control, Message
 from sinkproof.reference_engine.shells.spark.deployment import Run
@@ -201,37 +201,31 @@ class Execution:
 
     def happenings(self, deadline: Deadline) -> Iterator[Happening]:
         """Everything that is told, as it happens, until the run is over. Raises SparkFailed when it stands still."""
-        while True:
-            over = self.over
-            for happening in self._new():
-                self.recent.append(happening)
-                yield happening
-            if over:
-                return
+        while not self.over:
             if deadline.over:
                 raise SparkFailed(f"the run did not end in time. Last events: {list(self.recent)}")
-            self._look()
-            if not self.cluster.alive:
-                yield self._begin_again()
+            yield from self.look()
 
-    def _new(self) -> list[Happening]:
-        found = [happening for reader in self.readers for happening in reader.new()]
-        return sorted(found, key=lambda happening: float(happening["at"]))
-
-    def _look(self) -> None:
+    def look(self) -> list[Happening]:
+        """What is new; waits for a moment. After `over` nothing follows."""
         self.cluster._hear(TICK_SECONDS)
         for message in [message for message in self.cluster.answers if message[0] == "done"]:
             self.cluster.answers.remove(message)
             self.over, self.why = True, message[1]
+        found = [happening for reader in self.readers for happening in reader.new()]
+        if not self.cluster.alive:
+            found.append(self._begin_again())
+        found.sort(key=lambda happening: float(happening["at"]))
+        self.recent += found
+        return found
 
     def _begin_again(self) -> Happening:
         pid = self.cluster.process.pid if self.cluster.process else 0
         jvm = self.cluster.jvm
         status = self.cluster.bury()
-        RunFolder(self.run.folder).events().tell("driver is gone", child=pid)
         self.cluster.start()
         self.submit()
-        at = self.recent[-1]["at"] if self.recent else 0.0
+        at = now()
         jvm_status = self.cluster.statuses.get(jvm, -1)
         return {"what": "ended", "actor": "driver", "child": pid, "status": status, "jvm_status": jvm_status, "at": at}
 

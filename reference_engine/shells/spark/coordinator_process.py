@@ -17,7 +17,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.restore import Restored, assign, refuse_another_graph
+from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph
 from sinkproof.reference_engine.shells.acting import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt import Order
 from sinkproof.reference_engine.shells.spark.control import Address, Control, without_delay
@@ -29,13 +29,21 @@ from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
 
 GOODBYE_SECONDS: Final = 5.0
+ROWS_TOLD_MOST: Final = 100
 
 
-class NothingToWatch:
-    """The outside world is read by who runs the experiment, not by the job."""
+class Watcher:
+    """Looks at the outside world at the last moment at which a checkpoint's rows must be invisible."""
 
     def deciding(self, shell: Any, record: CheckpointRecord) -> None:
-        return None
+        look = shell.deployment.look
+        rows = look() if look is not None else None
+        if not rows:
+            return
+        complete = covered(shell.storage.latest())
+        early = [row for row in rows if row[1] >= complete.get(row[0], 0)]
+        if early:
+            shell.events.tell("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_TOLD_MOST])
 
 
 class CoordinatorProcess:
@@ -43,6 +51,7 @@ class CoordinatorProcess:
 
     def __init__(self, run: Run, listening: socket.socket) -> None:
         self.listening, self.deployment = listening, run.deployment()
+        self.checkpoint_id_stopped = run.checkpoint_id_stopped
         self.job, self.names = self.deployment.job, self.deployment.job.widest.names
         self.folder = folder = RunFolder(run.folder)
         self.events = folder.events()
@@ -53,7 +62,7 @@ class CoordinatorProcess:
         )
         self.plan = self.job.plan
         self.latency = Latencies({}, {}, {}, decide=0)
-        self.watcher, self.actions = NothingToWatch(), ACTIONS
+        self.watcher, self.actions = Watcher(), ACTIONS
         self.restart = self.job.restart()
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, 0
@@ -253,12 +262,15 @@ class CoordinatorProcess:
         self.reach("generation.before")
         self.generation = self.points.generation = self.storage.claim_generation()
         for replaced in self.attempts.values():
+            replaced.send("cancel", None, None)
             replaced.hang_up()  # a zombie is to learn that nobody listens to it any more
         self.attempts.clear()
         self.outbox.clear()
         self.covers.clear()
         self.opened.clear()
         record = self.storage.latest()
+        if record is not None and record.checkpoint_id == self.checkpoint_id_stopped:
+            record = record._replace(final=False)
         self.plan = self.job.plan_after(record)
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
@@ -272,6 +284,8 @@ class CoordinatorProcess:
     def _end(self) -> None:
         self.over = True
         self.events.tell("finished" if self.finished else "given up", why=self.failure)
+        for attempt in self.attempts.values() if self.failure else ():
+            attempt.send("cancel", None, None)
         for supervisor in self.supervisors.values():
             supervisor.send("finish")
 

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import numpy  # noqa: F401
-import pyarrow  # noqa: F401
+import pyarrow.compute  # noqa: F401
 import pyspark.daemon
 import pyspark.worker
 

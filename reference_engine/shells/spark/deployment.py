@@ -6,7 +6,7 @@ task. So a job travels as a *recipe*: the name of a function, and its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from sinkproof.chaos.inside import resolve
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.control import Address
 from sinkproof.sink_adapters.protocol import Sink
+
+Identity = tuple[int, int]  # (split, offset) of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Deployment:
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: its executed lines are points
     effects_below: str = ""  # file effects below this folder are points; "": none are
     pace_ms: int = 0  # between two batches of a source; 0: as fast as the sinks take them
+    look: Callable[[], Sequence[Identity] | None] | None = None  # what an independent reader sees; None: cannot say
+    rows_vanish: bool = False  # where a newer row replaces an older one, a reader misses the older one rightly
     wakes_late: bool = False  # a zombie goes on after a checkpoint of its successors, not right after their recovery
 
 
@@ -38,6 +42,7 @@ class Run:
     folder: Path
     network: str = "unix"
     coordinator: Address = ""
+    checkpoint_id_stopped: int = 0  # it is the final one only because somebody had stopped the job: the input goes on
 
     def deployment(self) -> Deployment:
         made = resolve(self.recipe)(**self.arguments)

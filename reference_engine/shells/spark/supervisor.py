@@ -11,18 +11,23 @@ import os
 import select
 import signal
 import socket
+from collections import Counter
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
+from sinkproof.reference_engine.restore import covered
 from sinkproof.reference_engine.shells.spark.attempt import Order, live
 from sinkproof.reference_engine.shells.spark.control import Control, address_of, connect, listen
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import Identity, Run
 from sinkproof.reference_engine.shells.spark.nursery import Child, fork
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 LOOK_SECONDS: Final = 0.02  # how often a stopped attempt is looked for; its like in production is a heartbeat
 ZOMBIE_SECONDS: Final = 2.0  # from its waking until a zombie is killed that has not ended by itself
 CLOSING_SECONDS: Final = 2.0
+CANCELLING_SECONDS: Final = 0.2  # an attempt that was cancelled closes its sink, or is killed
+ROWS_TOLD_MOST: Final = 100
 
 
 def supervise(index: int, run: Run) -> list[str]:
@@ -116,18 +121,34 @@ class Supervisor:
             if self.child.stopped():
                 self.zombies.append(self.child)
             else:
-                self.child.end()
+                self.child.end(grace_seconds=CANCELLING_SECONDS)
                 self._reap(self.child)
             self.child = None
 
     def wake(self) -> None:
         """Zombies go on where they stood. What they do now must change nothing."""
         for zombie in self.zombies:
+            before = self._look()
             os.kill(zombie.pid, signal.SIGCONT)
             self.events.tell("woken", actor=self.name, child=zombie.pid)
             status = zombie.end(grace_seconds=ZOMBIE_SECONDS)
             self.events.tell("ended", actor=self.name, child=zombie.pid, status=status, zombie=True)
+            self._compare(before, self._look())
         self.zombies.clear()
+
+    def _look(self) -> Counter[Identity] | None:
+        rows = self.deployment.look() if self.deployment.look is not None else None
+        return None if rows is None else Counter(rows)
+
+    def _compare(self, before: Counter[Identity] | None, after: Counter[Identity] | None) -> None:
+        """What the others did meanwhile is no concern: they add rows of complete checkpoints, each once."""
+        if before is None or after is None:
+            return
+        complete = covered(FolderCheckpointStorage(RunFolder(self.run_data.folder).checkpoints).latest())
+        added = [row for row in after - before if after[row] > 1 or row[1] >= complete.get(row[0], 0)]
+        removed = [] if self.deployment.rows_vanish else [*(before - after)]
+        if added or removed:
+            self.events.tell("zombie", actor=self.name, added=added[:ROWS_TOLD_MOST], removed=removed[:ROWS_TOLD_MOST])
 
     def finish(self) -> None:
         """The attempt was told to close, and does so in its own time."""

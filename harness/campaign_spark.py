@@ -1,0 +1,106 @@
+"""What is tried in the Spark shell: real jobs, real deaths of attempts, workers, the coordinator, driver and JVM.
+
+1. a baseline without faults, one for each other job, then single faults in the small certifying job: a kill at every
+   protocol step, zombies, declined votes, lost notifications, errors, killed workers, the whole job killed;
+2. the long job: rows without end, hundreds of deaths one after another, each at the next step in turn, each counted
+   from a wait status and followed by a complete checkpoint with more rows; then everything committed is compared
+   with everything read;
+3. the rest of the single faults, as far as the budget goes. Executed lines are struck in the other shells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from sinkproof.campaign_process import ProcessCampaign, first_of_each
+from sinkproof.campaign_simulated import Enough, first_run
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.spark_chain import Chain, Plan
+from sinkproof.spark_laboratory import SparkLaboratory
+from sinkproof.tally import Tally
+from sinkproof.trial import Trial
+from sinkproof.workload import JOBS
+
+WORKERS_KILLED_AT: Final = ("write.after", "snapshot.after", "notify_complete.before", "commit.after", "open.after")
+JOBS_KILLED_AT: Final = ("notify_complete.before", "checkpoint.persist.before", "snapshot.after")
+
+
+FULL_SECONDS: Final = 60.0  # a budget from which the long job is as long as it ever is
+FULL: Final = Plan(attempts=200, coordinators=20, workers=5, jobs=3, rows=1_000_000)
+SHORT: Final = Plan(attempts=24, coordinators=3, workers=1, jobs=1, rows=100_000)
+
+
+def plan_for(budget_seconds: float) -> Plan:
+    """The long job that a budget allows; none where somebody only looks for one finding."""
+    if budget_seconds >= FULL_SECONDS:
+        return FULL
+    return SHORT if budget_seconds else Plan()
+
+
+class SparkCampaign(ProcessCampaign):
+    """One subject in the Spark shell. `plan`: how long the long job is; `first`: what is tried before all else."""
+
+    laboratory: SparkLaboratory  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        laboratory: SparkLaboratory,
+        tally: Tally,
+        *,
+        plan: Plan,
+        first: Sequence[Schedule] = (),
+        enough: Callable[[Tally], bool] = lambda tally: False,
+    ) -> None:
+        super().__init__(laboratory, tally, enough=enough)  # type: ignore[arg-type]
+        self.plan, self.first = plan, first
+
+    def run(self) -> None:
+        """Fills the tally; stops early when there is enough."""
+        try:
+            self._run_all(self.first)
+            self.laboratory.reset()
+            baseline = self._baseline()
+            if baseline is None:
+                return
+            self._run_all(self._named_places_once(baseline))
+            self._strike_what_was_missed()
+            self._run_all(self._workers(baseline))
+            self._run_all(self._lines(baseline))
+            self._long_job(baseline)
+            self._run_all(self._jobs(baseline))
+            self._run_all(self._rescales(baseline))
+            self._run_all(self._other_faults(baseline))
+        except Enough:
+            pass
+
+    def _baseline(self) -> Trial | None:
+        """Lines of a stranger's sink are points in here, too; those of our own adapters are struck in other shells."""
+        if not getattr(self.laboratory.contract.given, "marks_points", False):
+            return super()._baseline()
+        baseline = first_run(self.laboratory, self.tally, self._run)
+        for job in JOBS if baseline is not None else ():
+            self._try(Schedule(job=job))
+        return baseline
+
+    def _lines(self, baseline: Trial) -> Iterator[Schedule]:
+        yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
+
+    def _workers(self, baseline: Trial) -> Iterator[Schedule]:
+        faults = first_of_each(baseline, "kill-worker", lines=False)
+        yield from (Schedule((fault,)) for fault in faults if fault.point in WORKERS_KILLED_AT)
+
+    def _jobs(self, baseline: Trial) -> Iterator[Schedule]:
+        faults = first_of_each(baseline, "kill-job", lines=False)
+        yield from (Schedule((fault,)) for fault in faults if fault.point in JOBS_KILLED_AT)
+
+    def _long_job(self, baseline: Trial) -> None:
+        if not self.plan.attempts or self.laboratory.contract.rows != "append":
+            return
+        steps = list(dict.fromkeys((baseline.names[actor], point) for actor, point in baseline.trace))
+        outcome = Chain(self.laboratory, self.plan, steps=steps, progress=self.tally.progress).run()
+        self.tally.kills += outcome.trial.kills
+        self.tally.add(outcome.trial)
+        self.tally.notes.append(outcome.told)
+        if self.enough(self.tally):
+            raise Enough

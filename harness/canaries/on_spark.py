@@ -1,0 +1,72 @@
+"""The trial of the canaries on Spark: one session for all of them.
+
+Each is first struck where the simulated shell has found it out, by the same one-line schedule; if that does not tell,
+by what the Spark shell tries with everybody. The controls are struck at all of those places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from sinkproof.campaign_spark import SparkCampaign
+from sinkproof.canaries.kill_table import CANARIES, CONTROLS, Canary, try_canary, try_control
+from sinkproof.chaos.clock import now
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.contract import Contract
+from sinkproof.reference_engine.shells.spark.cluster import Cluster
+from sinkproof.reports.document import CanaryResult
+from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.scratch import Scratch
+from sinkproof.spark_chain import Plan
+from sinkproof.spark_laboratory import fresh_cluster, laboratory_on
+from sinkproof.tally import Tally
+from sinkproof.tasks import ShellOutcome, Task, conclude
+
+
+def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
+    results = []
+    telling: list[Schedule] = []
+    with fresh_cluster() as cluster:
+        for canary in CANARIES:
+            found_out = found_out_by(canary, progress=progress)
+            telling += found_out
+            results.append(try_canary(canary, "spark", progress=progress, runner=partial(run_on, cluster, found_out)))
+        for name, contract in CONTROLS:
+            runner = partial(run_on, cluster, list(dict.fromkeys(telling)))
+            results.append(
+                try_control(name, contract, "spark", progress=progress, seconds=control_seconds, runner=runner)
+            )
+    return results
+
+
+def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
+    """The schedule that convicts it in the simulated shell. Where the whole job died, one process's death may do."""
+    result = try_canary(canary, "simulated", progress=progress)
+    if not result.schedule:
+        return []
+    schedule = parse(result.schedule, kinds=frozenset(KINDS))
+    fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
+    return [replace(schedule, faults=tuple(fewer))]
+
+
+def run_on(
+    cluster: Cluster,
+    first: Sequence[Schedule],
+    contract: Contract,
+    task: Task,
+    *,
+    folder: Path,
+    progress: Progress,
+    enough: Callable[[Tally], bool],
+) -> ShellOutcome:
+    """As `run_campaign`, on a session that is there already, and without the long job."""
+    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+    began = now()
+    with laboratory_on(cluster, contract, scratch) as laboratory:
+        SparkCampaign(laboratory, tally, plan=Plan(), first=first, enough=enough).run()
+    return conclude(tally, seconds=now() - began, closure=None, stopped=True)

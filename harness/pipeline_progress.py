@@ -1,0 +1,103 @@
+"""How far a pipeline is, on stderr: on a terminal one line that is written anew in place, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, TextIO
+
+LINE_SECONDS: Final = 5.0
+DRAW_SECONDS: Final = 0.1
+CLEAR: Final = "\r\x1b[K"
+
+
+@dataclass(slots=True)
+class Standing:
+    rows: int  # that complete checkpoints cover
+    total: int
+    checkpoints: int = 0
+    restarts: int = 0
+    rows_per_second: float = 0.0
+    stopping: bool = False
+
+    def __str__(self) -> str:
+        share = 100 * self.rows // self.total if self.total else 100
+        restarts = f", {self.restarts:,} restart{'s' if self.restarts != 1 else ''}" if self.restarts else ""
+        stopping = "; stopping with a checkpoint (again: at once)" if self.stopping else ""
+        return (
+            f"{self.rows:,} of {self.total:,} rows ({share} %), {self.rows_per_second:,.0f} rows/s, "
+            f"{self.checkpoints:,} checkpoints{restarts}{stopping}"
+        )
+
+
+class Line(Protocol):
+    def show(self, standing: Standing) -> None:
+        """May be called a thousand times a second."""
+
+    def say(self, text: str) -> None:
+        """A line that stays, or that the next `show` replaces where there is a terminal."""
+
+    def close(self) -> None:
+        """Gives the terminal back. Any number of times."""
+
+
+class Silent:
+    def show(self, standing: Standing) -> None:
+        return None
+
+    def say(self, text: str) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class Log:
+    """For files: one line every few seconds, and one when the job is to stop."""
+
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
+        self._stream, self._clock = stream, clock
+        self._next, self._stopping = clock() + LINE_SECONDS, False
+
+    def show(self, standing: Standing) -> None:
+        if self._clock() >= self._next or standing.stopping != self._stopping:
+            self._stopping = standing.stopping
+            self.say(str(standing))
+
+    def say(self, text: str) -> None:
+        self._next = self._clock() + LINE_SECONDS
+        print(text, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+class Terminal:
+    """No longer than the terminal is wide: a line that wraps cannot be taken back."""
+
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
+        self._stream, self._clock = stream, clock
+        self._next, self._drawn = 0.0, False
+
+    def show(self, standing: Standing) -> None:
+        if self._clock() >= self._next:
+            self.say(str(standing))
+
+    def say(self, text: str) -> None:
+        self._next, self._drawn = self._clock() + DRAW_SECONDS, True
+        width = shutil.get_terminal_size((120, 24)).columns - 1
+        self._stream.write(CLEAR + text[:width])
+        self._stream.flush()
+
+    def close(self) -> None:
+        if self._drawn:
+            self._stream.write(CLEAR)
+            self._stream.flush()
+        self._drawn = False
+
+
+def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Line:
+    if quiet:
+        return Silent()
+    return Terminal(stream, clock=clock) if stream.isatty() else Log(stream, clock=clock)

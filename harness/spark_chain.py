@@ -1,0 +1,205 @@
+"""The long job on Spark: one job over millions of rows, in which one process after another is killed.
+
+Each death strikes the next step of the commit protocol in turn, whoever comes there first. The next one is armed when
+the job has completed a checkpoint with more rows than before. In the end the job is stopped with a checkpoint, and what
+an independent reader sees is compared with what the sources have read: every row once, none more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.event_log import Happening
+from sinkproof.chaos.point_counts import read_counts
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
+from sinkproof.oracle import Anomaly, named
+from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
+from sinkproof.reference_engine.restore import covered
+from sinkproof.reference_engine.shells.spark.cluster import Execution, SparkFailed
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reports.progress import Progress
+from sinkproof.spark_laboratory import SparkLaboratory, deaths, history_of, trace_of
+from sinkproof.spark_observation import Difference
+from sinkproof.trial import Trial
+
+SECONDS_PER_DEATH: Final = 15.0  # until one that does not recover is given up; an attempt's takes a twentieth of one
+STRIKE_SECONDS: Final = 0.5  # until a step that nobody passes is left for the next one
+PACE_MS: Final = 4
+BATCH_ROWS: Final = 250
+ROWS_SHOWN_MOST: Final = 50
+EVENTS_SHOWN_MOST: Final = 200
+SECONDS_FOR_ROWS: Final = 120.0
+OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
+ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
+ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many deaths of each kind, and how many rows there must be in the end."""
+
+    attempts: int = 0
+    coordinators: int = 0
+    workers: int = 0
+    jobs: int = 0
+    rows: int = 0
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        """(kind of fault, whom it strikes), mixed evenly."""
+        wanted = {
+            ("kill", "attempt"): self.attempts,
+            ("kill", COORDINATOR): self.coordinators,
+            ("kill-worker", "attempt"): self.workers,
+            ("kill-job", "attempt"): self.jobs,
+        }
+        every = [((at + 0.5) / times, kind) for kind, times in wanted.items() for at in range(times)]
+        return [kind for _, kind in sorted(every)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOutcome:
+    trial: Trial
+    told: str
+
+
+class Chain:
+    def __init__(
+        self, laboratory: SparkLaboratory, plan: Plan, *, steps: Sequence[tuple[str, str]], progress: Progress
+    ) -> None:
+        self.laboratory, self.plan, self.progress = laboratory, plan, progress
+        self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
+        self.story: list[Happening] = []
+        self.rows, self.strikes = 0, 0
+        self.names: tuple[str, ...] = ()
+
+    def run(self) -> ChainOutcome:
+        laboratory = self.laboratory
+        laboratory.reset()
+        run = laboratory.new_run("sinkproof.spark_jobs:long_running", pace_ms=PACE_MS, batch_rows=BATCH_ROWS)
+        self.folder = RunFolder(run.folder)
+        self.armed = self.folder.armed()
+        self.names = run.deployment().job.widest.names
+        execution = laboratory.cluster.begin(run, tasks=len(self.names) - 1)
+        failure = ""
+        try:
+            self._strike_all(execution)
+        except SparkFailed as error:
+            failure = str(error)
+            laboratory.cluster.close()
+        return self._outcome(failure)
+
+    # -- deaths ------------------------------------------------------------------------------------
+
+    def _strike_all(self, execution: Execution) -> None:
+        self._until(execution, lambda: self.rows > 0)
+        for kind, who in self.plan.kinds:
+            self.progress.step(f"the long job: {self.rows:,} rows, {kind} of {who}", self.strikes)
+            self._strike(execution, kind, who)
+        self._until(execution, lambda: self.rows >= self.plan.rows, seconds=SECONDS_FOR_ROWS)
+        execution.stop()
+        self._until(execution, lambda: execution.over)
+
+    def _strike(self, execution: Execution, kind: str, who: str) -> None:
+        """Arms the next place until somebody passes it; then waits until more rows than before are complete."""
+        struck = self.strikes
+        while self.strikes == struck:
+            faults = self._next_faults(kind, who)
+            self.armed.arm(faults)
+            self._strike_in_time(execution, struck + len(faults), Deadline(STRIKE_SECONDS))
+        before = self.rows
+        self._until(execution, lambda: self.rows > before)
+
+    def _next_faults(self, kind: str, who: str) -> list[Fault]:
+        """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
+        actor, point = next(self.places[who])
+        counts = read_counts(self.folder.counts_path(actor))
+        last = Fault(actor, point, counts[point] + 1, kind)
+        if point not in OPENING:
+            return [last]
+        first = COORDINATOR_AGAIN if actor == COORDINATOR else ATTEMPT_AGAIN
+        return [Fault(actor, first, counts[first] + 1, "kill"), last]
+
+    def _strike_in_time(self, execution: Execution, strikes: int, patience: Deadline) -> None:
+        self._until(execution, lambda: self.strikes >= strikes or patience.over)
+
+    def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_PER_DEATH) -> None:
+        deadline = Deadline(seconds)
+        while not reached():
+            for happening in execution.look():
+                self.story.append(happening)
+                self.strikes += happening["what"] == "struck"
+                if happening["what"] == "complete":
+                    self.rows = happening["rows"]
+            if execution.over and not reached():
+                raise SparkFailed(f"the long job ended by itself: {execution.why or 'nobody said why'}")
+            if deadline.over:
+                raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _outcome(self, failure: str) -> ChainOutcome:
+        found = deaths(self.story)
+        anomalies = [Anomaly(oracle="O6", why=f"the long job did not recover: {failure}")] if failure else []
+        rows = 0
+        if not failure:
+            seen = self._difference()
+            rows = seen.rows
+            anomalies += _anomalies(seen)
+        kinds = Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
+        told = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
+        faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
+        trial = Trial(
+            schedule=Schedule(faults[-1:]),
+            struck=faults,
+            anomalies=tuple(anomalies),
+            trace=trace_of(self.folder.path, self.names),
+            names=self.names,
+            history=history_of(self.story[-EVENTS_SHOWN_MOST:]),
+            finished=not failure,
+            failure=failure,
+            rows_committed=rows,
+            rows_committed_after=max(0, rows - rows_before_last_death(self.story)),
+            log=b"",
+            kills=len(found),
+        )
+        return ChainOutcome(trial=trial, told=f"the long job: {rows:,} rows committed over {told or 'no deaths'}")
+
+    def _difference(self) -> Difference:
+        record = FolderCheckpointStorage(self.folder.checkpoints).latest()
+        seen: Difference = self.laboratory.cluster.call(
+            "sinkproof.spark_observation:difference", self.laboratory.where, covered(record), ROWS_SHOWN_MOST
+        )
+        return seen
+
+
+def rows_before_last_death(story: Sequence[Happening]) -> int:
+    rows, before = 0, 0
+    for happening in story:
+        rows = happening["rows"] if happening["what"] == "complete" else rows
+        before = rows if happening["what"] == "struck" else before
+    return before
+
+
+def _anomalies(seen: Difference) -> list[Anomaly]:
+    found = []
+    if seen.lost_total:
+        found.append(Anomaly(oracle="O1", why=f"{seen.lost_total:,} rows lost: {named(seen.lost)}", lost=seen.lost))
+    if seen.extra_total:
+        why = f"{seen.extra_total:,} rows more than there should be: {named(seen.extra)}"
+        found.append(Anomaly(oracle="O2", why=why, extra=seen.extra))
+    return found
+
+
+def _in_turn(who: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(actor, point) of the steps that come again and again while rows flow."""
+    return [
+        (actor, point)
+        for actor, point in steps
+        if (actor == COORDINATOR) is (who == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
+    ]
