@@ -55,7 +55,9 @@ def run() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="With --generate: other rows.")
 @click.option("--key", help="With --rows: the column to count by.")
 @click.option("--sink", default="files/two-phase", show_default=True, help="A registered pair (see `sinkproof table`).")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the output: one job, one folder.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the output: one job, one folder."
+)
 @click.option("--master", help="Any Spark master with a slot for each task.  [default: local, as many as it takes]")
 @click.option("--parallelism", type=click.IntRange(1, 128), default=2, show_default=True)
 @click.option("--checkpoint-interval", "interval_ms", type=Milliseconds(), default="50ms", show_default=True)
@@ -117,6 +119,7 @@ def _pipeline(options: Mapping[str, Any], earlier: Mapping[str, Any]) -> Pipelin
         source = FileInput(
             options["rows"],
             key=options["key"],
+            value=options["key"],  # which the count replaces: whole records are read ten times more slowly
             batch_rows=options["batch_rows"],
             earlier=earlier.get("files", ()) if earlier.get("key") == options["key"] else (),
         )
@@ -147,9 +150,7 @@ def _run(pipeline: Pipeline, folder: PipelineFolder, options: Mapping[str, Any])
 
     beginning = prepare(pipeline, folder)
     if beginning.over:
-        return Outcome(
-            state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows
-        )
+        return Outcome(state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows)
     sweep_folders_of_the_dead()
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
     of_spark = fresh_folder()

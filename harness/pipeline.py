@@ -76,7 +76,7 @@ class Outcome:
 
 
 def prepare(pipeline: Pipeline, folder: PipelineFolder) -> Beginning:
-    """Says in the folder what job it belongs to, and finds where that goes on. Raises PipelineError, changes nothing then."""
+    """Says in the folder what job it belongs to, and finds where that goes on. Raises PipelineError."""
     folder.refuse_another(pipeline.job)
     storage = folder.storage
     storage.claim_generation()

@@ -4,6 +4,8 @@
     DIR/.sinkproof/job.json      which job this is: sink, columns, input; written before the first row is read
     DIR/.sinkproof/lock          held by the command that is at work; it ends with it, however that ends
     DIR/.sinkproof/checkpoints   where the job goes on
+
+The rest of `.sinkproof` is one command's: what happened, what was passed.
 """
 
 from __future__ import annotations

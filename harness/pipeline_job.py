@@ -43,9 +43,7 @@ def count_graph(source: Input, parallelism: int) -> JobGraph:
     )
 
 
-def count(
-    *, source: Input, sink: str, folder: str, parallelism: int, interval_ms: int, pace_ms: int = 0
-) -> Deployment:
+def count(*, source: Input, sink: str, folder: str, parallelism: int, interval_ms: int, pace_ms: int = 0) -> Deployment:
     """`sink`: a pair of the registry, which writes to `folder`."""
     contract, scratch = load(sink), scratch_of(folder)
     job = Job(

@@ -1,4 +1,4 @@
-"""How far a pipeline is, on stderr: on a terminal one line that is written anew in place, elsewhere a line now and then."""
+"""How far a pipeline is, on stderr: on a terminal one line, written anew in place; elsewhere a line now and then."""
 
 from __future__ import annotations
 

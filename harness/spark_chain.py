@@ -31,7 +31,6 @@ SECONDS_PER_DEATH: Final = 15.0  # until one that does not recover is given up; 
 STRIKE_SECONDS: Final = 0.5  # until a step that nobody passes is left for the next one
 PACE_MS: Final = 4
 BATCH_ROWS: Final = 250
-ROWS_SHOWN_MOST: Final = 50
 EVENTS_SHOWN_MOST: Final = 200
 SECONDS_FOR_ROWS: Final = 120.0
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
@@ -173,7 +172,7 @@ class Chain:
     def _difference(self) -> Difference:
         record = FolderCheckpointStorage(self.folder.checkpoints).latest()
         seen: Difference = self.laboratory.cluster.call(
-            "sinkproof.spark_observation:difference", self.laboratory.where, covered(record), ROWS_SHOWN_MOST
+            "sinkproof.spark_observation:difference", self.laboratory.where, covered(record)
         )
         return seen
 

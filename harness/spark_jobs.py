@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.schedule import STANDARD
 from sinkproof.contract import Contract, load
-from sinkproof.ledger import Identity
+from sinkproof.ledger import Identity, Ledger
+from sinkproof.observe import Observer
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.job_graph import source_to_sink
 from sinkproof.reference_engine.restart import FixedDelay
@@ -16,11 +18,12 @@ from sinkproof.reference_engine.shells.job import RESTARTS_MOST, Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
-from sinkproof.workload import FAILURES_TOLERATED, LATE_JOB, named_job
+from sinkproof.workload import FAILURES_TOLERATED, INPUTS, LATE_JOB, named_job
 
 RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
 PATIENCE_MS: Final = 2_000  # of real time; a restart that nobody needed would only cost time
 SETTLE_MS: Final = 20_000
+NO_LEDGER: Final = Ledger(INPUTS[STANDARD])
 INTERVAL_MS: Final = 10
 ROWS_WITHOUT_END: Final = 1 << 40  # the long job is stopped, it does not come to its end
 
@@ -56,10 +59,8 @@ def certifying(
 
 def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
     """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
-    try:
-        return contract.committed(scratch)
-    except Exception:  # the border to somebody else's reader; whether it matters is judged at the end
-        return None
+    observer = Observer(contract, scratch, NO_LEDGER)  # whether a failing reader matters is judged at the end
+    return observer.read()
 
 
 def long_running(

@@ -65,9 +65,9 @@ class SparkLaboratory(Laboratory):
         story, failure = self._follow(execution)
         observer = Observer(self.contract, self.scratch, self.ledgers[schedule.job], files=self.files)
         self._observe(observer, story, failure=failure)
+        trace = trace_of(run.folder, names)
         self._look_for_residue(observer, run, tasks=len(names) - 1)
         trial = self._trial(schedule, story, observer)
-        trace = trace_of(run.folder, names)
         shutil.rmtree(run.folder, ignore_errors=True)
         return replace(trial, names=names, trace=trace)
 

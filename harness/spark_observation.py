@@ -16,6 +16,7 @@ from sinkproof.spark_jobs import scratch_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROWS_SHOWN_MOST: Final = 50
 PARTITIONS: Final = 4  # Spark's default of 200 costs more than the work itself
 
 
@@ -30,7 +31,7 @@ class Difference:
     extra_total: int  # repeats, and rows that nobody has read from the source
 
 
-def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int], shown: int) -> Difference:
+def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int]) -> Difference:
     """`where`: locator, name, folder, settings of the contract's scratch; `lengths`: split -> rows that were read."""
     from pyspark.sql import functions as f
 
@@ -51,9 +52,9 @@ def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping
         raise RuntimeError("Spark has returned no row for an aggregate of everything")
     found = Difference(
         rows=int(totals["rows"]),
-        lost=_rows(lost, shown),
+        lost=_rows(lost),
         lost_total=int(totals["lost"]),
-        extra=_rows(extra, shown),
+        extra=_rows(extra),
         extra_total=int(more["extra"]),
     )
     joined.unpersist()
@@ -86,6 +87,6 @@ def _ledger(session: SparkSession, lengths: Mapping[int, int]) -> DataFrame:
     return whole.withColumn("expected", f.lit(1))
 
 
-def _rows(frame: DataFrame, shown: int) -> tuple[Identity, ...]:
-    few = frame.select("split", "offset").orderBy("split", "offset").limit(shown).collect()
+def _rows(frame: DataFrame) -> tuple[Identity, ...]:
+    few = frame.select("split", "offset").orderBy("split", "offset").limit(ROWS_SHOWN_MOST).collect()
     return tuple((int(row["split"]), int(row["offset"])) for row in few)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sinkproof.canaries.kill_table import CANARIES, CONTROLS, Canary, try_canary, try_control
-from sinkproof.certifying import SHELLS
+from sinkproof.canaries.kill_table import CANARIES, CONTROLS, Canary, try_all, try_canary, try_control
+from sinkproof.certifying import WITHOUT_SPARK
 from sinkproof.claims import Claim
 from sinkproof.contract import Contract, load
 from sinkproof.sink_adapters.protocol import Context
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 CONTROL_SECONDS = {"simulated": 3.0, "process": 5.0}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", WITHOUT_SPARK)
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
 def test_a_canary_is_convicted_of_its_own_sin(canary: Canary, shell: str) -> None:
     result = try_canary(canary, shell)
@@ -32,11 +32,20 @@ def test_a_canary_is_convicted_of_its_own_sin(canary: Canary, shell: str) -> Non
     assert result.oracle in canary.oracles
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", WITHOUT_SPARK)
 @pytest.mark.parametrize(("name", "contract"), CONTROLS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_control_is_acquitted(name: str, contract: type, shell: str) -> None:
     result = try_control(name, contract, shell, seconds=CONTROL_SECONDS[shell])
     assert not result.convicted, result.why
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_on_spark_as_well() -> None:
+    """In one session: starting one takes longer than most convictions."""
+    results = try_all("spark", control_seconds=5.0)
+    assert len(CANARIES) + len(CONTROLS) == len(results)
+    assert [] == [(row.name, row.why) for row in results if row.convicted is row.control]
 
 
 # -- sinks of our own adapters, broken, and deaf: they tell nobody what they pass -----------------
@@ -123,7 +132,7 @@ print(json.dumps([[row.name, row.control, row.convicted, row.why] for row in res
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # the whole trial in one test: 25 s when nothing else runs
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", WITHOUT_SPARK)
 def test_nothing_depends_on_assert(shell: str, tmp_path: Path) -> None:
     command = [sys.executable, "-O", "-c", UNDER_O, shell]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

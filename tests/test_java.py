@@ -51,11 +51,14 @@ def script(project: Path, tools: Path) -> Script:
 
 def apt_get(tools: Path, *, log: Path, works_for: str = "*", version: str = "17.0.15") -> None:
     """One that installs a Java of this version for requests like `works_for`, and writes down what it was asked."""
-    answer = f'echo "echo \'openjdk version \\\\"{version}\\\\"\' >&2" > {tools}/java'
-    shebang = f"echo '#!/bin/sh' > {tools}/java.part"
-    install = f"{shebang}; {answer}; /bin/chmod 755 {tools}/java"
-    program(tools, "apt-get", f'echo "$*" >> {log}\ncase "$*" in update*) exit 0 ;; {works_for}) {install} ;; '
-            '*) echo "E: Unable to locate package"; exit 100 ;; esac')  # fmt: skip
+    java(tools / "package", version)
+    program(
+        tools,
+        "apt-get",
+        f'echo "$*" >> {log}\n'
+        f'case "$*" in update*) exit 0 ;; {works_for}) /bin/cp {tools}/package/java {tools}/java; exit 0 ;; esac\n'
+        'echo "E: Unable to locate package"; exit 100',
+    )
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1", "17-ea"])

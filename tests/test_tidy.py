@@ -32,10 +32,11 @@ LAYERS: Final = {  # what a folder may import of ours; the harness composes, and
 LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "click": ("harness/cli*.py",),
     "hypothesis": ("harness/*hypothesis*.py",),
-    "jinja2": ("reports/page.py",),
+    **dict.fromkeys(("jinja2", "markupsafe"), ("reports/page.py",)),
     "jsonschema": ("reports/document.py",),
-    "markupsafe": ("reports/page.py",),
-    "pyarrow": ("sink_adapters/protocol.py", "sink_adapters/*parquet*.py"),
+    "numpy": ("reference_engine/columns.py", "reference_engine/shells/spark/daemon.py", "sink_adapters/column_*.py"),
+    "pyarrow": ("reference_engine/*.py", "sink_adapters/*.py", "harness/spark*.py"),
+    "pyspark": ("reference_engine/shells/spark/*.py", "harness/spark_*.py", "harness/micro_batch*.py"),
     "pytest": ("harness/plugin.py", "harness/pytest_*.py"),
     "rich": ("reports/terminal.py", "reports/progress.py"),
 }

@@ -34,9 +34,9 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
         for canary in CANARIES:
             found_out = found_out_by(canary, progress=progress)
             telling += found_out
-            results.append(try_canary(canary, "spark", progress=progress, runner=partial(run_on, cluster, found_out)))
+            results.append(try_canary(canary, "spark", progress=progress, runner=partial(run_on, (cluster, found_out))))
         for name, contract in CONTROLS:
-            runner = partial(run_on, cluster, list(dict.fromkeys(telling)))
+            runner = partial(run_on, (cluster, list(dict.fromkeys(telling))))
             results.append(
                 try_control(name, contract, "spark", progress=progress, seconds=control_seconds, runner=runner)
             )
@@ -54,8 +54,7 @@ def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
 
 
 def run_on(
-    cluster: Cluster,
-    first: Sequence[Schedule],
+    session: tuple[Cluster, Sequence[Schedule]],
     contract: Contract,
     task: Task,
     *,
@@ -63,7 +62,8 @@ def run_on(
     progress: Progress,
     enough: Callable[[Tally], bool],
 ) -> ShellOutcome:
-    """As `run_campaign`, on a session that is there already, and without the long job."""
+    """As `run_campaign`, on a session that is there already, without the long job; what is to be tried first."""
+    cluster, first = session
     tally = Tally(contract=contract, shell=task.shell, progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
     began = now()

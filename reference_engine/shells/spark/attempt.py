@@ -134,7 +134,7 @@ class Attempt:
         _, to, kind, payload = effect
         channel = self.outputs[to]
         if kind == "rows":
-            channel.send(ROWS, encode(payload))
+            channel.send(ROWS, data=encode(payload))
         else:
             channel.send(KINDS_OF_FRAMES[kind], checkpoint_id=payload or 0)
         self._watch(channel.fileno(), self._wanted_of(channel))

@@ -36,7 +36,7 @@ class OutChannel:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, kind: int, data: Any = b"", *, checkpoint_id: int = 0) -> None:
+    def send(self, kind: int, *, data: Any = b"", checkpoint_id: int = 0) -> None:
         view = memoryview(data)
         self.waiting.append(memoryview(FRAME.pack(kind, view.nbytes, checkpoint_id)))
         if view.nbytes:

@@ -217,9 +217,11 @@ class CoordinatorProcess:
         if connection.generation == self.generation:
             self._failed(connection.actor, why)
 
-    def hear_event(self, connection: Control, kind: str, a: Any, b: Any) -> None:
+    def hear_event(self, connection: Control, *event: Any) -> None:
+        """(kind, a, b), as `Coordinator.on` takes them."""
         if connection.generation != self.generation:
             return
+        kind, a, b = event
         self._deliver(self.generation, (kind, a, b))
         if kind == "opened":
             self._note_opened(a)

@@ -51,13 +51,17 @@ END_SECONDS: Final = 5.0  # of a JVM that was told to end; it takes 0.3
 TRAINING_STREAM_SECONDS: Final = 4  # a few micro-batches
 
 
-def start_session(*, master: str = "local[2]", folder: Path, settings: Mapping[str, str] = NO_SETTINGS) -> SparkSession:
-    """A new session and its JVM, whose working directory and files are in `folder`. One at a time in a process.
+def start_session(
+    *, master: str = "local[2]", folder: Path, settings: Mapping[str, str] = NO_SETTINGS, here: Path | None = None
+) -> SparkSession:
+    """A new session and its JVM, whose files are in `folder`. One at a time in a process.
 
+    `here`: the working directory of the JVM, if it is not `folder`, too.
     `settings` win over ours, but for Java options, which are added. Raises SparkUnavailable.
     """
     check_available()
-    return _start(master, folder.resolve(), {**settings, JAVA_OPTIONS: _added(settings, *archive_options(FAST_JAVA))})
+    options = _added(settings, *archive_options(FAST_JAVA))
+    return _start(master, folder.resolve(), {**settings, JAVA_OPTIONS: options}, here=here or folder)
 
 
 def stop_session(session: SparkSession, *, seconds: float = END_SECONDS) -> None:
@@ -84,7 +88,7 @@ def stop_session(session: SparkSession, *, seconds: float = END_SECONDS) -> None
     _forget_gateway()
 
 
-def _start(master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
+def _start(master: str, folder: Path, settings: Mapping[str, str], *, here: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     for name in ("local", "tmp", "warehouse"):
@@ -95,7 +99,7 @@ def _start(master: str, folder: Path, settings: Mapping[str, str]) -> SparkSessi
     builder = SparkSession.builder.master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with _started_in(folder):
+    with _started_in(here, local=folder / "local"):
         session = builder.getOrCreate()
     atexit.register(stop_session, session)
     return session
@@ -139,13 +143,13 @@ def _java_options(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _started_in(folder: Path) -> Iterator[None]:
+def _started_in(folder: Path, *, local: Path) -> Iterator[None]:
     """The environment and the working directory that the JVM inherits; ours are as before when it runs."""
     wanted = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData",
-        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_LOCAL_DIRS": str(local),
     }
     not_wanted = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     before = {name: os.environ.get(name) for name in (*wanted, *not_wanted)}
@@ -179,7 +183,8 @@ def be_trained() -> None:
     """What sessions do at their start and in a first micro-batch. Arguments: parent's pid, folder, archive."""
     parent, folder, archive = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     die_with(parent)
-    session = _start("local[2]", folder, {JAVA_OPTIONS: f"-XX:ArchiveClassesAtExit={quoted(archive)}"})
+    made_at_exit = f"-XX:ArchiveClassesAtExit={quoted(archive)}"
+    session = _start("local[2]", folder, {JAVA_OPTIONS: made_at_exit}, here=folder)
     rows = session.createDataFrame([(0, 0, "k", "v", 0)], "split int, offset long, key string, value string, at long")
     for form in ("json", "parquet"):
         rows.write.mode("append").format(form).save(str(folder / form))
