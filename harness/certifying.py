@@ -138,7 +138,10 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
 
 def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
     """Those in which this subject can run. Raises ContractError if it is none."""
-    can = getattr(load(locator).given, "shells", SHELLS)
+    given = load(locator).given
+    can: Sequence[str] = getattr(given, "shells", SHELLS)
+    if tuple(shells) == WITHOUT_SPARK and getattr(given, "every_shell_by_default", False):
+        return can
     found = [shell for shell in shells if shell in can]
     if not found:
         wanted = ", ".join(shells)

@@ -217,6 +217,7 @@ def _summary(document: Document, out: Path) -> str:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
+@click.option("--as-test", is_flag=True, help="Print a pytest function that does the same.")
 @click.option("--here", is_flag=True, help="Run the sink in this very process, where breakpoint() and print() work.")
 def replay(schedule: str, subject: str, **options: Any) -> None:
     """Run one SCHEDULE on one SUBJECT again, exactly.
@@ -230,7 +231,12 @@ def replay(schedule: str, subject: str, **options: Any) -> None:
         outcome = run(schedule, subject, shell=options["shell"], here=options["here"])
     except ReplayFailed as error:
         _leave(str(error), EXIT_INTERNAL if error.ours else Verdict.UNKNOWN.exit_code)
-    click.echo(json.dumps(outcome.document, indent=1) if options["as_json"] else told(outcome, log=options["log"]))
+    if options["as_test"]:
+        from sinkproof.as_test import as_test
+
+        click.echo(as_test(outcome, shell=options["shell"]))
+    else:
+        click.echo(json.dumps(outcome.document, indent=1) if options["as_json"] else told(outcome, log=options["log"]))
     sys.exit(outcome.verdict.exit_code)
 
 

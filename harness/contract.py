@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
+from inspect import isfunction
 from operator import index, or_
 from pathlib import Path
 from types import ModuleType
@@ -121,6 +122,10 @@ def load(locator: str) -> Contract:
         if not hasattr(found, part):
             raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
         found = getattr(found, part)
+    if isfunction(found):
+        from sinkproof.micro_batch_contract import of_function
+
+        return Contract(locator, of_function(locator, found))
     return check(locator, found)
 
 

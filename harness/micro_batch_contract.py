@@ -1,4 +1,4 @@
-"""A foreachBatch function as a subject: `def write_batch(df, batch_id)`, and `committed(scratch)` in the same module."""
+"""A foreachBatch function as a subject: `def write_batch(df, batch_id)`, and `committed(scratch)` beside it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class MicroBatchContract:
         self._committed: Any = getattr(module, "committed", None)
         if not callable(self._committed):
             raise ContractError(
-                f"{locator}: {self.file.name} has no function committed(scratch), so nobody can say what was delivered. "
-                f"A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
+                f"{locator}: {self.file.name} has no function committed(scratch), so nobody can say what was "
+                f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
 
     def committed(self, scratch: Scratch) -> Iterable[Any]:

@@ -36,6 +36,7 @@ POINTS: Final[Mapping[str, str]] = {
 }
 KILL: Final = "kill-job"
 LOSE: Final = "lose"
+EARLY: Final = "O3"  # the oracle
 
 
 @dataclass(slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from sinkproof.micro_batch_job import (
     BATCHES,
     BEFORE_BATCH,
     BEFORE_COMMIT,
+    EARLY,
     KILL,
     LEDGER,
     LOSE,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RANDOM_NAME: Final = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-EARLY: Final = "O3"
 Visit = Callable[[str], None]
 
 
@@ -56,7 +56,7 @@ class CrashState:
     """What a crash leaves, and how it came about."""
 
     target: FrozenFolder
-    query: MicroBatches = MicroBatches()
+    query: MicroBatches = field(default_factory=MicroBatches)
     faults: tuple[Fault, ...] = ()
     passed: Counter[str] = field(default_factory=Counter)  # points, by everybody so far
     line: SourceLine | None = None  # that the last fault struck, or that was executed last before it
@@ -70,9 +70,11 @@ class CrashState:
             return ranks.setdefault(match[0], b"<%d>" % len(ranks))
 
         digest = hashlib.sha256()
-        for name, contents in sorted(self.target.items(), key=lambda item: RANDOM_NAME.sub(b"", item[0].encode())):
-            text = b"" if contents is None else contents
-            for part in (name.encode(), b"folder" if contents is None else b"file", text):
+        entries = [
+            (name.encode(), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
+        ]
+        for entry in sorted(entries, key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1])):
+            for part in entry:
                 digest.update(RANDOM_NAME.sub(ranked, part) + b"\0")
         return digest.hexdigest(), self.query
 
@@ -84,6 +86,7 @@ class SimulatedQuery:
         self.contract, self.scratch, self.session = contract, scratch, session
         self.tracer = LineTracer(contract.given.files)
         self.query = MicroBatches()
+        self.batch = 0  # that was run last
         self.passed: Counter[str] = Counter()
         self.line: SourceLine | None = None
         self._visit: Visit = nobody
@@ -96,7 +99,6 @@ class SimulatedQuery:
         while self.query != MicroBatches(BATCHES) and not self._ending.failure:
             if self.query.phase is Phase.COMMITTED:
                 self.query = self.query.after(Event.PLAN)
-                self.reach(BEFORE_BATCH)
             self._run_batch(looks=not state.faults)
         self._read()
         return self._ending
@@ -104,6 +106,8 @@ class SimulatedQuery:
     def _run_batch(self, *, looks: bool) -> None:
         batch = self.query.batch
         frame = frame_of_batch(self.session, batch)
+        self.batch = batch
+        self.reach(BEFORE_BATCH)
         try:
             with self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
@@ -226,7 +230,7 @@ def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Ending, CrashStat
         if left is None:
             return query.run(state), state, trail
         state = left
-    ending = query.run(state, visit=lambda point: trail.append((len(state.faults), point, query.query.batch)))
+    ending = query.run(state, visit=lambda point: trail.append((len(state.faults), point, query.batch)))
     return ending, state, trail
 
 
@@ -238,10 +242,9 @@ def _left_at(
 
     def visit(point: str) -> None:
         if not left:
-            trail.append((len(state.faults), point, query.query.batch))
+            trail.append((len(state.faults), point, query.batch))
         if (point, query.passed[point]) == (fault.point, fault.occurrence):
             left.append(query.left_by(state, point, fault.kind))
 
     query.run(state, visit=visit)
     return left[0] if left else None
-

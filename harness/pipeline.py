@@ -132,6 +132,7 @@ def run(
     except BaseException:
         if cluster.process is not None:
             cluster.process.kill()  # nobody waits for an orderly end: what is not complete is read again
+            cluster.close()
         raise
     return _outcome(pipeline, folder, follower, beginning=beginning)
 

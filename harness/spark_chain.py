@@ -7,6 +7,7 @@ an independent reader sees is compared with what the sources have read: every ro
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,10 @@ class Chain:
         except SparkFailed as error:
             failure = str(error)
             laboratory.cluster.close()
-        return self._outcome(failure)
+        try:
+            return self._outcome(failure)
+        finally:
+            shutil.rmtree(run.folder, ignore_errors=True)
 
     # -- deaths ------------------------------------------------------------------------------------
 

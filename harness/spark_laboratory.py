@@ -8,8 +8,8 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
@@ -38,7 +38,6 @@ class SparkLaboratory(Laboratory):
         super().__init__(contract, scratch)
         self.cluster, self.folder = cluster, folder
         self.trace_lines = False  # record every executed line
-        self.numbers = count(1)
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -53,7 +52,7 @@ class SparkLaboratory(Laboratory):
 
     def new_run(self, recipe: str, **arguments: Any) -> Run:
         arguments = {**self.where, **arguments}
-        return Run(recipe=recipe, arguments=arguments, folder=self.folder / f"run-{next(self.numbers)}")
+        return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         self.reset()

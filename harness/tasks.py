@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.contract import Contract, load
+from sinkproof.contract import Contract, ContractError, load
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
@@ -57,6 +57,9 @@ class ShellOutcome:
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
+    if (explore := contract.optional("explore")) is not None:  # a subject that is no sink
+        outcome: ShellOutcome = explore(contract, task, progress)
+        return outcome
     deadline, latest = Deadline(task.budget_seconds), Deadline(max(task.budget_seconds, LEAST_SECONDS))
 
     def enough(tally: Tally) -> bool:
@@ -118,11 +121,15 @@ def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool],
 
 def _spark(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_spark import SparkCampaign, plan_for
+    from sinkproof.reference_engine.shells.spark.cluster import TooFewSlots
     from sinkproof.spark_laboratory import spark_laboratory
 
     tally.progress.step("starting Spark", 0)
-    with spark_laboratory(tally.contract, scratch, master=task.master) as laboratory:
-        SparkCampaign(laboratory, tally, plan=plan_for(task.budget_seconds), enough=enough).run()
+    try:
+        with spark_laboratory(tally.contract, scratch, master=task.master) as laboratory:
+            SparkCampaign(laboratory, tally, plan=plan_for(task.budget_seconds), enough=enough).run()
+    except TooFewSlots as error:
+        raise ContractError(str(error)) from error
     return None
 
 

@@ -88,7 +88,8 @@ class RealDisk:
             if not folder:
                 raise
             self.make_directory(os.path.dirname(folder))
-            os.mkdir(f"{self.root}/{folder}")
+            self.make_directory(folder)  # unless another subtask was faster
+            return
         self.fsync_directory(os.path.dirname(folder))
 
     def remove_directory(self, folder: str) -> None:

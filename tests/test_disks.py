@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,19 @@ def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_n
         disk.create("folder/file")
     with pytest.raises(OSError, match="not empty"):
         disk.remove_directory("folder")
+
+
+def test_two_subtasks_may_make_the_same_folder_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is between the parent and the folder itself when the other has made both."""
+    make = os.mkdir
+
+    def both(path: str, *arguments: int) -> None:
+        make(path, *arguments)
+        if path.endswith("/committed"):
+            make(f"{path}/sink")
+
+    monkeypatch.setattr(os, "mkdir", both)
+    RealDisk(tmp_path).make_directory("committed/sink")
+    assert (tmp_path / "committed" / "sink").is_dir()

@@ -172,6 +172,13 @@ def test_the_job_is_finished_when_every_sink_has_settled_the_final_checkpoint(ma
 
 
 @pytest.mark.row("S12")
+def test_a_sink_that_opens_late_is_not_told_of_a_final_checkpoint_that_is_not_complete(make: Make) -> None:
+    coordinator = make(record=CheckpointRecord(7, False, {}, {}))
+    coordinator.on(10, ("ended_source", 1, None))
+    assert [(1, 8), (2, 8)] == told(coordinator.on(10, ("ended_source", 2, None)), "trigger")
+    assert [] == coordinator.on(11, ("opened", 3, None))
+
+
 def test_a_final_checkpoint_that_fails_is_taken_again(make: Make) -> None:
     coordinator = make()
     for source in (1, 2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TWO_PHASE = ("memory/two-phase",)
 EVERY_STRATEGY = ("memory/two-phase", "memory/write-ahead-upsert", "memory/masked", "memory/idempotent")
@@ -15,6 +15,7 @@ class Mutant:
     old: str
     new: str
     subjects: tuple[str, ...] = TWO_PHASE
+    shell: str = "simulated"
 
 
 def mutant(name: str, file: str, old: str, *, new: str, subjects: tuple[str, ...] = TWO_PHASE) -> Mutant:
@@ -302,4 +303,11 @@ TARGETS = (
     ),
 )
 
-MUTANTS = ENGINE + STRATEGIES + TARGETS
+TRIED_ON_SPARK = ("told before the decision is durable", "two-phase: no re-commit on restore", "two-phase: no fence")
+SPARK = tuple(
+    replace(each, name=f"on Spark: {each.name}", subjects=("files/two-phase",), shell="spark")
+    for each in ENGINE + STRATEGIES
+    if each.name in TRIED_ON_SPARK
+)
+
+MUTANTS = ENGINE + STRATEGIES + TARGETS + SPARK

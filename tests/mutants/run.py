@@ -1,7 +1,7 @@
 """`make mutants`: one-line breakages of the engine and the strategies, each of which a certification must notice.
 
 A mutant is the package in a folder of its own with one line changed. `sinkproof certify` runs on it (no unit test
-does), in the simulated shell, with the canaries off: what must notice the mutant is the certification of the registry.
+does), simulated or on Spark, with the canaries off: what must notice it is the certification of the registry.
 A mutant is caught when the run is not UPHELD at the expected grade. Survivors fail the command.
 """
 
@@ -63,9 +63,9 @@ def apply(package: Path, mutant: Mutant) -> str | None:
     return None
 
 
-def certify(folder: Path, subjects: tuple[str, ...]) -> tuple[int, str]:
+def certify(folder: Path, subjects: tuple[str, ...], *, shell: str) -> tuple[int, str]:
     """Exit status of a certification of these subjects by the package in the folder, and what it says."""
-    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--on", "simulated", "--no-canaries", "--quiet"]
+    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--on", shell, "--no-canaries", "--quiet"]
     command += ["--budget", BUDGET, "--out", str(folder / "out"), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
@@ -95,7 +95,7 @@ def try_mutant(mutant: Mutant) -> Outcome:
         if wrong:
             return Outcome(mutant, False, f"NOT APPLIED: {wrong}")
         try:
-            how = describe(*certify(folder, mutant.subjects))
+            how = describe(*certify(folder, mutant.subjects, shell=mutant.shell))
         except subprocess.TimeoutExpired:
             how = f"no verdict within {LIMIT_SECONDS} s"
         return Outcome(mutant, bool(how), how or "SURVIVED")
@@ -107,13 +107,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     mutants = [each for each in MUTANTS if not chosen.names or any(word in each.name for word in chosen.names)]
-    subjects = tuple(sorted({subject for mutant in mutants for subject in mutant.subjects}))
-    with tempfile.TemporaryDirectory(prefix="sinkproof-mutant-") as name:
-        lay_out(Path(name))
-        unchanged = describe(*certify(Path(name), subjects))
-    if unchanged:
-        print(f"the unchanged package does not pass, so nothing can be said of mutants: {unchanged}")
-        return 1
+    for shell in sorted({mutant.shell for mutant in mutants}):
+        subjects = tuple(sorted({subject for each in mutants if each.shell == shell for subject in each.subjects}))
+        with tempfile.TemporaryDirectory(prefix="sinkproof-mutant-") as name:
+            lay_out(Path(name))
+            unchanged = describe(*certify(Path(name), subjects, shell=shell))
+        if unchanged:
+            print(f"the unchanged package does not pass, so nothing can be said of mutants: {unchanged}")
+            return 1
     survivors = 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
         for outcome in pool.map(try_mutant, mutants):

@@ -37,6 +37,10 @@ class SparkFailed(Exception):
     """Spark, or the job on it, did not do what it must; the message says what was seen last."""
 
 
+class TooFewSlots(SparkFailed):
+    """All tasks of a job run at once; a master with fewer slots would keep it waiting for ever."""
+
+
 class Cluster:
     """One driver with its session; a context manager. `folder` is for Spark's own files."""
 
@@ -171,7 +175,7 @@ class Cluster:
         if self.commands is None:
             self.start()
         if self.slots < tasks:
-            raise SparkFailed(
+            raise TooFewSlots(
                 f"{self.master} offers {self.slots} slots, and the job has {tasks} tasks, which all run at once: "
                 f"name a master with more, such as --master 'local[{tasks}]'"
             )

@@ -79,6 +79,7 @@ class CoordinatorProcess:
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
         self.covers: dict[int, int] = {}  # checkpoint id -> rows before it
+        self.triggered: dict[int, float] = {}  # checkpoint id -> when; for those who measure
         self.opened: set[int] = set()
         self.due = True  # a generation is to be deployed as soon as all supervisors are there
 
@@ -101,7 +102,9 @@ class CoordinatorProcess:
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "complete":
-            self.events.tell("complete", checkpoint=detail, generation=self.generation, rows=self.covers.pop(detail, 0))
+            began = round(self.triggered.pop(detail, now()), 6)
+            rows = self.covers.pop(detail, 0)
+            self.events.tell("complete", checkpoint=detail, generation=self.generation, rows=rows, trigger=began)
             if self.deployment.wakes_late:
                 self._wake()
         elif what == "generation":
@@ -111,7 +114,10 @@ class CoordinatorProcess:
         if key[0] == 0:
             self.sequence += 1
             heappush(self.queue, (self.now + delay, self.sequence, key[1], event))
-        elif key[0] in self.attempts:
+            return
+        if event[0] == "trigger":
+            self.triggered.setdefault(event[1], now())
+        if key[0] in self.attempts:
             self.attempts[key[0]].send(*event)
         else:
             self.outbox.setdefault(key[0], []).append(event)
@@ -269,6 +275,7 @@ class CoordinatorProcess:
         self.attempts.clear()
         self.outbox.clear()
         self.covers.clear()
+        self.triggered.clear()
         self.opened.clear()
         record = self.storage.latest()
         if record is not None and record.checkpoint_id == self.checkpoint_id_stopped:

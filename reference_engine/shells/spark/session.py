@@ -20,7 +20,7 @@ from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check
 from sinkproof.reference_engine.shells.spark.nursery import die_with
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkUnavailable", "java_problem", "start_session", "stop_session"]
 
@@ -191,14 +191,14 @@ def be_trained() -> None:
         assert session.read.format(form).load(str(folder / form)).groupBy("split").count().collect()
     assert session.sparkContext.parallelize(range(2), 2).mapPartitions(list).collect()
     stream = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
-    query = (
-        stream.writeStream.foreachBatch(lambda frame, _: frame.collect())
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .start()
-    )
+    query = stream.writeStream.foreachBatch(_look).option("checkpointLocation", str(folder / "checkpoint")).start()
     query.awaitTermination(TRAINING_STREAM_SECONDS)
     query.stop()
     stop_session(session, seconds=TRAINING_SECONDS)
+
+
+def _look(frame: DataFrame, batch: int) -> None:
+    frame.collect()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,147 @@
+"""The Spark part of `make bench`: rows committed, checkpoints, deaths, beside Structured Streaming's own file sink."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_runs import Followed, cycles, quantile
+from structured import structured_peer
+
+from sinkproof.chaos.schedule import COORDINATOR
+from sinkproof.reference_engine.shells.spark.cluster import Cluster
+from sinkproof.scratch import fresh_folder
+from sinkproof.spark_laboratory import fresh_cluster
+
+HERE = str(Path(__file__).parent)
+INTERVAL_MS = 50
+INTERVAL_UNDER_DEATHS_MS = 10  # as in the long job: what is measured is the recovery, not the wait for a timer
+WARM_SECONDS = 0.7
+FLINK_ROWS_PER_S = 680_000  # keyed count into its file sink, Java, 2 cores; see `known`
+DEATHS = (  # kind, whom, times, what it is called, cycles a minute to aim at
+    ("kill", "attempt", 60, "attempt killed", 1200),
+    ("kill", COORDINATOR, 25, "coordinator killed", None),
+    ("kill-worker", "attempt", 8, "worker killed", None),
+    ("kill-job", "attempt", 3, "driver, JVM and all below killed", None),
+)
+Row = dict[str, Any]
+
+
+@contextmanager
+def bench_cluster() -> Iterator[Cluster]:
+    """Its processes find the recipes beside this file."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([HERE, *([before] if before else [])])
+    try:
+        with fresh_cluster() as cluster:
+            yield cluster
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def folder_on(place: str) -> Iterator[Path]:
+    """`place`: "tmpfs" or "disk"."""
+    folder = fresh_folder() if place == "tmpfs" else Path(tempfile.mkdtemp(prefix=f"sinkproof-{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: float) -> Row:
+    """Rows a second between complete checkpoints, and ms from trigger to durable, at full speed."""
+    with folder_on(place) as folder:
+        run = Followed(cluster, folder, form=form, counted=counted, interval_ms=INTERVAL_MS)
+        run.until(lambda: run.rows > 0)
+        run.flow(WARM_SECONDS)
+        run.story.clear()
+        run.flow(seconds)
+        complete = run.told("complete")
+        run.stop()
+        first, last = complete[0], complete[-1]
+        took = [1000 * (each["at"] - each["trigger"]) for each in complete]
+        return {
+            "rows_per_s": (last["rows"] - first["rows"]) / (last["at"] - first["at"]),
+            "p50": quantile(took, 0.5),
+            "p95": quantile(took, 0.95),
+            "wrong": run.difference(),
+        }
+
+
+def deaths(cluster: Cluster) -> list[Row]:
+    found = []
+    with folder_on("tmpfs") as folder:
+        run = Followed(cluster, folder, form="arrow", counted=False, interval_ms=INTERVAL_UNDER_DEATHS_MS)
+        run.until(lambda: run.rows > 0)
+        run.flow(WARM_SECONDS)
+        for seed, (kind, who, times, called, aim) in enumerate(DEATHS):
+            measured = cycles(run, kind, who, times=times, seed=seed)
+            found.append(line(f"{called} ({times} times)", measured["per_minute"], "cycles/min", aim))
+            for share in ("p50", "p95"):
+                aim_ms = 45 if (who, kind, share) == ("attempt", "kill", "p50") else None
+                found.append(line(f"  to the next complete checkpoint, {share}", measured[share], "ms", aim_ms))
+        run.stop()
+        return marked(found, run.difference())
+
+
+def line(what: str, value: float, unit: str, aim: float | None, *, against: float | None = None) -> Row:
+    row: Row = {"what": what, "value": round(value, 1), "unit": unit, "aim": aim}
+    return row | ({"against_structured_streaming": round(value / against, 1)} if against else {})
+
+
+def marked(rows: list[Row], wrong: str) -> list[Row]:
+    """Rows that rest on an output that is not exact say so; nothing else does."""
+    return [row | ({"wrong": wrong} if wrong else {}) for row in rows]
+
+
+def measure(seconds: float) -> list[Row]:
+    peers = {form: structured_peer(form, seconds=seconds, restarts=2 * (form == "json")) for form in ("parquet", "json")}
+    rows = []
+    with bench_cluster() as cluster:
+        for form, peer in (("arrow", "parquet"), ("jsonl", "json")):
+            against = peers[peer]["rows_per_s"]
+            for counted, what, aim in ((False, "files/two-phase", 10_000_000), (True, "keyed count into it", 5_000_000)):
+                seen = steady(cluster, place="tmpfs", form=form, counted=counted, seconds=seconds)
+                some = [line(f"{what}, {form}", seen["rows_per_s"], "rows/s", aim, against=against)]
+                some += checkpoints("tmpfs", seen, aim=6) if (form, counted) == ("arrow", False) else []
+                rows += marked(some, seen["wrong"])
+        seen = steady(cluster, place="disk", form="arrow", counted=False, seconds=seconds)
+        rows += marked(checkpoints("disk", seen, aim=15), seen["wrong"])
+        rows += deaths(cluster)
+    for form, peer in peers.items():
+        rows += marked([line(f"Structured Streaming, {form}", peer["rows_per_s"], "rows/s", None)], peer["wrong"])
+    restarts = peers["json"]["restarts_per_minute"]
+    rows.append(line("Structured Streaming, driver and JVM killed", restarts, "cycles/min", None))
+    rows.append(line("known: Flink 2.3 in Java, keyed count, elsewhere", FLINK_ROWS_PER_S, "rows/s", None))
+    rows.append(line("load of the machine in the last minute", os.getloadavg()[0], "", None))
+    return rows
+
+
+def checkpoints(place: str, seen: Row, *, aim: float) -> list[Row]:
+    """At full speed."""
+    return [
+        line(f"checkpoint every {INTERVAL_MS} ms on {place}, {share}", seen[share], "ms", aim if share == "p50" else None)
+        for share in ("p50", "p95")
+    ]
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    yield f"{'On Spark':52}{'':>12} {'':14}{'aim':>10}  x Structured Streaming"
+    for row in rows:
+        value, aim = f"{row['value']:,}", f"{row['aim']:,}" if row["aim"] else ""
+        ratio = row.get("against_structured_streaming", "")
+        wrong = f"  NOT EXACT: {row['wrong']}" if "wrong" in row else ""
+        yield f"{row['what']:52}{value:>12} {row['unit']:14}{aim:>10}  {ratio:22}{wrong}".rstrip()
+
+
+if __name__ == "__main__":
+    print(*table(measure(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)), sep="\n")

@@ -1,0 +1,134 @@
+"""One run of a bench job on Spark, followed event by event: wait for something, strike somebody, stop, compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import spark_rows
+
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.event_log import Happening
+from sinkproof.chaos.point_counts import read_counts
+from sinkproof.chaos.schedule import COORDINATOR, Fault
+from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
+from sinkproof.reference_engine.restore import covered
+from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
+from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+RECIPE = "spark_recipes:written"
+WAIT_SECONDS = 30.0  # a new driver with its JVM takes five
+STRIKE_SECONDS = 0.5  # until a step that nobody passes is left for another one
+ONCE_PER_LIFE = ("open", "fence", "generation", "end_of_input", "settle", "abort", "notify_aborted", "checkpoint.abort")
+
+
+class Followed:
+    """A run under way. `rows`: of the last complete checkpoint; `story`: everything since it was last cleared."""
+
+    def __init__(self, cluster: Cluster, folder: Path, **arguments: Any) -> None:
+        self.target, self.arguments = folder / "target", {"folder": str(folder / "target"), **arguments}
+        self.target.mkdir(parents=True)
+        run = Run(recipe=RECIPE, arguments=self.arguments, folder=folder / "run")
+        self.names = run.deployment().job.widest.names
+        self.folder = RunFolder(run.folder)
+        self.armed = self.folder.armed()
+        self.cluster = cluster
+        self.story: list[Happening] = []
+        self.rows, self.strikes = 0, 0
+        self.execution = cluster.begin(run, tasks=len(self.names) - 1)
+
+    def until(self, reached: Callable[[], bool], *, seconds: float = WAIT_SECONDS) -> None:
+        """Raises SparkFailed when it does not come to that."""
+        deadline = Deadline(seconds)
+        while not reached():
+            self.look()
+            if self.execution.over and not reached():
+                raise SparkFailed(f"the run ended by itself: {self.execution.why or list(self.execution.recent)}")
+            if deadline.over:
+                raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(self.execution.recent)}")
+
+    def look(self) -> None:
+        for happening in self.execution.look():
+            self.story.append(happening)
+            self.strikes += happening["what"] == "struck"
+            if happening["what"] == "complete":
+                self.rows = max(self.rows, happening["rows"])
+
+    def flow(self, seconds: float) -> None:
+        """Lets it run for so long."""
+        deadline = Deadline(seconds)
+        self.until(lambda: deadline.over, seconds=seconds + WAIT_SECONDS)
+
+    def told(self, what: str) -> list[Happening]:
+        return [each for each in self.story if each["what"] == what]
+
+    def stop(self) -> None:
+        """With a checkpoint; returns when it is over."""
+        self.execution.stop()
+        self.until(lambda: self.execution.over)
+
+    def difference(self) -> str:
+        """What is wrong with the committed rows of a run that is over; "" if nothing is."""
+        lengths = covered(FolderCheckpointStorage(self.folder.checkpoints).latest())
+        return spark_rows.difference(self.target, lengths, counted=self.arguments["counted"])
+
+    # -- deaths ------------------------------------------------------------------------------------
+
+    def strike(self, kind: str, who: str, random: Random) -> None:
+        """Has somebody struck at a random step that comes again and again; returns when the fault has struck."""
+        struck = self.strikes
+        while self.strikes == struck:
+            actor = COORDINATOR if who == COORDINATOR else random.choice(self.names[1:])
+            counts = read_counts(self.folder.counts_path(actor))
+            steps = [point for point in counts if not point.startswith(ONCE_PER_LIFE)]
+            if not steps:
+                self.look()
+                continue
+            point = random.choice(steps)
+            self.armed.arm([Fault(actor, point, counts[point] + 1, kind)])
+            patience = Deadline(STRIKE_SECONDS)
+            self.until(lambda: self.strikes > struck or patience.over)
+
+    def recover(self) -> None:
+        """Returns when a checkpoint with more rows than ever before is complete."""
+        before = self.rows
+        self.until(lambda: self.rows > before)
+
+    def recovery_ms(self) -> list[float]:
+        """From each strike to the next complete checkpoint of a later generation."""
+        found, struck_at, generation = [], 0.0, 0
+        for each in self.story:
+            if each["what"] == "struck":
+                struck_at = struck_at or each["at"]
+            elif each["what"] == "generation":
+                generation = each["at"]
+            elif each["what"] == "complete" and struck_at and generation > struck_at:
+                found.append(1000 * (each["at"] - struck_at))
+                struck_at = 0.0
+        return found
+
+
+def cycles(followed: Followed, kind: str, who: str, *, times: int, seed: int) -> dict[str, float]:
+    """`times` deaths one after another: how many a minute, and ms to the next complete checkpoint."""
+    random = Random(seed)
+    followed.story.clear()
+    began = now()
+    for _ in range(times):
+        followed.strike(kind, who, random)
+        followed.recover()
+    per_minute = 60 * times / (now() - began)
+    waited = followed.recovery_ms()
+    return {"per_minute": per_minute, "p50": quantile(waited, 0.5), "p95": quantile(waited, 0.95)}
+
+
+def quantile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+
+
+def kinds_of(faults: list[Happening]) -> Counter[str]:
+    return Counter(str(each["fault"]).rpartition("=")[2] for each in faults)

@@ -1,0 +1,59 @@
+"""Functions that need nothing of a DataFrame but its rows, so that they can be crashed without Spark."""
+
+import json
+from pathlib import Path
+
+OUT = Path("out")
+
+
+def append(df, batch_id):
+    with OUT.open("a") as out:
+        out.writelines(line(row) for row in df.collect())
+
+
+def replace(df, batch_id):
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in df.collect()))
+    part.rename(f"out-{batch_id}")
+
+
+def mark_first(df, batch_id):
+    marker = Path(f"seen-{batch_id}")
+    if marker.exists():
+        return
+    marker.touch()
+    append(df, batch_id)
+
+
+def forget_when_asked_twice(df, batch_id):
+    """A second run of a batch leaves out what is there; but a third one believes that it is the first."""
+    marker, known = Path(f"begun-{batch_id}"), ""
+    if marker.exists():
+        known = OUT.read_text() if OUT.exists() else ""
+        marker.unlink()
+    else:
+        marker.touch()
+    with OUT.open("a") as out:
+        out.writelines(line(row) for row in df.collect() if line(row) not in known)
+
+
+def fail(df, batch_id):
+    if batch_id == 1:
+        raise ValueError("no batch 1, please")
+    append(df, batch_id)
+
+
+def fail_again(df, batch_id):
+    """Does not come back from what its own crash has left."""
+    Path(f"lock-{batch_id}").touch(exist_ok=False)
+    append(df, batch_id)
+
+
+def line(row):
+    return json.dumps([row.split, row.offset]) + "\n"
+
+
+def committed(scratch):
+    for file in sorted(Path(scratch.path).glob("out*")):
+        for text in file.read_text().splitlines():
+            yield json.loads(text)

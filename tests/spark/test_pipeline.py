@@ -1,0 +1,327 @@
+"""`sinkproof run count` on real files: exact whatever dies, whoever stops it, and wherever it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.event_log import EventLogReader
+from sinkproof.chaos.schedule import parse
+from sinkproof.pipeline import Beginning, Outcome, Pipeline, prepare, run
+from sinkproof.pipeline_folder import PipelineError, locked
+from sinkproof.pipeline_progress import Silent, Standing
+from sinkproof.reference_engine.file_input import FileInput
+from sinkproof.reference_engine.shells.spark.cluster import Cluster
+from sinkproof.reference_engine.shells.spark.striking import descendants, parents_of_all
+
+from .conftest import assert_counted_exactly
+
+ROWS_PER_FILE = 2000
+COMMAND_ROWS = 10_000  # of each file: some seconds in batches of 20
+DEATHS = (  # each is met at the next occasion after the one before it
+    "sink[0].write.after#2=kill source[1].acknowledge.before#1=kill checkpoint.persist.after#1=kill "
+    "sink[1].commit.before#1=kill-worker sink[0].snapshot.after#1=kill checkpoint.notify#1=kill"
+)
+SECONDS = 60.0
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Two files of JSON lines; the keys of each are known."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    write_rows(folder, ROWS_PER_FILE)
+    return folder
+
+
+def keys_of(count: int) -> dict[int, list[str]]:
+    return {split: [f"user-{(7 * at + split) % 13}" for at in range(count)] for split in (0, 1)}
+
+
+def write_rows(folder: Path, count: int) -> None:
+    for split, keys in keys_of(count).items():
+        lines = [json.dumps({"n": at, "user": key}) for at, key in enumerate(keys)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def pipeline_of(rows: Path, *, earlier: Any = (), **options: Any) -> Pipeline:
+    source = FileInput(rows, key="user", value="user", batch_rows=40, earlier=earlier)
+    job = {"command": "count", "sink": "files/two-phase", "key": "user", "input": "files", "files": source.manifest}
+    return Pipeline(source=source, sink="files/two-phase", job=job, interval_ms=10, pace_ms=10, **options)
+
+
+class Watching(Silent):
+    """Remembers how far the job is."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def show(self, standing: Standing) -> None:
+        self.rows = standing.rows
+
+
+def run_count(cluster: Cluster, rows: Path, out: Path, *, deaths: str = "", stops: bool = False) -> Outcome:
+    """One command's work; `stops`: as soon as a checkpoint covers rows that it has read itself."""
+    with locked(out) as folder:
+        pipeline = pipeline_of(rows, earlier=(folder.earlier() or {}).get("files", ()))
+        beginning = prepare(pipeline, folder)
+        assert not beginning.over
+        armed, watching = folder.run.armed(), Watching()
+        armed.arm(parse(deaths or "no-fault").faults)
+        outcome = run(
+            *(pipeline, folder, cluster),
+            beginning=beginning,
+            progress=watching,
+            stop_wished=lambda: stops and watching.rows > beginning.rows,
+        )
+        assert len(deaths.split()) == armed.position[1]
+    return outcome
+
+
+def test_counts_are_exact_though_attempts_the_coordinator_and_a_worker_die(
+    cluster: Cluster, rows: Path, tmp_path: Path
+) -> None:
+    outcome = run_count(cluster, rows, tmp_path / "out", deaths=DEATHS)
+    assert ("complete", 2 * ROWS_PER_FILE, 0) == (outcome.state, outcome.rows, outcome.rows_before)
+    assert 2 <= outcome.restarts <= len(DEATHS.split())  # one restart may heal two deaths
+    assert_counted_exactly(tmp_path / "out", keys_of(ROWS_PER_FILE))
+
+
+def test_a_stopped_job_goes_on_to_the_end_of_the_input_and_is_over_then(
+    cluster: Cluster, rows: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = run_count(cluster, rows, out, stops=True)
+    assert ("stopped", True) == (first.state, 0 < first.rows < first.rows_total)
+    shown = {split: keys[: offset_of(out, split)] for split, keys in keys_of(ROWS_PER_FILE).items()}
+    assert_counted_exactly(out, shown)  # a stop is also a commit
+
+    second = run_count(cluster, rows, out, deaths="source[0].acknowledge.before#1=kill sink[1].open.after#2=kill")
+    assert ("complete", first.rows) == (second.state, second.rows_before)
+    assert_counted_exactly(out, keys_of(ROWS_PER_FILE))
+
+    with locked(out) as folder:
+        pipeline = pipeline_of(rows, earlier=(folder.earlier() or {})["files"])
+        assert Beginning(rows=2 * ROWS_PER_FILE, over=True) == prepare(pipeline, folder)
+
+
+def offset_of(out: Path, split: int) -> int:
+    lines = [line for path in out.glob("committed/sink/*.jsonl") for line in path.read_text().splitlines()]
+    return sum(json.loads(line)["split"] == split for line in lines)
+
+
+@pytest.mark.slow
+def test_an_end_at_once_and_the_death_of_driver_and_jvm_lose_nothing(
+    cluster: Cluster, rows: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with locked(out) as folder:
+        pipeline, watching = pipeline_of(rows), Watching()
+        beginning = prepare(pipeline, folder)
+
+        def impatient() -> bool:
+            if watching.rows:
+                raise KeyboardInterrupt
+            return False
+
+        with pytest.raises(KeyboardInterrupt):
+            run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_wished=impatient)
+    assert [] == descendants(os.getpid(), parents_of_all())
+    outcome = run_count(cluster, rows, out, deaths="sink[0].snapshot.after#2=kill-job")
+    assert ("complete", True) == (outcome.state, outcome.rows_before > 0)
+    assert_counted_exactly(out, keys_of(ROWS_PER_FILE))
+
+
+def test_an_input_that_has_grown_is_read_on_and_a_command_that_died_at_the_end_is_settled(
+    cluster: Cluster, rows: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run_count(cluster, rows, out)
+    with locked(out) as folder:  # as if it had been killed after the last decision, before anybody was told
+        folder.keep({**(folder.earlier() or {}), "finished": 0})
+    settled = run_count(cluster, rows, out)
+    assert ("complete", 0) == (settled.state, settled.rows - settled.rows_before)
+
+    write_rows(rows, ROWS_PER_FILE + 500)
+    grown = run_count(cluster, rows, out)
+    assert ("complete", 1000) == (grown.state, grown.rows - grown.rows_before)
+    assert_counted_exactly(out, keys_of(ROWS_PER_FILE + 500))
+
+
+def test_a_row_that_cannot_be_read_ends_the_command_in_the_inputs_words(
+    cluster: Cluster, rows: Path, tmp_path: Path
+) -> None:
+    lines = (rows / "1.jsonl").read_text().splitlines()
+    (rows / "1.jsonl").write_text("\n".join([*lines[:1500], "{broken", *lines[1500:]]))
+    with pytest.raises(PipelineError, match=r"1\.jsonl:1501: no JSON"):
+        run_count(cluster, rows, tmp_path / "out")
+
+
+# -- which folder ----------------------------------------------------------------------------------
+
+
+def test_a_folder_has_one_job_and_one_command_at_a_time(rows: Path, tmp_path: Path) -> None:
+    out, pipeline = tmp_path / "out", pipeline_of(rows)
+    with locked(out) as folder:
+        prepare(pipeline, folder)
+        with pytest.raises(PipelineError, match=f"process {os.getpid()}"), locked(out):
+            pass
+        another = Pipeline(source=pipeline.source, sink="files/masked", job={**pipeline.job, "sink": "files/masked"})
+        with pytest.raises(PipelineError, match="belongs to another job: its sink was 'files/two-phase'"):
+            prepare(another, folder)
+    with pytest.raises(PipelineError, match=r"files of something else \(0\.jsonl, 1\.jsonl\)"), locked(rows):
+        pass
+    with pytest.raises(PipelineError, match="cannot be used as a folder"), locked(rows / "0.jsonl"):
+        pass
+
+
+def test_what_an_earlier_command_left_running_can_decide_nothing_any_more(rows: Path, tmp_path: Path) -> None:
+    with locked(tmp_path / "out") as folder:
+        prepare(pipeline_of(rows), folder)
+        orphan = folder.storage
+        generation = orphan.claim_generation()
+        folder.run.stop_wish.touch()
+        folder.run.events().tell("finished", why="")
+        prepare(pipeline_of(rows), folder)
+        assert generation < folder.storage.claim_generation()
+        assert not folder.run.stop_wish.exists()
+        assert [] == folder.run.events_reader().new()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rows", "rows", "--key", "user", "--sink", "files/none"], "there is no sink 'files/none'"),
+        (["--rows", "rows", "--key", "user", "--sink", "memory/plain"], "forgets its rows with the process"),
+        (["--rows", "rows", "--key", "usr"], "no column 'usr'.*Did you mean 'user'"),
+        (["--rows", "rows"], "--key COLUMN"),
+        (["--rows", "nowhere.jsonl", "--key", "user"], "there is no 'nowhere.jsonl'"),
+        (["--key", "user"], "--rows PATH .* or --generate ROWS"),
+        (["--generate", "10", "--checkpoint-interval", "soon"], "not a time of at least 1ms"),
+    ],
+)
+def test_bad_arguments_end_with_3_and_say_what_to_do(
+    arguments: list[str],
+    words: str,
+    rows: Path,
+    sinkproof_command: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    answer = sinkproof_command("run", "count", *arguments, "--out", "out")
+    assert (3, "") == (answer.returncode, answer.stdout)
+    assert re.search(words, answer.stderr, re.DOTALL)
+    assert "Traceback" not in answer.stderr
+
+
+# -- the command itself ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(
+    rows: Path, tmp_path: Path, command_environment: dict[str, str]
+) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Starts `sinkproof run count`, with batches so small that it can be met while it runs."""
+    started: list[subprocess.Popen[str]] = []
+    write_rows(rows, COMMAND_ROWS)
+    arguments = ["--rows", str(rows), "--key", "user", "--batch-rows", "20", "--out", "out", "--json"]
+
+    def start() -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "sinkproof", "run", "count", *arguments],
+                cwd=tmp_path,
+                env=command_environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) -> None:
+    """Until a checkpoint of this very command covers rows that earlier ones did not."""
+    poll, deadline = select.poll(), Deadline(SECONDS)
+    descriptor = os.pidfd_open(process.pid)
+    poll.register(descriptor, select.POLLIN)
+    before = {(out / ".sinkproof" / "events").stat().st_ino} if (out / ".sinkproof" / "events").exists() else set()
+    while not poll.poll(20) and not deadline.over:
+        if covered_rows(out, but=before) > more_than:
+            os.close(descriptor)
+            return
+    pytest.fail(f"it ended, or took too long: {process.communicate()}")
+
+
+def covered_rows(out: Path, *, but: set[int]) -> int:
+    events = out / ".sinkproof" / "events"
+    if not events.exists() or events.stat().st_ino in but:
+        return 0
+    reader = EventLogReader(events)
+    rows = [each["rows"] for each in reader.new() if each["what"] == "complete"]
+    reader.close()
+    return max(rows, default=0)
+
+
+def all_end(pids: list[int]) -> bool:
+    """Whether these processes are gone in time."""
+    deadline = Deadline(10.0)
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        ended = poll.poll(1000 * deadline.left)
+        os.close(descriptor)
+        if not ended:
+            return False
+    return True
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
+    command: Callable[[], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    stopped = command()
+    wait_for_rows(stopped, out, more_than=0)
+    second = command()
+    assert f"another command (process {stopped.pid})" in second.communicate()[1]
+    assert 3 == second.returncode
+    stopped.send_signal(signal.SIGINT)
+    told = json.loads(stopped.communicate()[0])
+    assert (130, "stopped", True) == (stopped.returncode, told["state"], 0 < told["rows"] < 80_000)
+
+    killed = command()
+    wait_for_rows(killed, out, more_than=told["rows"])
+    below = descendants(killed.pid, parents_of_all())
+    killed.kill()
+    killed.communicate()
+    assert 5 <= len(below)
+    assert all_end(below)
+
+    last = command()
+    told = json.loads(last.communicate()[0])
+    assert (0, "complete", 2 * COMMAND_ROWS, True) == (
+        last.returncode,
+        told["state"],
+        told["rows"],
+        told["rows_before"] > 0,
+    )
+    assert_counted_exactly(out, keys_of(COMMAND_ROWS))
