@@ -220,12 +220,16 @@ def end_session_of(leader: int) -> None:
     while (left := living_of_session(leader)) and not deadline.over:
         for pid in left:
             with suppress(ProcessLookupError):
-                descriptor = os.pidfd_open(pid)
-                try:
-                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                    select.select([descriptor], [], [], deadline.left)
-                finally:
-                    os.close(descriptor)
+                _end(pid, deadline)
+
+
+def _end(pid: int, deadline: Deadline) -> None:
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        select.select([descriptor], [], [], deadline.left)
+    finally:
+        os.close(descriptor)
 
 
 def living_of_session(leader: int) -> list[int]:

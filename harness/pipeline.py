@@ -107,6 +107,11 @@ def run(
     stop_wished: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """To the end, or to where the wish to stop has led. Raises PipelineError, SparkFailed."""
+    if cluster.slots < pipeline.tasks:
+        raise PipelineError(
+            f"{cluster.master} offers {cluster.slots} slots, and the job has {pipeline.tasks} tasks, which all run at "
+            f"once: name a master with more, such as --master 'local[{pipeline.tasks}]', or lower --parallelism"
+        )
     arguments = {
         "source": pipeline.source,
         "sink": pipeline.sink,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -21,7 +20,7 @@ from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 RECIPE = "spark_recipes:written"
-WAIT_SECONDS = 30.0  # a new driver with its JVM takes five
+WAIT_SECONDS = 60.0  # a new driver with its JVM takes five on an idle machine
 STRIKE_SECONDS = 0.5  # until a step that nobody passes is left for another one
 ONCE_PER_LIFE = ("open", "fence", "generation", "end_of_input", "settle", "abort", "notify_aborted", "checkpoint.abort")
 
@@ -71,10 +70,13 @@ class Followed:
         self.execution.stop()
         self.until(lambda: self.execution.over)
 
+    def lengths(self) -> dict[int, int]:
+        """Split -> how many of its rows the last complete checkpoint covers."""
+        return covered(FolderCheckpointStorage(self.folder.checkpoints).latest())
+
     def difference(self) -> str:
         """What is wrong with the committed rows of a run that is over; "" if nothing is."""
-        lengths = covered(FolderCheckpointStorage(self.folder.checkpoints).latest())
-        return spark_rows.difference(self.target, lengths, counted=self.arguments["counted"])
+        return spark_rows.difference(self.target, self.lengths(), counted=self.arguments["counted"])
 
     # -- deaths ------------------------------------------------------------------------------------
 
@@ -128,7 +130,3 @@ def cycles(followed: Followed, kind: str, who: str, *, times: int, seed: int) ->
 def quantile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
-
-
-def kinds_of(faults: list[Happening]) -> Counter[str]:
-    return Counter(str(each["fault"]).rpartition("=")[2] for each in faults)

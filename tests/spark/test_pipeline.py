@@ -168,6 +168,12 @@ def test_a_row_that_cannot_be_read_ends_the_command_in_the_inputs_words(
         run_count(cluster, rows, tmp_path / "out")
 
 
+def test_more_tasks_than_slots_are_refused(cluster: Cluster, rows: Path, tmp_path: Path) -> None:
+    pipeline = pipeline_of(rows, parallelism=5)
+    with locked(tmp_path / "out") as folder, pytest.raises(PipelineError, match="offers 6 slots, and the job has 7"):
+        run(pipeline, folder, cluster, beginning=prepare(pipeline, folder), progress=Silent())
+
+
 # -- which folder ----------------------------------------------------------------------------------
 
 
@@ -220,6 +226,19 @@ def test_bad_arguments_end_with_3_and_say_what_to_do(
     answer = sinkproof_command("run", "count", *arguments, "--out", "out")
     assert (3, "") == (answer.returncode, answer.stdout)
     assert re.search(words, answer.stderr, re.DOTALL)
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_missing_java_is_said_with_how_to_get_one(
+    rows: Path,
+    sinkproof_command: Callable[..., subprocess.CompletedProcess[str]],
+    command_environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(command_environment, "JAVA_HOME", str(rows))
+    answer = sinkproof_command("run", "count", "--generate", "10", "--out", "out")
+    assert 3 == answer.returncode
+    assert re.search(r"sinkproof: Spark needs Java \d+ or newer.*no bin/java", answer.stderr)
     assert "Traceback" not in answer.stderr
 
 
