@@ -4,7 +4,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench mutants clean java
+.PHONY: help certify test test-quick lint bench soak mutants clean java
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -25,6 +25,9 @@ lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
 
 bench: .venv/ready ## measure, beside the alternatives, in one run
 	@.venv/bin/python tests/bench/run.py
+
+soak: .venv/ready java ## the long job on Spark under random deaths (HOURS=1, or MINUTES=...); summary in .sinkproof/soak.json
+	@.venv/bin/python tests/soak/run.py $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),1))
 
 mutants: .venv/ready ## break the code one line at a time; certify must notice each
 	@.venv/bin/python tests/mutants/run.py

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from sinkproof.chaos.lines import file_points
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
@@ -73,7 +73,7 @@ class Laboratory:
         self.counts_rows = False  # at each fault; a reading costs as much as the rest of a simulated run
         self._empty: Any = None
 
-    def __enter__(self) -> Laboratory:
+    def __enter__(self) -> Self:
         self.contract.call_if_there("setup", self.scratch)
         if self.contract.copies:
             self._empty = self.contract.given.freeze(self.scratch)

@@ -26,7 +26,6 @@ Action = Callable[[Any, Key, Effect], None]
 class Shell(Protocol):
     """What the effects of subtasks need of the shell that carries them out."""
 
-    now: Any  # milliseconds since the job began
     names: tuple[str, ...]
     fate: str  # of the message that is just being sent: "", "lost" or "declined"
     job: Job
@@ -36,6 +35,10 @@ class Shell(Protocol):
     sinks: dict[Key, Sink]
     restored: dict[Key, Restored]
     actions: dict[str, Action]
+
+    @property
+    def now(self) -> float:
+        """Milliseconds; where they begin is the shell's affair."""
 
     def reach(self, point: str) -> None: ...
 

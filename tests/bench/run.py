@@ -1,4 +1,4 @@
-"""`make bench`: rates of the shells beside those of two peers, all in this run, as a table and as JSON.
+"""`make bench`: rates of the shells beside those of their peers, all in this run, as two tables and as JSON.
 
 A schedule is one full run to the end of input with the history recorded and every oracle asked. Ratios are what counts:
 the machine is the same for all lines, and noisy.
@@ -18,12 +18,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from peers import hypothesis_peer, naive_peer
+from spark_bench import measure as measure_spark
+from spark_bench import table as table_of_spark
 
 from sinkproof.campaign_simulated import ORDER_OF_KINDS, places
 from sinkproof.canaries.kill_table import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import load
+from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory
 
@@ -109,17 +112,29 @@ def measure(seconds: float) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each rate")
+    parser.add_argument("--spark-seconds", type=float, default=2.5, help="the same, of jobs on Spark")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    rows = measure(chosen.seconds)
+    rows, on_spark = measure(chosen.seconds), on_spark_if_there(chosen.spark_seconds)
     if chosen.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(rows + on_spark, indent=1))
         return
     print(f"{'':52}{'':>12} {'':14}{'aim':>6}  x Hypothesis  x naive")
     for row in rows:
         ratios = f"{row['against_hypothesis']:12}  {row['against_naive']:7}" if "against_naive" in row else ""
         print(f"{row['what']:52}{row['value'] or '-':>12} {row['unit']:14}{row.get('aim') or '':>6}  {ratios}")
-    print(json.dumps(rows))
+    if on_spark:
+        print("", *table_of_spark(on_spark), sep="\n")
+    print(json.dumps(rows + on_spark))
+
+
+def on_spark_if_there(seconds: float) -> list[dict[str, Any]]:
+    try:
+        check_available()
+    except SparkUnavailable as error:
+        print(f"bench: nothing is measured on Spark: {error}", file=sys.stderr)
+        return []
+    return measure_spark(seconds)
 
 
 if __name__ == "__main__":

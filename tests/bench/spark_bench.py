@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,7 +93,7 @@ def deaths(cluster: Cluster) -> list[Row]:
 
 
 def line(what: str, value: float, unit: str, aim: float | None, *, against: float | None = None) -> Row:
-    row: Row = {"what": what, "value": round(value, 1), "unit": unit, "aim": aim}
+    row: Row = {"what": what, "value": round(value) if value > 1000 else round(value, 1), "unit": unit, "aim": aim}
     return row | ({"against_structured_streaming": round(value / against, 1)} if against else {})
 
 
@@ -104,34 +103,37 @@ def marked(rows: list[Row], wrong: str) -> list[Row]:
 
 
 def measure(seconds: float) -> list[Row]:
-    peers = {form: structured_peer(form, seconds=seconds, restarts=2 * (form == "json")) for form in ("parquet", "json")}
-    rows = []
+    peers = {"arrow": structured_peer("parquet", seconds=seconds, restarts=0)}
+    peers["jsonl"] = structured_peer("json", seconds=seconds, restarts=2)
     with bench_cluster() as cluster:
-        for form, peer in (("arrow", "parquet"), ("jsonl", "json")):
-            against = peers[peer]["rows_per_s"]
-            for counted, what, aim in ((False, "files/two-phase", 10_000_000), (True, "keyed count into it", 5_000_000)):
-                seen = steady(cluster, place="tmpfs", form=form, counted=counted, seconds=seconds)
-                some = [line(f"{what}, {form}", seen["rows_per_s"], "rows/s", aim, against=against)]
-                some += checkpoints("tmpfs", seen, aim=6) if (form, counted) == ("arrow", False) else []
-                rows += marked(some, seen["wrong"])
+        rows = [row for form, peer in peers.items() for row in rates(cluster, form, peer, seconds=seconds)]
         seen = steady(cluster, place="disk", form="arrow", counted=False, seconds=seconds)
         rows += marked(checkpoints("disk", seen, aim=15), seen["wrong"])
         rows += deaths(cluster)
-    for form, peer in peers.items():
+    for form, peer in (("Parquet", peers["arrow"]), ("JSON", peers["jsonl"])):
         rows += marked([line(f"Structured Streaming, {form}", peer["rows_per_s"], "rows/s", None)], peer["wrong"])
-    restarts = peers["json"]["restarts_per_minute"]
-    rows.append(line("Structured Streaming, driver and JVM killed", restarts, "cycles/min", None))
-    rows.append(line("known: Flink 2.3 in Java, keyed count, elsewhere", FLINK_ROWS_PER_S, "rows/s", None))
-    rows.append(line("load of the machine in the last minute", os.getloadavg()[0], "", None))
-    return rows
+    restarts = peers["jsonl"]["restarts_per_minute"]
+    return [
+        *rows,
+        line("Structured Streaming, driver and JVM killed", restarts, "cycles/min", None),
+        line("known: Flink 2.3 in Java, keyed count, elsewhere", FLINK_ROWS_PER_S, "rows/s", None),
+        line("load of the machine in the last minute", os.getloadavg()[0], "", None),
+    ]
+
+
+def rates(cluster: Cluster, form: str, peer: Row, *, seconds: float) -> Iterator[Row]:
+    for counted, what, aim in ((False, "files/two-phase", 10_000_000), (True, "keyed count into it", 5_000_000)):
+        seen = steady(cluster, place="tmpfs", form=form, counted=counted, seconds=seconds)
+        some = [line(f"{what}, {form}", seen["rows_per_s"], "rows/s", aim, against=peer["rows_per_s"])]
+        if form == "arrow" and not counted:
+            some += checkpoints("tmpfs", seen, aim=6)
+        yield from marked(some, seen["wrong"])
 
 
 def checkpoints(place: str, seen: Row, *, aim: float) -> list[Row]:
-    """At full speed."""
-    return [
-        line(f"checkpoint every {INTERVAL_MS} ms on {place}, {share}", seen[share], "ms", aim if share == "p50" else None)
-        for share in ("p50", "p95")
-    ]
+    """At full speed; the aim is one for the median."""
+    what = f"checkpoint every {INTERVAL_MS} ms on {place}"
+    return [line(f"{what}, p50", seen["p50"], "ms", aim), line(f"{what}, p95", seen["p95"], "ms", None)]
 
 
 def table(rows: list[Row]) -> Iterator[str]:
@@ -141,7 +143,3 @@ def table(rows: list[Row]) -> Iterator[str]:
         ratio = row.get("against_structured_streaming", "")
         wrong = f"  NOT EXACT: {row['wrong']}" if "wrong" in row else ""
         yield f"{row['what']:52}{value:>12} {row['unit']:14}{aim:>10}  {ratio:22}{wrong}".rstrip()
-
-
-if __name__ == "__main__":
-    print(*table(measure(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)), sep="\n")

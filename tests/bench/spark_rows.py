@@ -28,7 +28,7 @@ def difference(folder: Path, lengths: Mapping[int, int], *, counted: bool) -> st
 
 
 def difference_in(paths: Sequence[Path], lengths: Mapping[int, int], *, counted: bool) -> str:
-    """"" if the rows of these files are exactly the first `lengths[split]` of each split, each once; else what is wrong.
+    """What is wrong; "" if these files hold exactly the first `lengths[split]` rows of each split, each once.
 
     `counted`: the values must also number the rows of each key from 1, without a gap.
     """

@@ -83,6 +83,11 @@ class Followed:
     def strike(self, kind: str, who: str, random: Random) -> None:
         """Has somebody struck at a random step that comes again and again; returns when the fault has struck."""
         struck = self.strikes
+        patience = Deadline(0.0)
+
+        def enough() -> bool:
+            return self.strikes > struck or patience.over
+
         while self.strikes == struck:
             actor = COORDINATOR if who == COORDINATOR else random.choice(self.names[1:])
             counts = read_counts(self.folder.counts_path(actor))
@@ -93,7 +98,7 @@ class Followed:
             point = random.choice(steps)
             self.armed.arm([Fault(actor, point, counts[point] + 1, kind)])
             patience = Deadline(STRIKE_SECONDS)
-            self.until(lambda: self.strikes > struck or patience.over)
+            self.until(enough)
 
     def recover(self) -> None:
         """Returns when a checkpoint with more rows than ever before is complete."""

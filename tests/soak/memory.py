@@ -58,8 +58,8 @@ def summary(samples: list[dict[str, int]]) -> dict[str, dict[str, int]]:
 
 def grown(found: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Roles whose memory is not flat."""
-    return [
-        role
-        for role, of in found.items()
-        if of["end_bytes"] > max(JVM_BYTES_MOST if role == "JVM" else 0, GROWTH_MOST * of["start_bytes"] + GROWTH_FREE_BYTES)
-    ]
+    return [role for role, of in found.items() if of["end_bytes"] > most_at_the_end(role, of["start_bytes"])]
+
+
+def most_at_the_end(role: str, start_bytes: int) -> float:
+    return max(JVM_BYTES_MOST if role == "JVM" else 0, GROWTH_MOST * start_bytes + GROWTH_FREE_BYTES)

@@ -1,9 +1,9 @@
 """`make soak`: the long job on Spark under random deaths of every kind, for an hour, or for as long as is said.
 
-Rows are counted by key and written by two-phase file sinks, at a pace that keeps the output checkable. Every few minutes
-the job is stopped, what is committed is compared with what was read (each row once, each key's rows numbered without a
-gap), and a new job begins in an empty folder. In the end no process and no file may be left. Exit status: 0 if all of
-that holds, else 1. The summary is written after every round.
+Rows are counted by key and written by two-phase file sinks, at a pace that keeps the output checkable. Every few
+minutes the job is stopped, what is committed is compared with what was read (each row once, each key's rows numbered
+without a gap), and a new job begins in an empty folder. In the end no process and no file may be left. Exit status: 0
+if all of that holds, else 1. The summary is written after every round.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-BENCH = Path(__file__).resolve().parents[1] / "bench"
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(BENCH)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
+import spark_rows
 from memory import grown, roles, sample, summary
 from spark_bench import bench_cluster
 from spark_runs import Followed, quantile
@@ -151,8 +151,8 @@ class Soak:
         if now() - self.told_at >= TOLD_EVERY_SECONDS:
             self.told_at = now()
             rows, megabytes = self.rows + run.rows, {role: size >> 20 for role, size in self.samples[-1].items()}
-            left = (self.seconds - self.elapsed) / 60
-            say(f"{left:5.1f} min left, {rows:,} rows, {run.strikes} struck in round {self.rounds + 1}, MB: {megabytes}")
+            left = f"{(self.seconds - self.elapsed) / 60:.1f} min left"
+            say(f"{left}, {rows:,} rows, {run.strikes} struck in round {self.rounds + 1}, MB: {megabytes}")
 
     def summary(self) -> dict[str, Any]:
         memory = summary(self.samples)
@@ -195,7 +195,7 @@ def _whom(strike: dict[str, Any]) -> str:
 
 def difference(target: Path, lengths: dict[int, int]) -> str:
     """In a process of its own: what it takes is given back."""
-    command = [sys.executable, str(BENCH / "spark_rows.py"), str(target), json.dumps(lengths)]
+    command = [sys.executable, spark_rows.__file__, str(target), json.dumps(lengths)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

@@ -38,7 +38,7 @@ from sinkproof.reference_engine.shells.spark.channels import (
     OutChannel,
     receive_hello,
 )
-from sinkproof.reference_engine.shells.spark.control import Address, Control, connect, without_delay
+from sinkproof.reference_engine.shells.spark.control import Address, Control, accept, connect
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, Run
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.striking import Points
@@ -92,7 +92,7 @@ class Attempt:
         self.rows_covered: dict[int, int] = {}  # checkpoint id -> rows before it, for those who watch
         self.coordinator = Control(connect(run.coordinator))
         self.outputs = {
-            actor: OutChannel(without_delay(connect(address)), generation=order.generation, actor=plan.id)
+            actor: OutChannel(connect(address), generation=order.generation, actor=plan.id)
             for actor, address in order.downstream.items()
         }
         self.inputs: dict[int, InChannel] = {}
@@ -238,12 +238,14 @@ class Attempt:
 
     def _accept(self) -> None:
         assert self.listening is not None
-        connected, _ = self.listening.accept()
+        connected = accept(self.listening)
+        if connected is None:
+            return
         hello = receive_hello(connected)
         if hello is None or hello[0] != self.key[1] or hello[1] not in self.order.plan.inputs:
             connected.close()  # an earlier generation's, which waited in the backlog
             return
-        channel = InChannel(without_delay(connected), sender=hello[1])
+        channel = InChannel(connected, sender=hello[1])
         self.inputs[channel.fileno()] = channel
 
     def _read_what_may_be_processed(self) -> None:

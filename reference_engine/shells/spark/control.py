@@ -12,6 +12,7 @@ import struct
 from typing import Any, Final
 
 LENGTH: Final = struct.Struct("<I")
+PEER: Final = struct.Struct("3i")  # pid, user, group
 CHUNK: Final = 1 << 18
 BACKLOG: Final = 128
 Address = str | tuple[str, int]  # an abstract UNIX name, or host and port
@@ -28,6 +29,17 @@ def listen(network: str, name: str) -> socket.socket:
     return listening
 
 
+def accept(listening: socket.socket) -> socket.socket | None:
+    """None for a stranger: what is read from here is unpickled, so it must come from a process of the same user."""
+    connected = listening.accept()[0]
+    if connected.family == socket.AF_UNIX:
+        _, user, _ = PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
+        if user != os.getuid():
+            connected.close()
+            return None
+    return without_delay(connected)
+
+
 def address_of(listening: socket.socket) -> Address:
     name = listening.getsockname()
     return os.fsdecode(name[1:]) if listening.family == socket.AF_UNIX else (name[0], name[1])
@@ -42,7 +54,8 @@ def connect(address: Address) -> socket.socket:
             connected.close()
             raise
         return connected
-    return without_delay(socket.create_connection(tuple(address)))
+    host, port = address
+    return without_delay(socket.create_connection((host, port)))
 
 
 def without_delay(connected: socket.socket) -> socket.socket:

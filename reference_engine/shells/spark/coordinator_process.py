@@ -20,7 +20,7 @@ from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph
 from sinkproof.reference_engine.shells.acting import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt import Order
-from sinkproof.reference_engine.shells.spark.control import Address, Control, without_delay
+from sinkproof.reference_engine.shells.spark.control import Address, Control, accept
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.striking import Points
@@ -163,7 +163,10 @@ class CoordinatorProcess:
         self._wait_for_goodbyes()
 
     def _accept(self) -> None:
-        connection = Control(without_delay(self.listening.accept()[0]))
+        connected = accept(self.listening)
+        if connected is None:
+            return
+        connection = Control(connected)
         self.connections[connection.fileno()] = connection
         self.poll.register(connection, select.EPOLLIN)
 

@@ -54,5 +54,5 @@ LOG = None
 
 if __name__ == "__main__":
     LOG = log()
-    pyspark.daemon.signal = Signals()  # type: ignore[assignment]
+    vars(pyspark.daemon)["signal"] = Signals()
     pyspark.daemon.manager()

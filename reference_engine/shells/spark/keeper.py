@@ -5,8 +5,11 @@ Forked by the driver before Spark starts, while the driver has one thread and no
 
 from __future__ import annotations
 
+import os
 import select
 import socket
+from itertools import count
+from typing import Final
 
 from sinkproof.chaos.event_log import EventLog
 from sinkproof.chaos.schedule import COORDINATOR
@@ -15,6 +18,8 @@ from sinkproof.reference_engine.shells.spark.coordinator_process import Coordina
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.nursery import Child, fork
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+FAILURES_MOST: Final = 3  # in a row; a death by a signal is none: that is what the keeper is for
 
 
 class Keeper:
@@ -26,10 +31,12 @@ class Keeper:
         self.child: Child | None = None
         self.events: EventLog | None = None
         self.run_data: Run | None = None
+        self.numbers, self.failures = count(1), 0
 
     def run(self) -> None:
         while True:
-            ready = select.select([self.driver, *([self.child] if self.child else [])], [], [])[0]
+            watched: list[Control | Child] = [self.driver, *([self.child] if self.child else [])]
+            ready = select.select(watched, [], [])[0]
             if self.child is not None and self.child in ready:
                 self._reap()
             if self.driver in ready:
@@ -43,8 +50,9 @@ class Keeper:
     def begin(self, run: Run) -> None:
         """A coordinator for this run; says where it listens."""
         self.clear()
+        self.failures = 0
         self.run_data, self.events = run, RunFolder(run.folder).events()
-        self.listening = listen(run.network, f"{run.folder.name}-coordinator-{id(run)}")
+        self.listening = listen(run.network, f"{run.folder.name}-coordinator-{os.getpid()}-{next(self.numbers)}")
         self._fork()
         self.driver.send("listening", address_of(self.listening))
 
@@ -60,7 +68,12 @@ class Keeper:
         status = self.child.reap()
         self.events.tell("ended", actor=COORDINATOR, child=self.child.pid, status=status)
         self.child = None
-        if status:
+        self.failures = self.failures + 1 if os.WIFEXITED(status) and status else 0
+        if self.failures >= FAILURES_MOST:
+            why = f"the coordinator failed {self.failures} times in a row; what it wrote stands in the driver's log"
+            self.events.tell("given up", why=why)
+            self.clear()  # supervisors find nobody any more, and end
+        elif status:
             self._fork()
 
     def clear(self) -> None:

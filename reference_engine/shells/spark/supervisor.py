@@ -82,7 +82,7 @@ class Supervisor:
     def _follow(self, coordinator: Control) -> None:
         """Until the coordinator dies or everything is over."""
         while not self.over:
-            watched = [coordinator, *([self.child] if self.child else [])]
+            watched: list[Control | Child] = [coordinator, *([self.child] if self.child else [])]
             ready = select.select(watched, [], [], LOOK_SECONDS)[0]
             if self.child is not None:
                 self._look_after(self.child, coordinator, ended=self.child in ready)
