@@ -23,13 +23,13 @@ lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-bench: .venv/ready ## measure, beside the alternatives, in one run
+bench: .venv/ready java ## measure, beside the alternatives, in one run
 	@.venv/bin/python tests/bench/run.py
 
 soak: .venv/ready java ## the long job on Spark under random deaths (HOURS=1, or MINUTES=...); summary in .sinkproof/soak.json
 	@.venv/bin/python tests/soak/run.py $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),1))
 
-mutants: .venv/ready ## break the code one line at a time; certify must notice each
+mutants: .venv/ready java ## break the code one line at a time; certify must notice each
 	@.venv/bin/python tests/mutants/run.py
 
 clean: ## remove .venv, .sinkproof (all reports) and every cache

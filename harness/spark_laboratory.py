@@ -27,7 +27,7 @@ from sinkproof.source_files import files_of, source_line
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import named_job
 
-RUN_SECONDS: Final = 30.0  # until a run of the small job stands still; it takes a fifth of one
+RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 
 

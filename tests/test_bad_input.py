@@ -65,7 +65,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         ("certify --command true --reader true --claims ALL", "known claims: NO_LOSS"),
         ("certify files/plain --budget soon", "'soon' is not a time. Write seconds, or 30s, 5m, 1h"),
         ("certify files/plain --budget 0", "'0' is not a time to spend"),
-        ("certify files/plain --on mars", "'mars' is not one of 'simulated', 'process', 'all'"),
+        ("certify files/plain --on mars", "'mars' is not one of 'simulated', 'process', 'spark', 'all'"),
         ("certify files/plain --seed x", "'x' is not a valid integer"),
         ("certify files/plain --fast", "No such option"),
         ("certify files/plain --out file/below", "cannot write the certificate file/below"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sinkproof.chaos.faults import decline, error, kill, kill_job, kill_worker, lose, stop
+from sinkproof.chaos.faults import decline, error, kill, kill_executor, kill_job, kill_worker, lose, stop
 from sinkproof.chaos.faults.shell import Shell
 
 
@@ -22,5 +22,5 @@ class FaultKind(Protocol):
     def strike(self, shell: Shell) -> None: ...
 
 
-MODULES = (kill_job, kill, kill_worker, stop, error, lose, decline)
+MODULES = (kill_job, kill, kill_worker, kill_executor, stop, error, lose, decline)
 KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in MODULES}

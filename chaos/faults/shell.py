@@ -16,6 +16,9 @@ class Shell(Protocol):
     def kill_worker(self) -> NoReturn:
         """What hosts the acting attempt dies, and the attempt with it; where there is no worker, the attempt alone."""
 
+    def kill_executor(self) -> NoReturn:
+        """What hosts the workers dies, and all attempts in them; where there is no executor, the attempt alone."""
+
     def kill_job(self) -> NoReturn:
         """Everybody dies here; only what is durable remains, and a new job starts from it."""
 

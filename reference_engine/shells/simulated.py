@@ -117,7 +117,7 @@ class Simulation:
             self._let_sleepers_lie()
         self._judge_first()
 
-    kill_worker = kill_actor
+    kill_worker = kill_executor = kill_actor
 
     def _let_sleepers_lie(self) -> None:
         """Their stacks are under the one of the dead, which would have to unwind, unjudged, for them to wake."""

@@ -14,7 +14,7 @@ from spark_runs import Followed, cycles, quantile
 from structured import structured_peer
 
 from sinkproof.chaos.schedule import COORDINATOR
-from sinkproof.reference_engine.shells.spark.cluster import Cluster
+from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
 from sinkproof.scratch import fresh_folder
 from sinkproof.spark_laboratory import fresh_cluster
 
@@ -77,19 +77,31 @@ def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: f
 
 
 def deaths(cluster: Cluster) -> list[Row]:
-    found = []
+    """All in one run, whose output must be exact in the end."""
+    rows: list[Row] = []
     with folder_on("tmpfs") as folder:
         run = Followed(cluster, folder, form="arrow", counted=False, interval_ms=INTERVAL_UNDER_DEATHS_MS)
-        run.until(lambda: run.rows > 0)
-        run.flow(WARM_SECONDS)
-        for seed, (kind, who, times, called, aim) in enumerate(DEATHS):
-            measured = cycles(run, kind, who, times=times, seed=seed)
-            found.append(line(f"{called} ({times} times)", measured["per_minute"], "cycles/min", aim))
-            for share in ("p50", "p95"):
-                aim_ms = 45 if (who, kind, share) == ("attempt", "kill", "p50") else None
-                found.append(line(f"  to the next complete checkpoint, {share}", measured[share], "ms", aim_ms))
-        run.stop()
-        return marked(found, run.difference())
+        try:
+            run.until(lambda: run.rows > 0)
+            run.flow(WARM_SECONDS)
+            for seed, of in enumerate(DEATHS):
+                rows += deaths_of_a_kind(run, of, seed=seed)
+            run.stop()
+        except SparkFailed as error:  # what was measured before that is worth having
+            cluster.close()
+            return marked(rows or [line("deaths", 0, "cycles/min", None)], str(error)[:200])
+        return marked(rows, run.difference())
+
+
+def deaths_of_a_kind(run: Followed, of: tuple[str, str, int, str, int | None], *, seed: int) -> list[Row]:
+    kind, who, times, called, aim = of
+    seen = cycles(run, kind, who, times=times, seed=seed)
+    aim_ms = 45 if called == "attempt killed" else None
+    return [
+        line(f"{called} ({times} times)", seen["per_minute"], "cycles/min", aim),
+        line("  to the next complete checkpoint, p50", seen["p50"], "ms", aim_ms),
+        line("  to the next complete checkpoint, p95", seen["p95"], "ms", None),
+    ]
 
 
 def line(what: str, value: float, unit: str, aim: float | None, *, against: float | None = None) -> Row:

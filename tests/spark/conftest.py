@@ -27,6 +27,13 @@ RUN_SECONDS = 10.0  # a run takes one at most
 FOUR = ("split", "offset", "key", "value")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A session takes seconds to start, and Java to be there."""
+    for item in items:
+        if "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The processes that Spark starts find jobs_under_test.py, and so do we."""

@@ -15,7 +15,7 @@ from sinkproof.reference_engine.shells.spark.cluster import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.scratch import Scratch
 from sinkproof.spark_chain import Chain, Plan
-from sinkproof.spark_laboratory import SparkLaboratory, laboratory_on
+from sinkproof.spark_laboratory import SparkLaboratory, laboratory_on, spark_laboratory
 from sinkproof.spark_observation import Difference
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -60,6 +60,26 @@ def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(laboratory: Spa
     drivers = laboratory.cluster.drivers
     trial = laboratory.run(parse("sink[0].notify_complete.before#2=kill-job"))
     assert (True, (), 24, 1) == (trial.finished, trial.anomalies, trial.rows_committed, trial.kills)
+    assert drivers + 1 == laboratory.cluster.drivers
+
+
+@pytest.mark.timeout(120)
+def test_executors_of_their_own_may_die_as_well(tmp_path: Path) -> None:
+    contract = load("files/two-phase")
+    scratch = Scratch(name="test", path=tmp_path, shell="spark")
+    with spark_laboratory(contract, scratch, master="local-cluster[2,2,1024]") as laboratory:
+        for schedule in ("sink[0].commit.after#2=kill", "sink[1].notify_complete.before#2=kill-executor"):
+            trial = laboratory.run(parse(schedule))
+            assert parse(schedule).faults == trial.struck
+            assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+        assert 1 == laboratory.cluster.drivers
+
+
+@pytest.mark.timeout(120)
+def test_a_driver_goes_with_its_jvm(laboratory: SparkLaboratory) -> None:
+    drivers = laboratory.cluster.drivers
+    trial = laboratory.run(parse("sink[1].notify_complete.before#2=kill-executor"))
+    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
     assert drivers + 1 == laboratory.cluster.drivers
 
 

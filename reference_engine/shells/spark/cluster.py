@@ -174,6 +174,9 @@ class Cluster:
         """Submits the job. Raises SparkFailed if Spark has fewer slots than the job has tasks."""
         if self.commands is None:
             self.start()
+        if self.slots < tasks and self.commands is not None:
+            self.commands.send("slots", tasks)
+            self.slots = self._answer("slots", deadline=Deadline(START_SECONDS))[1]
         if self.slots < tasks:
             raise TooFewSlots(
                 f"{self.master} offers {self.slots} slots, and the job has {tasks} tasks, which all run at once: "

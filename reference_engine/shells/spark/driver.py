@@ -8,6 +8,7 @@ end of the stream       stops the session and ends
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.inside import resolve
 from sinkproof.reference_engine.shells.spark.control import Address, Control, connect
 from sinkproof.reference_engine.shells.spark.deployment import Run
@@ -27,6 +29,9 @@ from sinkproof.reference_engine.shells.spark.supervisor import supervise
 DAEMON: Final = "sinkproof.reference_engine.shells.spark.daemon"
 WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: where the daemon tells how workers ended
 WORKERS_FILE: Final = "workers"
+JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
+EXECUTORS_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 0.05
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
 
 
@@ -40,7 +45,10 @@ class Driver:
         settings = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
         self.session = start_session(master=master, folder=folder, settings=settings)
         self.coordinator: Address = ""
+        self.is_local = master.startswith("local[")
         self.lock = threading.Lock()  # two threads answer
+        self.jvm, self.closing = os.pidfd_open(self._jvm_pid()), False
+        threading.Thread(target=self._die_with_jvm, daemon=True).start()
 
     def serve(self) -> None:
         self._answer("ready", self.session.sparkContext.defaultParallelism, self._jvm_pid())
@@ -50,6 +58,12 @@ class Driver:
 
     def _jvm_pid(self) -> int:
         return int(self.session.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+
+    def _die_with_jvm(self) -> None:
+        """Without its JVM a driver is nothing; our parent starts another one."""
+        select.select([self.jvm], [], [])
+        if not self.closing:
+            os._exit(1)
 
     def _answer(self, *message: Any) -> None:
         with self.lock:
@@ -69,9 +83,17 @@ class Driver:
             slots = context.parallelize(range(tasks), tasks)
             slots.mapPartitionsWithIndex(lambda index, _: supervise(index, run)).collect()
         except Exception as error:  # the border: whatever Spark raises is told, in its own words
-            self._answer("done", str(error)[-2000:])
+            if not select.select([self.jvm], [], [], JVM_DIES_SECONDS)[0]:  # else we are just about to go with it
+                self._answer("done", str(error)[-2000:])
         else:
             self._answer("done", "")
+
+    def do_slots(self, wanted: int) -> None:
+        """How many tasks can run at once; executors on other machines, or in other processes, come one by one."""
+        context, deadline = self.session.sparkContext, Deadline(0 if self.is_local else EXECUTORS_SECONDS)
+        while context.defaultParallelism < wanted and not deadline.over:
+            threading.Event().wait(LOOK_SECONDS)
+        self._answer("slots", context.defaultParallelism)
 
     def do_stop(self) -> None:
         """Tells the coordinator to look whether the run is to stop. One that is just being replaced looks by itself."""
@@ -92,6 +114,7 @@ class Driver:
     def close(self) -> None:
         from sinkproof.reference_engine.shells.spark.session import stop_session
 
+        self.closing = True
         self.keeper_commands.close()
         stop_session(self.session)
 

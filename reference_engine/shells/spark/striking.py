@@ -49,6 +49,12 @@ class Points:
         os.kill(os.getppid(), signal.SIGKILL)
         _never()
 
+    def kill_executor(self) -> NoReturn:
+        """Attempt, worker, daemon, JVM: each is the child of the next."""
+        parents = parents_of_all()
+        os.kill(parents[parents[os.getppid()]], signal.SIGKILL)
+        _never()
+
     def kill_job(self) -> NoReturn:
         """The driver and everything below it: JVM, daemons, workers, keeper, coordinator, attempts. We come last."""
         driver = int(self.folder.processes.read_text())
