@@ -27,7 +27,7 @@ class Standing:
         stopping = "; stopping with a checkpoint (again: at once)" if self.stopping else ""
         return (
             f"{self.rows:,} of {self.total:,} rows ({share} %), {self.rows_per_second:,.0f} rows/s, "
-            f"{self.checkpoints:,} checkpoints{restarts}{stopping}"
+            f"{self.checkpoints:,} checkpoint{'s' if self.checkpoints != 1 else ''}{restarts}{stopping}"
         )
 
 

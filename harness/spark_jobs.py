@@ -67,11 +67,13 @@ def long_running(
     *, locator: str, name: str, folder: str, settings: Mapping[str, Any], pace_ms: int, batch_rows: int
 ) -> Deployment:
     """Generated rows without end, checkpoints by time: for hundreds of deaths over millions of rows."""
+    import sinkproof.sink_adapters.column_lines  # noqa: F401 (what the first batch would import, in each attempt)
     from sinkproof.reference_engine.columns import GeneratedColumns
 
     contract, scratch = load(locator), scratch_at(folder, name=name, settings=settings)
     own_points = getattr(contract.given, "marks_points", False)
     source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
+    source.batch(0, 0)  # what it keeps from then on, attempts inherit
     job = Job(
         plan=source_to_sink(source).plan(),
         configuration=CheckpointConfiguration(

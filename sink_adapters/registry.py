@@ -185,12 +185,16 @@ MEMORY_SINKS: Final[dict[str, Callable[[Any], Sink]]] = {
 
 
 class FilesContract:
-    """Everything but the sink. Setting "disk": "real" (under the scratch folder) or "memory" (it can lose power)."""
+    """Everything but the sink.
+
+    `disk`, or the scratch's setting of that name: "real" (under the scratch folder) or "memory" (it can lose power). By
+    default files are simulated in memory, and real where sinks are processes.
+    """
 
     marks_points = True
 
-    def __init__(self, strategy: str, *, parquet: bool = False) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: str, *, parquet: bool = False, disk: str = "") -> None:
+        self.strategy, self._disk = strategy, disk
         self.claims, self.grade = STRATEGIES[strategy].claims, STRATEGIES[strategy].grade
         self._parquet = parquet
         self._disks: dict[str, Any] = {}
@@ -213,7 +217,8 @@ class FilesContract:
     def disk(self, scratch: Scratch) -> Any:
         """What the sinks write to: a RealDisk, or a MemoryDisk, which offers `lose_power()`."""
         if str(scratch.path) not in self._disks:
-            in_memory = scratch.setting("disk", "memory" if scratch.shell == "simulated" else "real") == "memory"
+            by_default = self._disk or ("memory" if scratch.shell == "simulated" else "real")
+            in_memory = scratch.setting("disk", by_default) == "memory"
             self._disks[str(scratch.path)] = MemoryDisk() if in_memory else RealDisk(scratch.path)
             self._effects[str(scratch.path)] = Effects()
         return self._disks[str(scratch.path)]

@@ -15,8 +15,9 @@ import pytest
 from sinkproof.canaries.kill_table import CANARIES, CONTROLS, Canary, try_all, try_canary, try_control
 from sinkproof.certifying import WITHOUT_SPARK
 from sinkproof.claims import Claim
-from sinkproof.contract import Contract, load
+from sinkproof.contract import Contract
 from sinkproof.sink_adapters.protocol import Context
+from sinkproof.sink_adapters.registry import FilesContract
 from sinkproof.tasks import Task, explore_subject
 
 # Attempts that died in this process never close their files: that is what a death is.
@@ -76,12 +77,12 @@ class PublishesInSnapshot(Deaf):
         return state
 
 
-class OfARegisteredPair:
-    """A registered pair's own contract around another sink; its points are file effects, and lines."""
+class OfFiles:
+    """A contract of registered pairs around another sink, on a real folder; its points are file effects, and lines."""
 
     def __init__(self, pair: str, make: Callable[[Any], Any]) -> None:
         self.label = f"{make.__name__} {pair}"
-        self.given, self.make = load(pair).given, make
+        self.given, self.make = FilesContract(pair.removeprefix("files/"), disk="real"), make
         for name in ("committed", "residue", "seen", "version", "canonical", "freeze", "thaw"):
             if (call := getattr(self.given, name, None)) is not None:
                 setattr(self, name, call)
@@ -105,14 +106,14 @@ class OfARegisteredPair:
     ],
 )
 def test_a_broken_sink_without_points_is_convicted(pair: str, make: type[Deaf], oracles: set[str]) -> None:
-    contract = Contract(pair, OfARegisteredPair(pair, make))
+    contract = Contract(pair, OfFiles(pair, make))
     outcome = explore_subject(Task(locator=pair, shell="simulated", budget_seconds=1.0), contract=contract)
     assert oracles & {finding.oracle for finding in outcome.findings}, outcome.unknowns
 
 
 @pytest.mark.parametrize("pair", ["files/two-phase", "files/masked"])
 def test_a_correct_sink_without_points_is_acquitted(pair: str) -> None:
-    contract = Contract(pair, OfARegisteredPair(pair, Deaf))
+    contract = Contract(pair, OfFiles(pair, Deaf))
     outcome = explore_subject(Task(locator=pair, shell="simulated", budget_seconds=1.0), contract=contract)
     assert [] == [(finding.oracle, finding.schedule, finding.why) for finding in outcome.findings]
     assert [] == outcome.unknowns

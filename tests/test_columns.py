@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -120,9 +119,9 @@ def test_lines_of_columns_are_those_of_rows_to_the_byte(made: list[Row]) -> None
 
 
 @pytest.mark.parametrize("start", [0, 9_995, 99_990, 123_456_789_990, (1 << 40) - 30], ids=str)
-@pytest.mark.parametrize("value", [str, "{}%".format, '{{"n":"{}"}}'.format, "ä{}".format], ids=str)
-def test_a_stretch_of_a_split_is_written_as_rows_would_be(start: int, value: Callable[[int], str]) -> None:
-    made = [Row(3, at, f"k{at % 3}", value(at - start)) for at in range(start, start + 30)]
+@pytest.mark.parametrize("value", ["{}", "{}%", '{{"n":"{}"}}', "ä{}"])
+def test_a_stretch_of_a_split_is_written_as_rows_would_be(start: int, value: str) -> None:
+    made = [Row(3, at, f"k{at % 3}", value.format(at - start)) for at in range(start, start + 30)]
     writer = JSON_LINES.writer()
     assert encode_lines(made) == writer.add(by_columns(made))
     assert len(encode_lines(made)) == writer.size

@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 import spark_rows
-from memory import grown, roles, sample, summary
+from soak_memory import grown, roles, sample, summary
 from spark_bench import bench_cluster
 from spark_runs import Followed, quantile
 

@@ -222,6 +222,8 @@ class Execution:
         found = [happening for reader in self.readers for happening in reader.new()]
         if not self.cluster.alive:
             found.append(self._begin_again())
+        if self.over:
+            self.close()
         found.sort(key=lambda happening: float(happening["at"]))
         self.recent += found
         return found
@@ -235,6 +237,11 @@ class Execution:
         at = now()
         jvm_status = self.cluster.statuses.get(jvm, -1)
         return {"what": "ended", "actor": "driver", "child": pid, "status": status, "jvm_status": jvm_status, "at": at}
+
+    def close(self) -> None:
+        for reader in self.readers:
+            reader.close()
+        self.readers.clear()
 
     def stop(self) -> None:
         """Asks for the end of the job, with a last checkpoint; whoever is coordinator by then hears of it."""

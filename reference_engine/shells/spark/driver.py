@@ -71,9 +71,9 @@ class Driver:
 
     def do_run(self, run: Run) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
+        tasks = len(run.deployment().job.widest.subtasks)
         self.coordinator = begin(self.keeper_commands, run)
         run = replace(run, coordinator=self.coordinator)
-        tasks = len(run.deployment().job.widest.subtasks)
         threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
         self._answer("running")
 

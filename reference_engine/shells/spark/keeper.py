@@ -51,6 +51,7 @@ class Keeper:
         """A coordinator for this run; says where it listens."""
         self.clear()
         self.failures = 0
+        run.deployment()  # what it imports, every coordinator inherits
         self.run_data, self.events = run, RunFolder(run.folder).events()
         self.listening = listen(run.network, f"{run.folder.name}-coordinator-{os.getpid()}-{next(self.numbers)}")
         self._fork()

@@ -78,7 +78,10 @@ def _never() -> NoReturn:
 
 
 def kill_below(root: int, *, last: int) -> None:
-    """SIGKILL for the root and all its descendants; `last`, which does it, after its own ancestors, topmost first."""
+    """SIGKILL for the root and all its descendants; `last`, which does it, after its own ancestors, topmost first.
+
+    All stop before the first one dies: nobody is to see a death and say something about it.
+    """
     parents = parents_of_all()
     ancestors = []
     pid = last
@@ -86,11 +89,13 @@ def kill_below(root: int, *, last: int) -> None:
         pid = parents[pid]
         ancestors.append(pid)
     others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
-    for pid in (*others, *reversed(ancestors), last):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    everybody = (*reversed(ancestors), *others)
+    for number, pids in ((signal.SIGSTOP, everybody), (signal.SIGKILL, (*others, *reversed(ancestors), last))):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
 
 
 def descendants(root: int, parents: dict[int, int]) -> list[int]:
