@@ -45,6 +45,7 @@ endif
 
 java: .venv/ready # Spark needs one; in this order, so that what is missing is told one after the other
 	@.ci/java
+	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.session
 
 # mypy cannot follow an editable install. It gets the package as links: what is in harness/, and beside it the folders.
 .PHONY: build/types

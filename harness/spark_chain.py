@@ -28,7 +28,7 @@ from sinkproof.spark_laboratory import SparkLaboratory, deaths, history_of, trac
 from sinkproof.spark_observation import Difference
 from sinkproof.trial import Trial
 
-SECONDS_PER_DEATH: Final = 15.0  # until one that does not recover is given up; an attempt's takes a twentieth of one
+SECONDS_PER_DEATH: Final = 60.0  # until a job that does not recover is given up; a new session may take 20 of them
 STRIKE_SECONDS: Final = 0.5  # until a step that nobody passes is left for the next one
 PACE_MS: Final = 4
 BATCH_ROWS: Final = 250

@@ -175,6 +175,7 @@ def test_no_archive_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         folder = class_archive._archive_folder(())
         folder.mkdir(parents=True)
         (folder / class_archive.FAILED).touch()
+    class_archive.prepare_archive(())
     assert [] == class_archive.archive_options(())
 
 

@@ -1,7 +1,7 @@
 """An archive of the classes that every session loads (AppCDS): loading and verifying them is most of a start.
 
-It is made once per Java and Spark, by a session in a process of its own, and kept in the user's cache folder. It is a
-convenience: whatever goes wrong with it, sessions start without it.
+It is made once per Java and Spark, when everything else is installed, by a session in a process of its own, and kept in
+the user's cache folder. It is a convenience: whatever goes wrong with it, sessions start without it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,21 @@ TRAINING: Final = "sinkproof.reference_engine.shells.spark.session"  # run as a 
 
 
 def archive_options(java_options: Sequence[str]) -> list[str]:
-    """Made when it is missing, by one process; who comes meanwhile goes without. Never a reason to fail."""
+    """What makes a JVM use the archive; nothing where there is none. Never a reason to fail."""
     try:
-        folder = _archive_folder(java_options)
-        archive = folder / ARCHIVE
-        if not archive.exists() and not (folder / FAILED).exists():
-            _make_archive(folder)
-        if not archive.exists():
-            return []
+        archive = _archive_folder(java_options) / ARCHIVE
+        return [f"-XX:SharedArchiveFile={quoted(archive)}"] if archive.exists() else []
     except (OSError, subprocess.SubprocessError):
-        return []  # no home, a full disk, somebody else's folder
-    return [f"-XX:SharedArchiveFile={quoted(archive)}"]
+        return []  # no home, somebody else's folder
+
+
+def prepare_archive(java_options: Sequence[str]) -> None:
+    """Makes it if it is missing. Takes a while, and both cores: nothing else should be going on."""
+    with suppress(OSError, subprocess.SubprocessError):  # no home, a full disk
+        folder = _archive_folder(java_options)
+        if not (folder / ARCHIVE).exists() and not (folder / FAILED).exists():
+            print("sinkproof: preparing a faster start of Spark (only the first time; less than a minute)", flush=True)
+            _make_archive(folder)
 
 
 def _archive_folder(java_options: Sequence[str]) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.reference_engine.shells.spark.class_archive import TRAINING_SECONDS, archive_options
+from sinkproof.reference_engine.shells.spark.class_archive import TRAINING_SECONDS, archive_options, prepare_archive
 from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available, java_problem, quoted
 from sinkproof.reference_engine.shells.spark.nursery import die_with
 
@@ -202,4 +202,4 @@ def _look(frame: DataFrame, batch: int) -> None:
 
 
 if __name__ == "__main__":
-    be_trained()
+    be_trained() if sys.argv[1:] else prepare_archive(FAST_JAVA)
