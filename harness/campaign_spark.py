@@ -15,7 +15,7 @@ from typing import Final
 
 from sinkproof.campaign_process import ProcessCampaign, first_of_each
 from sinkproof.campaign_simulated import Enough, first_run
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.spark_chain import Chain, Plan
 from sinkproof.spark_laboratory import SparkLaboratory
 from sinkproof.tally import Tally
@@ -26,6 +26,7 @@ WORKERS_KILLED_AT: Final = ("write.after", "snapshot.after", "notify_complete.be
 JOBS_KILLED_AT: Final = ("notify_complete.before", "checkpoint.persist.before", "snapshot.after")
 
 
+BEFORE: Final = ("write.after", "snapshot.after", "acknowledge.after", "notify_complete.before", "write.before")
 FULL_SECONDS: Final = 60.0  # a budget from which the long job is as long as it ever is
 FULL: Final = Plan(attempts=200, coordinators=20, workers=5, jobs=3, rows=1_000_000)
 SHORT: Final = Plan(attempts=24, coordinators=3, workers=1, jobs=1, rows=100_000)
@@ -82,6 +83,17 @@ class SparkCampaign(ProcessCampaign):
         for job in JOBS if baseline is not None else ():
             self._try(Schedule(job=job))
         return baseline
+
+    def _strike_what_was_missed(self) -> None:
+        """What a recovery passes depends on the moment of the death, which real time does not bring again: where the
+        same death does not lead there any more, others do.
+        """
+        super()._strike_what_was_missed()
+        for point in self.tally.never_struck():
+            _, place = self.tally.witnesses.get(point, (None, None))
+            for before in BEFORE if place is not None else ():
+                if place is not None and not self.tally.struck[point]:
+                    self._run_all([Schedule((Fault(place.actor, before, 1, "kill"), place))])
 
     def _lines(self, baseline: Trial) -> Iterator[Schedule]:
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))

@@ -64,15 +64,20 @@ def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(laboratory: Spa
 
 
 @pytest.mark.timeout(120)
-def test_executors_of_their_own_may_die_as_well(tmp_path: Path) -> None:
-    contract = load("files/two-phase")
-    scratch = Scratch(name="test", path=tmp_path, shell="spark")
-    with spark_laboratory(contract, scratch, master="local-cluster[2,2,1024]") as laboratory:
+def test_executors_of_their_own_may_die_as_well(laboratory: SparkLaboratory, tmp_path: Path) -> None:
+    """In a second cluster of this process, whose end is not the end of the first."""
+    contract, folder = load("files/two-phase"), tmp_path / "second"
+    folder.mkdir()
+    scratch = Scratch(name="test", path=folder, shell="spark")
+    with spark_laboratory(contract, scratch, master="local-cluster[2,2,1024]") as second:
         for schedule in ("sink[0].commit.after#2=kill", "sink[1].notify_complete.before#2=kill-executor"):
-            trial = laboratory.run(parse(schedule))
+            trial = second.run(parse(schedule))
             assert parse(schedule).faults == trial.struck
             assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
-        assert 1 == laboratory.cluster.drivers
+        assert 1 == second.cluster.drivers
+    drivers = laboratory.cluster.drivers
+    assert 24 == laboratory.run(parse("no-fault")).rows_committed
+    assert drivers == laboratory.cluster.drivers
 
 
 @pytest.mark.timeout(120)

@@ -24,7 +24,7 @@ from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.driver import WORKERS_FILE
 from sinkproof.reference_engine.shells.spark.nursery import adopt_orphans
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
-from sinkproof.reference_engine.shells.spark.striking import descendants, parents_of_all
+from sinkproof.reference_engine.shells.spark.striking import members_of
 
 MODULE: Final = "sinkproof.reference_engine.shells.spark.driver"
 START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
@@ -69,7 +69,12 @@ class Cluster:
         ours, its = socket.socketpair()
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
         self.process = subprocess.Popen(
-            command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=self._log(), stderr=subprocess.STDOUT
+            command,
+            pass_fds=[its.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log(),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         its.close()
         self.commands = Control(ours)
@@ -141,13 +146,13 @@ class Cluster:
             self.process.kill()
         status = self.process.wait()
         self.answers.clear()
-        self._reap_orphans()
+        self._reap_session(self.process.pid)
         return -status if status < 0 else status << 8
 
-    def _reap_orphans(self) -> None:
-        """Whoever is left below us belonged to the driver."""
+    def _reap_session(self, session: int) -> None:
+        """Everything that the driver has started is in its session, whoever its parent is by now."""
         deadline = Deadline(STOP_SECONDS)
-        while (left := descendants(os.getpid(), parents_of_all())) and not deadline.over:
+        while (left := members_of(session)) and not deadline.over:
             for pid in left:
                 try:
                     os.kill(pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -109,12 +110,20 @@ def descendants(root: int, parents: dict[int, int]) -> list[int]:
 
 def parents_of_all() -> dict[int, int]:
     """pid -> parent, of every process there is."""
-    found = {}
+    return {pid: parent for pid, (parent, _) in _relations()}
+
+
+def members_of(session: int) -> list[int]:
+    """Every process of a session (as in setsid), dead ones that nobody has waited for included."""
+    return [pid for pid, (_, its) in _relations() if its == session]
+
+
+def _relations() -> Iterator[tuple[int, tuple[int, int]]]:
+    """(pid, (parent, session)) of every process there is."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue  # it has just ended
-            found[int(entry.name)] = int(fields[1])
-    return found
+            yield int(entry.name), (int(fields[1]), int(fields[3]))
