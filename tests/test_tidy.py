@@ -321,14 +321,14 @@ def source_of(path: Path, name: str) -> Source:
     return Source(name, text, ast.parse(text if name.endswith(".py") else ""))
 
 
-def refuse(offences: list[str], mend: str) -> None:
+def assert_none(offences: list[str], mend: str) -> None:
     assert not offences, "\n  ".join([mend, *offences])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_code_keeps_the_rule(name: str, project: Path, project_files: list[str]) -> None:
     sources = [source_of(project / path, path) for path in project_files if path.endswith(".py")]
-    refuse([line for source in sources for line in RULES[name].offences(source)], RULES[name].mend)
+    assert_none([line for source in sources for line in RULES[name].offences(source)], RULES[name].mend)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -341,9 +341,9 @@ def test_no_other_text_names_a_registry_or_a_machine(project: Path, project_file
     kinds = {"", ".md", ".toml", ".txt", ".json", ".j2", ".css", ".html", ".xml"}
     texts = [source_of(project / path, path) for path in project_files if Path(path).suffix in kinds]
     rule_for_texts = RULES["of_one_machine"]
-    refuse([line for text in texts for line in rule_for_texts.offences(text)], rule_for_texts.mend)
+    assert_none([line for text in texts for line in rule_for_texts.offences(text)], rule_for_texts.mend)
 
 
 def test_the_top_level_holds_only_what_belongs_there(project_files: list[str]) -> None:
     found = {path.split("/")[0] for path in project_files}
-    refuse(sorted(found - TOP_LEVEL), "These belong into one of the folders, or into .gitignore:")
+    assert_none(sorted(found - TOP_LEVEL), "These belong into one of the folders, or into .gitignore:")

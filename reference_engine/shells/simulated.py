@@ -345,6 +345,5 @@ class Simulation:
             self.post(late + plan.id, key, ("open", None, None))
 
     def random_for(self, key: Key) -> Random:
-        return Random(
-            (self.seed << 64) + (key[1] << 16) + key[0]
-        )  # an integer: a text costs three times as much to hash
+        """Seeded with an integer: a text costs three times as much to hash."""
+        return Random((self.seed << 64) + (key[1] << 16) + key[0])

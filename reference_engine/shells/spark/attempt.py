@@ -17,10 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
-from sinkproof.chaos.clock import now
 from sinkproof.chaos.event_log import EventLog
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
@@ -40,6 +38,7 @@ from sinkproof.reference_engine.shells.spark.channels import (
 )
 from sinkproof.reference_engine.shells.spark.control import Address, Control, accept, connect
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, Run
+from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.striking import Points
 from sinkproof.reference_engine.shells.timing import Latencies
@@ -62,7 +61,7 @@ class Order:
     downstream: Mapping[int, Address]  # actor id -> where it listens
 
 
-class Attempt:
+class Attempt(RealShell):
     """A shell (acting.Shell) of one actor. `run` returns when the attempt has been cancelled."""
 
     def __init__(self, run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> None:
@@ -102,24 +101,9 @@ class Attempt:
 
     # -- what effects need of their shell ----------------------------------------------------------
 
-    @property
-    def now(self) -> float:
-        return 1000 * now()
-
-    @property
-    def fate(self) -> str:
-        return self.points.fate
-
-    @fate.setter
-    def fate(self, value: str) -> None:
-        self.points.fate = value
-
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "acknowledged":
             self.coordinator.send("covers", detail, self.rows_covered.pop(detail, 0))
-
-    def random_for(self, key: Key) -> Random:
-        return Random((key[1] << 16) + key[0])
 
     def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
         if key[0] == 0:

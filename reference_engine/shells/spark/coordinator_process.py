@@ -10,7 +10,6 @@ from __future__ import annotations
 import select
 import socket
 from heapq import heappop, heappush
-from random import Random
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
@@ -22,6 +21,7 @@ from sinkproof.reference_engine.shells.acting import ACTIONS, Key, act_for_coord
 from sinkproof.reference_engine.shells.spark.attempt import Order
 from sinkproof.reference_engine.shells.spark.control import Address, Control, accept
 from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.striking import Points
 from sinkproof.reference_engine.shells.timing import Latencies
@@ -46,7 +46,7 @@ class Watcher:
             shell.events.tell("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_TOLD_MOST])
 
 
-class CoordinatorProcess:
+class CoordinatorProcess(RealShell):
     """A shell (acting.CoordinatingShell) of actor 0. `run` returns when the job is over."""
 
     def __init__(self, run: Run, listening: socket.socket) -> None:
@@ -84,21 +84,6 @@ class CoordinatorProcess:
         self.due = True  # a generation is to be deployed as soon as all supervisors are there
 
     # -- what effects need of their shell ----------------------------------------------------------
-
-    @property
-    def now(self) -> float:
-        return 1000 * now()
-
-    @property
-    def fate(self) -> str:
-        return self.points.fate
-
-    @fate.setter
-    def fate(self, value: str) -> None:
-        self.points.fate = value
-
-    def random_for(self, key: Key) -> Random:
-        return Random((key[1] << 16) + key[0])
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "complete":

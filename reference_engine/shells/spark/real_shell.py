@@ -1,0 +1,29 @@
+"""What every process that carries out effects offers them (acting.Shell): real time, and what faults have decided."""
+
+from __future__ import annotations
+
+from random import Random
+
+from sinkproof.chaos.clock import now
+from sinkproof.reference_engine.shells.acting import Key
+from sinkproof.reference_engine.shells.spark.striking import Points
+
+
+class RealShell:
+    points: Points
+
+    @property
+    def now(self) -> float:
+        """Milliseconds on the one clock that all processes of the host share."""
+        return 1000 * now()
+
+    @property
+    def fate(self) -> str:
+        return self.points.fate
+
+    @fate.setter
+    def fate(self, value: str) -> None:
+        self.points.fate = value
+
+    def random_for(self, key: Key) -> Random:
+        return Random((key[1] << 16) + key[0])
