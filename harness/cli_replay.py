@@ -1,0 +1,43 @@
+"""`sinkproof replay`: one finding again, exactly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from sinkproof.cli_ending import leave
+from sinkproof.verdict import EXIT_INTERNAL, Verdict
+
+
+@click.command()
+@click.argument("schedule")
+@click.argument("subject")
+@click.option(
+    "--on", "shell", type=click.Choice(["simulated", "process", "spark"]), default="simulated", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
+@click.option("--log", is_flag=True, help="Print the event log, too.")
+@click.option("--as-test", is_flag=True, help="Print a pytest function that does the same.")
+@click.option("--here", is_flag=True, help="Run the sink in this very process, where breakpoint() and print() work.")
+def replay(schedule: str, subject: str, **options: Any) -> None:
+    """Run one SCHEDULE on one SUBJECT again, exactly.
+
+    Exit status 1 if it goes wrong, 0 if not, 2 if it never struck or came to no result.
+    """
+    from sinkproof.replaying import ReplayFailed, told
+    from sinkproof.replaying import replay as run
+
+    try:
+        outcome = run(schedule, subject, shell=options["shell"], here=options["here"])
+    except ReplayFailed as error:
+        leave(str(error), EXIT_INTERNAL if error.ours else Verdict.UNKNOWN.exit_code)
+    if options["as_test"]:
+        from sinkproof.as_test import as_test
+
+        click.echo(as_test(outcome, shell=options["shell"]))
+    else:
+        click.echo(json.dumps(outcome.document, indent=1) if options["as_json"] else told(outcome, log=options["log"]))
+    sys.exit(outcome.verdict.exit_code)

@@ -1,0 +1,42 @@
+"""`sinkproof table`: what is registered. `sinkproof report`: a certificate again, in another form."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from sinkproof.verdict import Verdict
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True)
+def table(as_json: bool) -> None:
+    """List the registered pairs: strategy and target, what each claims, the grade expected."""
+    from sinkproof.sink_adapters.registry import PAIRS
+
+    rows = [
+        {"name": name, "claims": list(pair.claims), "grade": pair.grade, "what": pair.sentence}
+        for name, pair in PAIRS.items()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        click.echo(f"{row['name']:26} {row['grade']:18} {' + '.join(row['claims'])}\n{'':26} {row['what']}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["text", "markdown", "html", "junit"]), default="text")
+def report(folder: Path, kind: str) -> None:
+    """Render the certificate in FOLDER again. Exit status is the verdict's."""
+    from sinkproof.reports import junit, markdown, page, terminal
+    from sinkproof.reports.document import load
+
+    document = load(folder)
+    render = {"text": terminal.render, "markdown": markdown.render, "html": page.render, "junit": junit.render}[kind]
+    click.echo(render(document))
+    sys.exit(Verdict(document["verdict"]).exit_code)

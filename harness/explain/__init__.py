@@ -1,0 +1,1 @@
+"""Live demonstrations of every row of the semantics: `sinkproof explain S07`."""
