@@ -1,0 +1,149 @@
+"""What a demonstration is made of: scenes, each with what ran, what happened, what was observed, and checks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AnySet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sinkproof.sink_adapters.protocol import Row
+
+NAMED_MOST: Final = 12  # rows in a sentence; the document holds all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened, in somebody's lane of the timeline."""
+
+    at: float
+    lane: str
+    what: str
+    crash: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something observed: a sentence for people, and the value it speaks of."""
+
+    says: str
+    value: Any
+    varies: bool = False  # from run to run, as real time does; everything else must not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What must have come of the run, beside what came of it."""
+
+    what: str
+    expected: Any
+    observed: Any
+
+    @property
+    def holds(self) -> bool:
+        return bool(plain(self.expected) == plain(self.observed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One run, or one comparison of runs. `ran`: what was run, so that somebody could do it again."""
+
+    title: str
+    ran: str
+    outcome: str  # in words, made of what was observed
+    steps: tuple[Step, ...] = ()
+    unit: str = "ms"  # of the timeline: virtual time, or the number of a step
+    facts: tuple[Fact, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """All scenes of one row. `lesson`: what to take away."""
+
+    row: str
+    sentence: str
+    scenes: tuple[Scene, ...]
+    lesson: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the engine did what the row says. Nothing checked is nothing shown."""
+        checks = [check for scene in self.scenes for check in scene.checks]
+        return bool(checks) and all(check.holds for check in checks)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {
+            "row": self.row,
+            "sentence": self.sentence,
+            "holds": self.holds,
+            "scenes": [_scene(scene) for scene in self.scenes],
+            "lesson": self.lesson,
+        }
+
+
+def _scene(scene: Scene) -> dict[str, Any]:
+    return {
+        "title": scene.title,
+        "ran": scene.ran,
+        "unit": scene.unit,
+        "timeline": [
+            {"at": step.at, "lane": step.lane, "what": step.what, "crash": step.crash} for step in scene.steps
+        ],
+        "facts": [{"says": fact.says, "value": plain(fact.value), "varies": fact.varies} for fact in scene.facts],
+        "outcome": scene.outcome,
+        "checks": [
+            {
+                "what": check.what,
+                "expected": plain(check.expected),
+                "observed": plain(check.observed),
+                "holds": check.holds,
+            }
+            for check in scene.checks
+        ],
+    }
+
+
+def fact(says: str, value: Any) -> Fact:
+    return Fact(says=says, value=value)
+
+
+def check(what: str, expected: Any, observed: Any) -> Check:
+    return Check(what=what, expected=expected, observed=observed)
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it; sets in order, so that two equal runs give equal documents."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(held) for key, held in value.items()}
+    if isinstance(value, AnySet):
+        return [plain(held) for held in sorted(value)]
+    if isinstance(value, (list, tuple)):
+        return [plain(held) for held in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value)
+
+
+def row_name(row: Row | tuple[int, int]) -> str:
+    return f"({row[0]},{row[1]})"
+
+
+def rows_named(rows: Iterable[Row | tuple[int, int]]) -> str:
+    """Rows for a sentence: `(0,2) (0,3)`; not more than somebody can take in."""
+    every = list(rows)
+    words = " ".join(map(row_name, every[:NAMED_MOST]))
+    more = f" and {len(every) - NAMED_MOST} more" if len(every) > NAMED_MOST else ""
+    return (words or "none") + more
+
+
+def counts_named(counts: Mapping[str, Any]) -> str:
+    """`a=4 b=2`."""
+    return " ".join(f"{key}={value}" for key, value in sorted(counts.items())) or "nothing"
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

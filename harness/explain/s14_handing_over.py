@@ -1,0 +1,136 @@
+"""S14: the same rows by a call, through a channel in one process, and over a socket."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+from sinkproof.explain.demonstration import Scene, check, fact, rows_named
+from sinkproof.explain.jobs import Transactional
+from sinkproof.explain.stage import Run, letters, once_each, play
+from sinkproof.reference_engine.job_graph import Edge, JobGraph, Plan, Vertex
+from sinkproof.reference_engine.operators import Map
+from sinkproof.sink_adapters.protocol import Batch
+
+LESSON: Final = (
+    "the job graph decides: equal parallelism and forward edges are chained unless somebody forbids it. A call costs "
+    "nothing, a channel an event, the network bytes; what arrives is the same."
+)
+SOURCE: Final = letters("aebgae|gabega", batch_rows=2)
+
+
+def scenes() -> tuple[Scene, ...]:
+    return (_chained_or_not(), _network())
+
+
+def _graph(*, chain: bool = True) -> JobGraph:
+    vertices = (
+        Vertex(name="source", parallelism=2, source=SOURCE, chain=chain),
+        Vertex(name="map", parallelism=2, operator=lambda: Map(lambda row: row._replace(value=row.value + "!"))),
+        Vertex(name="sink", parallelism=2, sink=True),
+    )
+    return JobGraph(vertices, (Edge("source", "map"), Edge("map", "sink")))
+
+
+def _chained_or_not() -> Scene:
+    plans = {
+        "chained": _graph().plan(),
+        "the source forbids it": _graph(chain=False).plan(),
+        "chaining turned off": _graph().plan(chaining=False),
+    }
+    tried: dict[str, tuple[Plan, Run, Transactional]] = {}
+    for name, plan in plans.items():
+        target = Transactional()
+        tried[name] = plan, play(plan, target.sink, read=target.read), target
+    sent = {name: sum(len(each.detail[1]) for each in run.of("sends")) for name, (_, run, _) in tried.items()}
+    total = SOURCE.splits * SOURCE.length(0)
+    outputs = {name: sorted(target.rows) for name, (_, _, target) in tried.items()}
+    return Scene(
+        title="By a call, or through a channel to another subtask",
+        ran="source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways",
+        facts=tuple(
+            fact(
+                f"{name}: {len(plan.subtasks)} subtasks ({', '.join(plan.names[1:])}), {sent[name]} rows through "
+                "channels",
+                [list(plan.names[1:]), sent[name]],
+            )
+            for name, (plan, _, _) in tried.items()
+        ),
+        outcome=f"{total} rows pass {', '.join(str(count // total) for count in sent.values())} channels each, and "
+        f"arrive as the same {len(outputs['chained'])} rows",
+        checks=(
+            check("channels that each row passes", [0, total, 2 * total], list(sent.values())),
+            check(
+                "the output does not depend on it",
+                [True, True],
+                [rows == outputs["chained"] for rows in outputs.values()][1:],
+            ),
+            check(
+                "nothing is lost or repeated",
+                [([], [])] * 3,
+                [once_each(SOURCE, run.visible) for _, run, _ in tried.values()],
+            ),
+        ),
+    )
+
+
+def _network() -> Scene:
+    """As between two workers: Arrow messages on a socket, barriers in band, credits against the flood."""
+    from sinkproof.reference_engine.columns import decode, encode
+    from sinkproof.reference_engine.shells.spark.channels import (
+        BARRIER,
+        CREDITS,
+        ROWS,
+        InChannel,
+        OutChannel,
+        receive_hello,
+    )
+
+    ends = socket.socketpair()
+    with ends[0], ends[1]:
+        out = OutChannel(ends[0], generation=1, actor=1)
+        hello = receive_hello(ends[1])
+        into = InChannel(ends[1], sender=1)
+        batches = [SOURCE.batch(0, at) for at in range(0, SOURCE.length(0), SOURCE.batch_rows)]
+        messages = [encode(batch) for batch in batches]
+        came: list[str] = []
+        rows: list[tuple[int, int]] = []
+        for number, message in enumerate(messages):
+            out.send(ROWS, data=message)
+            if number == 0:
+                out.send(BARRIER, checkpoint_id=1)
+        left = out.credits
+        while (frame := into.receive()) is not None:
+            kind, checkpoint_id, body = frame
+            came.append(f"barrier {checkpoint_id}" if kind == BARRIER else _take(decode(body), rows))
+            if kind == ROWS:
+                into.give_credit(1)
+        out.take_credits()
+    size = sum(message.size for message in messages)
+    return Scene(
+        title="Over the network, to another worker",
+        ran="the channel that workers use between them, on a pair of sockets; 3 batches and a barrier behind the first",
+        facts=(
+            fact(f"{size} bytes of Arrow messages for {len(rows)} rows", size),
+            fact(
+                f"of {CREDITS} credits {left} were left when all was sent, and {out.credits} when it was processed",
+                [CREDITS, left, out.credits],
+            ),
+        ),
+        outcome=f"arrived, in order: {', '.join(came)}",
+        checks=(
+            check("the receiver knows who sends", (1, 1), hello),
+            check("the same rows arrive, in order", [row[:2] for batch in batches for row in batch], rows),
+            check("the barrier stays where it was sent", 1, came.index("barrier 1") if "barrier 1" in came else None),
+            check(
+                "each batch costs a credit until it is processed",
+                [CREDITS - len(batches), CREDITS],
+                [left, out.credits],
+            ),
+        ),
+    )
+
+
+def _take(batch: Batch, rows: list[tuple[int, int]]) -> str:
+    rows += [row[:2] for row in batch]
+    return rows_named(batch)
