@@ -1,14 +1,17 @@
-"""All canaries and controls, what each must be convicted of, and the trial that every certificate begins with."""
+"""The trial that every certificate begins with: each canary is convicted of its own sin, and no control is."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
-from sinkproof.canaries import controls, two_phase, write_ahead
+from sinkproof.canaries.every import CANARIES, CONTROLS, Canary
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import check, locator_of
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
@@ -16,58 +19,8 @@ from sinkproof.scratch import fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.tasks import ShellOutcome, Task, run_campaign
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
-    """`oracles`, `faults`: its own sin is convicted by one of these oracles with one of these faults last; ""
-    is none.
-    """
-
-    name: str
-    contract: type
-    root_cause: str
-    oracles: frozenset[str]
-    faults: frozenset[str]
-
-
-def _canary(name: str, contract: type, *, root_cause: str, oracles: str, faults: str) -> Canary:
-    return Canary(
-        name=name,
-        contract=contract,
-        root_cause=root_cause,
-        oracles=frozenset(oracles.split()),
-        faults=frozenset("" if word == "none" else word for word in faults.split()),
-    )
-
-
 Runner = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
-DEATHS: Final = "kill kill-job"
-CANARIES: Final = (
-    _canary("publishes in snapshot", two_phase.PublishesInSnapshot, root_cause="R5", oracles="O3", faults="none"),
-    _canary(
-        "forgets pending on restore",
-        two_phase.ForgetsPendingOnRestore,
-        root_cause="R14",
-        oracles="O1 O10",
-        faults=DEATHS,
-    ),
-    _canary(
-        "commit raises on repeat", two_phase.CommitRaisesOnRepeat, root_cause="R11", oracles="O6 O1 O10", faults=DEATHS
-    ),
-    _canary("commit copies again", two_phase.CommitCopiesAgain, root_cause="R1", oracles="O2", faults=DEATHS),
-    _canary("names by what is pending", two_phase.NamesByWhatIsPending, root_cause="R2", oracles="O1", faults="none"),
-    _canary("swallows a failed rename", two_phase.SwallowsFailedRename, root_cause="R6", oracles="O1", faults="error"),
-    _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, root_cause="R4", oracles="O1 O10", faults=DEATHS),
-    _canary("unfenced zombie", two_phase.UnfencedZombie, root_cause="R10", oracles="O1 O2 O9", faults="stop"),
-    _canary(
-        "close() removes pending files", two_phase.CloseRemovesPending, root_cause="R15", oracles="O1 O6", faults=DEATHS
-    ),
-    _canary("marker after data", write_ahead.MarkerAfterData, root_cause="R1", oracles="O2", faults=DEATHS),
-    _canary("marker before data", write_ahead.MarkerBeforeData, root_cause="R1", oracles="O1 O10", faults=DEATHS),
-    _canary("skip if id <= max", write_ahead.SkipsUpToMax, root_cause="R3", oracles="O1 O10", faults=DEATHS),
-)
-CONTROLS: Final = (("two-phase files", controls.TwoPhaseControl), ("write-ahead files", controls.WriteAheadControl))
 
 
 def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
@@ -76,17 +29,28 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
         from sinkproof.canaries.on_spark import try_all_on_spark
 
         return try_all_on_spark(progress=progress, control_seconds=control_seconds)
-    results = [try_canary(canary, shell, progress=progress) for canary in CANARIES]
+    with runners(canaries_for(shell), shell, progress=progress) as runner_for:
+        results = [
+            try_canary(canary, shell, progress=progress, runner=runner_for(canary)) for canary in canaries_for(shell)
+        ]
     return results + [
         try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
     ]
 
 
+def canaries_for(shell: str) -> list[Canary]:
+    """Those that this shell can convict."""
+    return [canary for canary in CANARIES if shell in canary.shells]
+
+
 def try_canary(
-    canary: Canary, shell: str, *, progress: Progress = SILENT, runner: Runner = run_campaign
+    canary: Canary, shell: str, *, progress: Progress = SILENT, runner: Runner | None = None
 ) -> CanaryResult:
+    if runner is None:
+        with runners([canary], shell, progress=progress) as runner_for:
+            return try_canary(canary, shell, progress=progress, runner=runner_for(canary))
     deadline, began = Deadline(CANARY_SECONDS_MOST), now()
-    findings, _ = _campaign(
+    findings, unknowns = _campaign(
         (f"canary: {canary.name}", canary.contract),
         shell,
         progress=progress,
@@ -94,7 +58,7 @@ def try_canary(
         runner=runner,
     )
     sin = own_sin(canary, findings)
-    others = sorted({finding.oracle for finding in findings})
+    others = ", ".join(sorted({finding.oracle for finding in findings})) or "; ".join(unknowns) or "nothing"
     return CanaryResult(
         name=canary.name,
         root_cause=canary.root_cause,
@@ -103,8 +67,26 @@ def try_canary(
         oracle=sin.oracle if sin else None,
         schedule=sin.schedule if sin else None,
         shell=shell,
-        why=sin.why if sin else f"expected {sorted(canary.oracles)}, found {others or 'nothing'}{_in_time(deadline)}",
+        why=sin.why if sin else f"expected {sorted(canary.oracles)}, found {others}{_in_time(deadline)}",
     )
+
+
+@contextmanager
+def runners(canaries: Sequence[Canary], shell: str, *, progress: Progress) -> Iterator[Callable[[Canary], Runner]]:
+    """How each of them is tried, as long as the context lasts."""
+    from sinkproof.canaries.search import fork_server, repeat, search
+
+    if shell == "simulated":
+        yield lambda canary: partial(search, canary)
+        return
+    with fork_server(canary.contract for canary in canaries) as server:
+        yield lambda canary: partial(repeat, (server, told_by(canary, progress=progress)))
+
+
+def told_by(canary: Canary, *, progress: Progress) -> Schedule | None:
+    """The schedule that convicts it in the simulated shell."""
+    result = try_canary(canary, "simulated", progress=progress)
+    return parse(result.schedule, kinds=frozenset(KINDS)) if result.schedule else None
 
 
 def _in_time(deadline: Deadline) -> str:
@@ -112,10 +94,13 @@ def _in_time(deadline: Deadline) -> str:
 
 
 def own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
+    about = parse(canary.under)
     for finding in findings:
-        last = finding.schedule.split()[-1]
-        kind = last.rpartition("=")[2] if "#" in last else ""
-        if finding.oracle in canary.oracles and kind in canary.faults:
+        schedule = parse(finding.schedule)
+        kinds = [fault.kind for fault in schedule.faults] or [""]
+        if finding.oracle not in canary.oracles or kinds[-1] not in canary.faults or len(kinds) < canary.times:
+            continue
+        if (schedule.ids, bool(schedule.orders)) == (about.ids, bool(about.orders)):
             return finding
     return None
 
@@ -134,15 +119,15 @@ def try_control(
         (f"control: {name}", contract),
         shell,
         progress=progress,
-        enough=lambda tally: deadline.over or bool(tally.findings),
+        enough=lambda tally: deadline.over or any(finding.claimed for finding in tally.findings),
         runner=runner,
     )
-    first = findings[0] if findings else None
+    first = next((finding for finding in findings if finding.claimed), None)
     return CanaryResult(
         name=name,
         root_cause="",
         control=True,
-        convicted=bool(findings or unknowns),
+        convicted=first is not None or bool(unknowns),
         seconds=round(now() - began, 3),
         oracle=first.oracle if first else None,
         schedule=first.schedule if first else None,

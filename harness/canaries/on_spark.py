@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from sinkproof.campaign_spark import SparkCampaign
-from sinkproof.canaries.kill_table import CANARIES, CONTROLS, Canary, try_canary, try_control
+from sinkproof.canaries.every import CONTROLS, CONTROLS_ON_SPARK, Canary
+from sinkproof.canaries.kill_table import canaries_for, told_by, try_canary, try_control
 from sinkproof.chaos.clock import now
-from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import Contract
 from sinkproof.reference_engine.shells.spark.cluster import Cluster
 from sinkproof.reports.document import CanaryResult
@@ -31,11 +31,11 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
     results = []
     telling: list[Schedule] = []
     with fresh_cluster() as cluster:
-        for canary in CANARIES:
+        for canary in canaries_for("spark"):
             found_out = found_out_by(canary, progress=progress)
             telling += found_out
             results.append(try_canary(canary, "spark", progress=progress, runner=partial(run_on, (cluster, found_out))))
-        for name, contract in CONTROLS:
+        for name, contract in CONTROLS[:CONTROLS_ON_SPARK]:
             runner = partial(run_on, (cluster, list(dict.fromkeys(telling))))
             results.append(
                 try_control(name, contract, "spark", progress=progress, seconds=control_seconds, runner=runner)
@@ -45,10 +45,9 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
 
 def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
     """The schedule that convicts it in the simulated shell. Where the whole job died, one process's death may do."""
-    result = try_canary(canary, "simulated", progress=progress)
-    if not result.schedule:
+    schedule = told_by(canary, progress=progress)
+    if schedule is None:
         return []
-    schedule = parse(result.schedule, kinds=frozenset(KINDS))
     fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
     return [replace(schedule, faults=tuple(fewer))]
 

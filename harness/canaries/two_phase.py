@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from sinkproof.canaries.controls import FolderContract, TwoPhaseFiles
+from sinkproof.claims import Claim
 from sinkproof.sink_adapters.protocol import Batch, Context
 
 
@@ -115,8 +117,6 @@ class UnfencedZombie(FolderContract):
                 os.remove(self.home(0) / name)
 
         def names(self, state: bytes) -> list[str]:
-            import json
-
             return list(json.loads(state))
 
         def write(self, batch: Batch) -> None:
@@ -140,3 +140,36 @@ class CloseRemovesPending(FolderContract):
             for name in self.pending.values():
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(self.staged(name))
+
+
+class SameNameShorterOverwrite(FolderContract):
+    """R10: all attempts share one name for a staged file: a zombie that creates it again cuts off what is in it."""
+
+    claims = Claim.EXACTLY_ONCE
+    residue: Any = None  # the next attempt writes over what is left
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def home(self, generation: int) -> Path:
+            return self.folder / "staging" / str(self.context.subtask)
+
+        def open(self, context: Context) -> None:
+            self.context = context
+            self.next = (context.checkpoint_id_restored or 0) + 1
+            os.makedirs(self.folder / "out", exist_ok=True)
+            os.makedirs(self.home(0), exist_ok=True)
+            for _, state in context.restored:
+                for name in json.loads(state):
+                    self.commit(name)
+
+        def commit(self, name: str) -> None:
+            subtask, _, checkpoint = name.split("-")
+            if not os.path.exists(self.folder / "out" / name):
+                os.rename(self.folder / "staging" / subtask / checkpoint, self.folder / "out" / name)
+
+
+class NeverSweeps(FolderContract):
+    """R11: nothing that a dead attempt has left is ever removed."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def sweep(self) -> None:
+            """It does no harm, they said."""

@@ -41,3 +41,61 @@ class SkipsUpToMax(FolderContract):
         def restore(self, state: list[Any]) -> None:
             published = [int(name.split("-")[1]) for name in os.listdir(self.folder / "out")]
             super().restore([entry for entry in state if entry[0] > max(published, default=0)])
+
+
+class IgnoresBatchId(FolderContract):
+    """R1: a foreachBatch function that writes each batch to a file of its own, whether it has had it before or not."""
+
+    class make(WriteAheadFiles):  # noqa: N801
+        def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
+            if rows:
+                self.foreach_batch(rows, checkpoint_id)
+
+        def foreach_batch(self, rows: list[tuple[int, int]], batch_id: int) -> None:
+            self.send(f"part-{len(os.listdir(self.folder / 'out'))}-{self.subtask}-{self.context.generation}", rows)
+
+
+class UniqueNamesNoFencing(FolderContract):
+    """R10: looks whether a checkpoint was published, and then publishes it under a name of the attempt's own.
+
+    A zombie has looked before its successor published.
+    """
+
+    class make(WriteAheadFiles):  # noqa: N801
+        def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
+            published = [name.rpartition("-")[0] for name in os.listdir(self.folder / "out")]
+            if rows and self.key(checkpoint_id) not in published:
+                self.send(f"{self.key(checkpoint_id)}-{self.context.generation}", rows)
+
+
+class EndOfInputIsTheLargestId(FolderContract):
+    """R3: what is snapshotted after the end of input goes by the largest id there is, and is there only once.
+
+    When that checkpoint is aborted, the next one takes its place, and its rows are skipped.
+    """
+
+    class make(WriteAheadFiles):  # noqa: N801
+        LARGEST = (1 << 63) - 1
+        ended = False
+        final = LARGEST  # the checkpoint that the largest id stands for
+
+        def end_of_input(self) -> None:
+            self.ended = True
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            if not self.ended:
+                return super().snapshot(checkpoint_id)
+            self.final = checkpoint_id
+            return super().snapshot(self.LARGEST)
+
+        def notify_complete(self, checkpoint_id: int) -> None:
+            super().notify_complete(self.LARGEST if checkpoint_id >= self.final else checkpoint_id)
+
+
+class NeverLooks(FolderContract):
+    """R3: publishes again whatever it restores, since skipping is dangerous. (The mirror of skipping too much.)"""
+
+    class make(WriteAheadFiles):  # noqa: N801
+        def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
+            if rows:
+                self.send(f"{self.key(checkpoint_id)}-{self.context.generation}", rows)

@@ -1,0 +1,224 @@
+"""Sinks whose rows may be sent again, with one sin each; controls are here and in controls_database.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from sinkproof.canaries.controls_database import (
+    Asynchronous,
+    DatabaseContract,
+    DatabaseSink,
+    Identities,
+    Upserts,
+    identities,
+)
+from sinkproof.canaries.database import Database
+from sinkproof.claims import Claim
+from sinkproof.sink_adapters.protocol import Batch, Context
+
+
+class UpsertContract(DatabaseContract):
+    claims = Claim.EFFECTIVELY_ONCE
+    make: Any = Upserts
+
+
+class KeyMadeInOpen(UpsertContract):
+    """R2: rows are told apart by a random key of the attempt, so that a replay does not replace them."""
+
+    class make(Upserts):  # noqa: N801
+        def open(self, context: Context) -> None:
+            super().open(context)
+            self.salt = f"{context.random.random()}"
+
+        def key(self, split: int, offset: int) -> str:
+            return f"{self.salt}-{split}-{offset}"
+
+
+class KeyWithoutSplit(UpsertContract):
+    """R2: rows are told apart by their offset alone, which two splits share. (The mirror: one key for too many.)"""
+
+    class make(Upserts):  # noqa: N801
+        def key(self, split: int, offset: int) -> str:
+            return f"{offset}"
+
+
+class HashOfBatch(UpsertContract):
+    """R17: rows are told apart by the contents of their batch, which a replay may cut in another way."""
+
+    class make(Upserts):  # noqa: N801
+        def write(self, batch: Batch) -> None:
+            name = crc32(repr(identities(batch)).encode())
+            self.request("upsert", [(f"{name}-{number}", 0, row) for number, row in enumerate(identities(batch))])
+
+
+class PositionInEpoch(UpsertContract):
+    """R17: rows are told apart by their position in a checkpoint, whose number is another one when it is replayed."""
+
+    class make(Upserts):  # noqa: N801
+        def open(self, context: Context) -> None:
+            super().open(context)
+            self.checkpoint_id, self.position = context.checkpoint_id_restored or 0, 0
+
+        def key(self, split: int, offset: int) -> str:
+            self.position += 1
+            return f"{self.context.subtask}-{self.checkpoint_id}-{self.position}"
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.checkpoint_id, self.position = checkpoint_id, 0
+            return b""
+
+
+# -- the last row of each key ----------------------------------------------------------------------
+
+
+class LastPerKeyControl(UpsertContract):
+    """Nothing is wrong with it: a row's timestamp grows with its offset."""
+
+    rows = "upsert"
+
+    class make(DatabaseSink):  # noqa: N801
+        checkpoint_id = 0
+
+        def write(self, batch: Batch) -> None:
+            rows = [(row.key, self.timestamp(row.offset), (row.split, row.offset)) for row in batch]
+            self.request("upsert", rows)
+
+        def timestamp(self, offset: int) -> int:
+            return offset
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.checkpoint_id = checkpoint_id
+            return b""
+
+
+class TimestampIsCheckpoint(LastPerKeyControl):
+    """R18: rows of one checkpoint have the same timestamp, so that the first of a key may win over the last."""
+
+    class make(LastPerKeyControl.make):  # noqa: N801
+        def timestamp(self, offset: int) -> int:
+            return self.checkpoint_id
+
+
+class TimestampFallsBack(LastPerKeyControl):
+    """R18: the timestamp is how many rows this attempt has seen, so that a newer attempt's rows look older.
+
+    (The mirror: times that differ, but do not grow.)
+    """
+
+    class make(LastPerKeyControl.make):  # noqa: N801
+        seen = 0
+
+        def timestamp(self, offset: int) -> int:
+            self.seen += 1
+            return self.seen
+
+
+class TimestampIsClock(LastPerKeyControl):
+    """R18: rows bear the time at which they are written, by a clock that ticks slowly, and may go back."""
+
+    class make(LastPerKeyControl.make):  # noqa: N801
+        def timestamp(self, offset: int) -> int:
+            return int(self.context.clock())
+
+
+# -- counters --------------------------------------------------------------------------------------
+
+
+class CountingControl(DatabaseContract):
+    """Nothing is wrong with it: the server counts each name once, so that a request may be sent again."""
+
+    claims = Claim.EXACTLY_ONCE
+
+    class make(DatabaseSink):  # noqa: N801
+        def __init__(self, database: Database) -> None:
+            super().__init__(database)
+            self.rows: Identities = []
+            self.pending: dict[str, Identities] = {}
+
+        def open(self, context: Context) -> None:
+            super().open(context)
+            for _, state in context.restored:
+                for name, rows in json.loads(state).items():
+                    self.count(name, rows)
+
+        def write(self, batch: Batch) -> None:
+            self.rows += identities(batch)
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.pending[f"{self.me}-{checkpoint_id}"], self.rows = self.rows, []
+            return json.dumps(self.pending).encode()
+
+        def notify_complete(self, checkpoint_id: int) -> None:
+            for name in list(self.pending):
+                if int(name.rpartition("-")[2]) <= checkpoint_id:
+                    self.count(name, self.pending.pop(name))
+
+        def count(self, name: str, rows: Identities) -> None:
+            keys = [f"{split}-{offset}" for split, offset in rows]
+            try:
+                self.request("add", name, keys)
+            except OSError:
+                self.request("add", name, keys)
+
+
+class CounterRetried(CountingControl):
+    """R18: increments that were not answered are sent again as new ones, and perhaps counted twice."""
+
+    class make(CountingControl.make):  # noqa: N801
+        def count(self, name: str, rows: Identities) -> None:
+            keys = [f"{split}-{offset}" for split, offset in rows]
+            try:
+                self.request("add", name, keys)
+            except OSError:
+                self.request("add", f"{name}-again", keys)
+
+
+class CounterNotRetried(CountingControl):
+    """R18: increments that were not answered are passed over, and perhaps never counted. (The mirror of the above.)"""
+
+    class make(CountingControl.make):  # noqa: N801
+        def count(self, name: str, rows: Identities) -> None:
+            try:
+                self.request("add", name, [f"{split}-{offset}" for split, offset in rows])
+            except OSError:
+                return
+
+
+class AsksThenSends(CountingControl):
+    """R7: what the server does not know yet was never sent, or is still on its way: then it arrives twice."""
+
+    class make(CountingControl.make):  # noqa: N801
+        def count(self, name: str, rows: Identities) -> None:
+            if not self.request("has_added", name):
+                self.request("add_again", name, [f"{split}-{offset}" for split, offset in rows])
+
+
+# -- a producer that sends in the background -------------------------------------------------------
+
+
+class ProducerContract(DatabaseContract):
+    claims = Claim.AT_LEAST_ONCE
+    make: Any = Asynchronous
+
+
+class LateErrorDropped(ProducerContract):
+    """R4: what became of a row is told later, and an error is not kept until somebody asks."""
+
+    class make(Asynchronous):  # noqa: N801
+        def delivered(self, error: OSError | None) -> None:
+            self.error_last = error  # for whoever may look; nobody does
+
+
+class NoFlushOfProducer(ProducerContract):
+    """R4: acknowledges rows that the producer has not sent yet."""
+
+    class make(Asynchronous):  # noqa: N801
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            if self.error is not None:
+                raise self.error
+            return b""
+
+        def end_of_input(self) -> None:
+            self.producer.flush()

@@ -1,0 +1,61 @@
+"""Masked sinks with one sin each; everything else is the control's (controls_database.py)."""
+
+from __future__ import annotations
+
+from sinkproof.canaries.controls_database import DatabaseContract, DatabaseSink, Masked
+from sinkproof.sink_adapters.protocol import Context
+
+
+class MaskedContract(DatabaseContract):
+    make = Masked
+
+
+class CollectsBeforeItReveals(MaskedContract):
+    """R15: removes what no marker covers before it has set the marker that the restored checkpoint is owed."""
+
+    class make(Masked):  # noqa: N801
+        def open(self, context: Context) -> None:
+            DatabaseSink.open(self, context)
+            self.request("fence", self.mine, context.generation)
+            self.request("collect", self.mine, context.generation)
+            self.reveal_restored()
+
+
+class NeverCollects(MaskedContract):
+    """R15: removes nothing, so that each crash leaves rows behind that nobody will ever see. (The mirror.)"""
+
+    class make(Masked):  # noqa: N801
+        def open(self, context: Context) -> None:
+            DatabaseSink.open(self, context)
+            self.request("fence", self.mine, context.generation)
+            self.reveal_restored()
+
+
+class MarkerIsOverwritten(MaskedContract):
+    """R18: the marker is written, not raised: a notification that comes late takes back what newer ones revealed."""
+
+    class make(Masked):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> None:
+            self.request("overwrite_marker", self.context.generation, checkpoint_id)
+
+
+class RevealsWhatIsStaged(MaskedContract):
+    """R5: reveals as far as it has staged, which is further than what is complete."""
+
+    class make(Masked):  # noqa: N801
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.last = checkpoint_id
+            return super().snapshot(checkpoint_id)
+
+        def notify_complete(self, checkpoint_id: int) -> None:
+            super().notify_complete(self.last)
+
+
+class MarkerUnderRetention(MaskedContract):
+    """R9: the marker lies where the server forgets in time, and its rows are hidden again."""
+
+    expires_after = 3600.0
+
+    class make(Masked):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> None:
+            self.request("reveal_for_a_while", self.context.generation, checkpoint_id)

@@ -1,0 +1,123 @@
+"""The campaign of a canary: what everybody goes through, beginning where its own sin shows.
+
+Forty campaigns from front to back would take as long as what they vouch for. So the job and the kinds of faults that a
+canary's sin is about come first: the first time that each point is passed, then every time. What tells in the simulated
+shell is repeated in the others by the same one-line schedule. What none of this finds, the usual campaign has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from sinkproof.campaign_process import HANG_SECONDS, PRELOAD, ProcessCampaign, ProcessLaboratory, first_of_each
+from sinkproof.campaign_simulated import first_run, places
+from sinkproof.canaries.every import Canary
+from sinkproof.chaos.clock import now
+from sinkproof.chaos.points import SINK_POINTS
+from sinkproof.chaos.processes import ForkServer
+from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.claims import Claim
+from sinkproof.contract import Contract, locator_of
+from sinkproof.reports.progress import Progress
+from sinkproof.scratch import Scratch
+from sinkproof.source_files import files_of
+from sinkproof.tally import Tally
+from sinkproof.tasks import ShellOutcome, Task, conclude, run_campaign
+from sinkproof.trial import Laboratory, Trial
+
+SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
+WATCHED: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # seen only by who reads beside the sinks
+
+Enough = Callable[[Tally], bool]
+Run = Callable[[Schedule], Trial]
+
+
+def search(
+    canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, enough: Enough
+) -> ShellOutcome:
+    """As `run_campaign`, in the simulated shell."""
+    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    began = now()
+    with Laboratory(contract, _scratch(contract, task, folder)) as laboratory:
+        laboratory.watches = bool(contract.claims & WATCHED)
+        _look_where_it_shows(canary, laboratory, tally, enough=enough)
+        laboratory.reset()
+    if enough(tally):
+        return conclude(tally, seconds=now() - began, closure=None, stopped=True)
+    return run_campaign(contract, task, folder=folder, progress=progress, enough=enough)
+
+
+def _scratch(contract: Contract, task: Task, folder: Path) -> Scratch:
+    return Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+
+
+def _look_where_it_shows(canary: Canary, laboratory: Laboratory, tally: Tally, *, enough: Enough) -> None:
+    def run(schedule: Schedule) -> Trial:
+        tally.progress.step(str(schedule), 0)
+        trial = laboratory.run(schedule)
+        tally.add(trial)
+        return trial
+
+    if first_run(laboratory, tally, run) is None or enough(tally):
+        return
+    for schedule in _telling(canary, run):
+        run(schedule)
+        if enough(tally):
+            return
+
+
+def _telling(canary: Canary, run: Run) -> Iterator[Schedule]:
+    """Of each kind: each point once, then every effect on the target, and in the end everything.
+
+    The next job's baseline is a trial, too: whoever stops here in time never runs it.
+    """
+    kinds = [kind for kind in canary.faults if kind]
+    for under in dict.fromkeys((parse(canary.under), Schedule(job=SPARSE))):
+        yield under
+        baseline = run(under)
+        faults: list[Fault] = []
+        for kind in kinds:
+            effects = [fault for fault in places(baseline, kind) if fault.point in SINK_POINTS]
+            faults += [*first_of_each(baseline, kind, lines=False), *effects]
+        rest = [fault for kind in kinds for fault in places(baseline, kind)]
+        for fault in dict.fromkeys([*faults, *rest]):
+            again = [replace(fault, occurrence=fault.occurrence + more) for more in range(canary.times)]
+            yield replace(under, faults=tuple(again))
+
+
+@contextmanager
+def fork_server(contracts: Iterable[type]) -> Iterator[ForkServer]:
+    """One for all canaries: starting it takes longer than most convictions. It runs no sink's code itself."""
+    warm = [("sinkproof.contract:load", locator_of(contract)) for contract in contracts]
+    with ForkServer(preload=PRELOAD, warm=warm) as server:
+        yield server
+
+
+def repeat(
+    told: tuple[ForkServer, Schedule | None],
+    contract: Contract,
+    task: Task,
+    *,
+    folder: Path,
+    progress: Progress,
+    enough: Enough,
+) -> ShellOutcome:
+    """As `run_campaign`, in the process shell, after the schedule that told in the simulated one."""
+    server, telling = told
+    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    scratch = _scratch(contract, task, folder)
+    began = now()
+    with ProcessLaboratory(contract, scratch, server=server, hang_seconds=HANG_SECONDS) as laboratory:
+        laboratory.files = files_of(contract.given, contract.sink(scratch))
+        if telling is not None:
+            progress.step(str(telling), 0)
+            trial = laboratory.run(telling)
+            tally.kills += trial.kills
+            tally.add(trial)
+        if not enough(tally):
+            ProcessCampaign(laboratory, tally, enough=enough).run()
+    return conclude(tally, seconds=now() - began, closure=None, stopped=True)

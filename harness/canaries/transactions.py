@@ -1,0 +1,272 @@
+"""Transactional sinks on a server, with one sin each; everything else is the control's (controls_database.py)."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+from sinkproof.canaries.controls_database import (
+    DatabaseContract,
+    DatabaseSink,
+    Identities,
+    TimeLimitControl,
+    TransactionalControl,
+    Transactions,
+)
+from sinkproof.canaries.database import Database
+from sinkproof.claims import Claim
+from sinkproof.scratch import Scratch
+from sinkproof.sink_adapters.protocol import Context
+
+# -- what an error means ---------------------------------------------------------------------------
+
+
+class CleansUpOnAnyError(DatabaseContract):
+    """R7: a commit that did not answer is taken for failed, and its transaction is tidied away."""
+
+    class make(Transactions):  # noqa: N801
+        def commit(self, name: str) -> bool:
+            if not super().commit(name):
+                self.request("abort", name)
+            return True
+
+
+class ResendsInNewTransaction(DatabaseContract):
+    """R7: a commit that did not answer is taken for failed, and its rows are sent again in another transaction."""
+
+    class make(Transactions):  # noqa: N801
+        def __init__(self, database: Database) -> None:
+            super().__init__(database)
+            self.sent: dict[str, Identities] = {}
+
+        def prepare(self, checkpoint_id: int, rows: Identities) -> str:
+            name = super().prepare(checkpoint_id, rows)
+            self.sent[name] = rows
+            return name
+
+        def commit(self, name: str) -> bool:
+            if super().commit(name):
+                return True
+            if rows := self.sent.get(name):
+                self.request("prepare", f"{name}-again", (self.me, self.context.generation), rows)
+                return super().commit(f"{name}-again")
+            return False
+
+
+class GivesUpAfterThreeTries(DatabaseContract):
+    """R6: asks three times, and then takes the commit for done."""
+
+    class make(Transactions):  # noqa: N801
+        def commit(self, name: str) -> bool:
+            return super().commit(name) or super().commit(name) or super().commit(name) or True
+
+
+class TakesSilenceForSuccess(DatabaseContract):
+    """R6: a commit that did not answer is taken for done. (The mirror of the two above.)"""
+
+    class make(Transactions):  # noqa: N801
+        def commit(self, name: str) -> bool:
+            super().commit(name)
+            return True
+
+
+class SwallowsUnknownTransaction(TimeLimitControl):
+    """R6: a transaction that the server does not know is passed over: it must have been committed before."""
+
+    class make(Transactions):  # noqa: N801
+        def commit(self, name: str) -> bool:
+            try:
+                return super().commit(name)
+            except LookupError:
+                return True
+
+
+class IgnoresTheTimeLimit(TimeLimitControl):
+    """R9: commits without looking what came of it, since a prepared transaction can always be committed."""
+
+    class make(Transactions):  # noqa: N801
+        def commit(self, name: str) -> bool:
+            self.request("commit", name)
+            return True
+
+
+# -- whose transaction it is -----------------------------------------------------------------------
+
+
+class ReusesProducers(DatabaseContract):
+    """R8: transactions are named after a pool of producers, so that a restored handle may mean a later one."""
+
+    class make(Transactions):  # noqa: N801
+        def prepare(self, checkpoint_id: int, rows: Identities) -> str:
+            producers = (f"{self.me}-producer-{number}" for number in count())
+            name = next(producer for producer in producers if producer not in self.pending.values())
+            self.request("prepare", name, (self.me, self.context.generation), rows)
+            return name
+
+
+class OnePrefixForTwoSinks(TransactionalControl):
+    """R2: transactions are named by subtask and checkpoint, as those of another sink of the same job are."""
+
+    class make(Transactions):  # noqa: N801
+        def name(self, checkpoint_id: int) -> str:
+            return f"{self.context.subtask}-{self.context.generation}-{checkpoint_id}"
+
+
+class SweepsOnlyItsOwn(DatabaseContract):
+    """R11: what a removed subtask has left open is nobody's, and stays open for ever."""
+
+    class make(Transactions):  # noqa: N801
+        def open(self, context: Context) -> None:
+            DatabaseSink.open(self, context)
+            self.request("fence", self.mine, context.generation)
+            for name in self.restored():
+                self.commit(name)
+            self.request("sweep", [self.me], context.generation)
+
+
+class SweepsEverybodys(DatabaseContract):
+    """R15: aborts what is left of all subtasks, also of those that have yet to commit it. (The mirror of the above.)"""
+
+    class make(Transactions):  # noqa: N801
+        def open(self, context: Context) -> None:
+            DatabaseSink.open(self, context)
+            self.request("fence", self.mine, context.generation)
+            for name in self.restored():
+                self.commit(name)
+            self.request("sweep", None, context.generation)
+
+
+class OneMarkerForTwo(DatabaseContract):
+    """R13: a checkpoint is two transactions, and the outcome of the first is taken for that of both."""
+
+    class make(Transactions):  # noqa: N801
+        def prepare(self, checkpoint_id: int, rows: Identities) -> str:
+            name = super().prepare(checkpoint_id, [row for row in rows if not row[0]])
+            others = [row for row in rows if row[0]]
+            self.request("prepare", f"{name}-second", (self.me, self.context.generation), others)
+            return name
+
+        def commit(self, name: str) -> bool:
+            if self.request("commit", name) == "committed":
+                self.request("commit", f"{name}-second")
+            return True
+
+
+class DropsWhatRemovedSubtasksLeft(DatabaseContract):
+    """R14: takes up its own pending transactions, but none of a subtask that the job no longer has."""
+
+    class make(Transactions):  # noqa: N801
+        def restored(self) -> list[str]:
+            return [
+                name
+                for subtask, state in self.context.restored
+                for name in json.loads(state)
+                if subtask == self.context.subtask
+            ]
+
+
+class RestoreErrorMeansEmpty(DatabaseContract):
+    """R14: a state that is not what it expects is taken for none, and the job goes on without it."""
+
+    class make(Transactions):  # noqa: N801
+        def restored(self) -> list[str]:
+            try:
+                ((_, state),) = self.context.restored
+                return list(json.loads(state))
+            except ValueError:
+                return []
+
+
+# -- which checkpoint it belongs to ----------------------------------------------------------------
+
+
+class AbortClearsBuffer(DatabaseContract):
+    """R12: rows of an aborted checkpoint are dropped, although nobody replays them while the job goes on."""
+
+    class make(Transactions):  # noqa: N801
+        def notify_aborted(self, checkpoint_id: int) -> None:
+            if name := self.pending.pop(checkpoint_id, None):
+                self.request("abort", name)
+
+
+class AbortKeepsRowsTwice(DatabaseContract):
+    """R12: rows of an aborted checkpoint are written once more, although their transaction is still pending.
+
+    (The mirror of the above.)
+    """
+
+    class make(Transactions):  # noqa: N801
+        def __init__(self, database: Database) -> None:
+            super().__init__(database)
+            self.sent: dict[int, Identities] = {}
+
+        def prepare(self, checkpoint_id: int, rows: Identities) -> str:
+            self.sent[checkpoint_id] = rows
+            return super().prepare(checkpoint_id, rows)
+
+        def notify_aborted(self, checkpoint_id: int) -> None:
+            self.rows = self.sent.pop(checkpoint_id, []) + self.rows
+
+
+class CommitsOnlyTheNotified(DatabaseContract):
+    """R12: commits the checkpoint that it is told of, and forgets older ones, whose notification never came."""
+
+    class make(Transactions):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> list[int]:
+            self.pending = {newer: name for newer, name in self.pending.items() if newer >= checkpoint_id}
+            return super().notify_complete(checkpoint_id)
+
+
+class CommitsWhateverIsPending(DatabaseContract):
+    """R12: commits newer checkpoints, too, which are not complete. (The mirror of the above.)"""
+
+    class make(Transactions):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> list[int]:
+            return super().notify_complete(max(self.pending, default=checkpoint_id))
+
+
+class CommitsTheOneBefore(DatabaseContract):
+    """R5: waits for the next checkpoint before it commits one, and so never commits the last.
+
+    (The mirror of publishing in `snapshot`.)
+    """
+
+    class make(Transactions):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> list[int]:
+            return super().notify_complete(checkpoint_id - 1)
+
+
+# -- maintenance -----------------------------------------------------------------------------------
+
+
+class JanitorByAge(DatabaseContract):
+    """R15: the server's maintenance takes what is older than the newest transaction of a subtask for garbage."""
+
+    def maintain(self, scratch: Scratch) -> None:
+        self.database(scratch).request("abort_all_but_newest")
+
+
+# -- several subtasks ------------------------------------------------------------------------------
+
+
+class MarksFirst(DatabaseContract):
+    """R13: the first subtask says that a checkpoint is complete as soon as its own part is."""
+
+    claims = Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS
+
+    class make(Transactions):  # noqa: N801
+        def settle(self, now: float) -> list[int]:
+            unsettled = super().settle(now)
+            if not unsettled and not self.context.subtask:
+                self.request("put", "success", f"{self.covered}")
+            return unsettled
+
+    def complete(self, scratch: Scratch) -> list[int]:
+        """The checkpoints that are said to be complete."""
+        return list(range(1, 1 + int(self.database(scratch).look().get("success") or 0)))
+
+
+class CommitsSubtaskBySubtask(DatabaseContract):
+    """R13: claims that a checkpoint becomes visible as a whole, but each subtask commits its own part."""
+
+    claims = Claim.EXACTLY_ONCE | Claim.ATOMIC_CHECKPOINT

@@ -1,0 +1,167 @@
+"""Every mutation that cosmic-ray knows of the files that decide, each looked at by a short certification alone.
+
+Needs cosmic-ray (`pip install cosmic-ray`), which nothing else of this project does. Each mutant lives in a process
+that is forked from this one, so that nothing is imported twice; what it makes of the pairs below is judged as
+`sinkproof certify` would. Killed: it is not UPHELD at the expected grade, our own assertions fail, or it never ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import logging
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from difflib import ndiff
+from pathlib import Path
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.contract import load
+from sinkproof.hardships import EVERYWHERE, WATCH
+from sinkproof.judgement import Course, judge_subject
+from sinkproof.reports.progress import SILENT
+from sinkproof.scratch import fresh_folder
+from sinkproof.tally import Tally
+from sinkproof.tasks import Task, has_least, run_campaign
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBJECTS = Path(__file__).with_name("subjects.py")
+FILES: Mapping[str, tuple[str, ...]] = {
+    "sink_adapters/two_phase.py": ("memory/two-phase", "files/two-phase", f"{SUBJECTS}:TwoPhase"),
+    "sink_adapters/write_ahead.py": ("memory/write-ahead-upsert", "files/write-ahead", f"{SUBJECTS}:WriteAhead"),
+    "sink_adapters/masked.py": ("memory/masked", f"{SUBJECTS}:Masked"),
+    "reference_engine/coordinator.py": ("memory/two-phase", f"{SUBJECTS}:TwoPhase"),
+}
+BUDGET_SECONDS = 2.0
+LIMIT_SECONDS = 60.0
+UNDECIDED = "undecided: the machine is too busy for this budget"
+
+
+def mutants(code: str) -> Iterator[tuple[str, str]]:
+    """(operator, mutated code), all that there are."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    for name in sorted(operator_names()):
+        try:
+            operator = get_operator(name)()
+        except TypeError:  # it wants to be told about a variable
+            continue
+        number = 0
+        while (mutated := mutate_code(code, operator, number)) is not None:
+            number += 1
+            if without_annotations(mutated) != without_annotations(code):
+                yield name, mutated
+
+
+def without_annotations(code: str) -> str:
+    """What is executed: nobody evaluates annotations here."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if getattr(node, name, None) is not None:
+                setattr(node, name, ast.Name("Any"))
+    return ast.dump(tree)
+
+
+def change(file: str, code: str) -> None:
+    """Executes the mutated code in place of its module, for everybody who has imported something from it."""
+    module = importlib.import_module("sinkproof." + file.removesuffix(".py").replace("/", "."))
+    before = {
+        name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    }
+    exec(compile(code, module.__file__ or file, "exec"), vars(module))
+    after = {id(value): vars(module)[name] for name, value in before.items()}
+    ours = [other for name, other in list(sys.modules.items()) if name.startswith("sinkproof")]
+    stale = [(other, name, value) for other in ours for name, value in list(vars(other).items()) if id(value) in after]
+    for other, name, value in stale:
+        setattr(other, name, after[id(value)])
+
+
+def judged(locator: str) -> str:
+    """How the certification notices it; empty if it does not."""
+    contract, task = load(locator), Task(locator=locator, shell="simulated", budget_seconds=BUDGET_SECONDS)
+    deadline, latest = Deadline(BUDGET_SECONDS), Deadline(LIMIT_SECONDS / 3)
+
+    def enough(tally: Tally) -> bool:
+        found = any(finding.claimed for finding in tally.findings)
+        watched = (EVERYWHERE, WATCH) in tally.cells
+        return found or latest.over or (deadline.over and watched and has_least(tally, task))
+
+    folder = fresh_folder()
+    try:
+        outcome = run_campaign(contract, task, folder=folder, progress=SILENT, enough=enough)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if latest.over and not any(finding.claimed for finding in outcome.findings):
+        return UNDECIDED
+    unknowns = [*outcome.unknowns, *(f"never struck: {step}" for step in outcome.never_struck)]
+    course = Course(contract, [outcome.result], list(outcome.findings), unknowns)
+    result = judge_subject(course)
+    if result.verdict == "upheld" and result.grade == contract.grade:
+        return ""
+    return f"{result.verdict} {result.grade}: {result.why}"
+
+
+def try_one(file: str, code: str) -> str:
+    """In a process of its own, which may hang."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        how = ""
+        try:
+            change(file, code)
+            for locator in FILES[file]:
+                how = how or judged(locator)
+        except BaseException as error:  # whatever a mutant makes of our code is a way of being noticed
+            how = f"{type(error).__name__}: {error}"
+        os.write(writing, how.encode()[:2000])
+        os._exit(0)
+    os.close(writing)
+    ready, _, _ = select.select([reading], [], [], LIMIT_SECONDS)
+    how = os.read(reading, 4000).decode(errors="replace") if ready else f"no verdict within {LIMIT_SECONDS:.0f} s"
+    os.close(reading)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return how
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", default=[*FILES])
+    parser.add_argument("--every", type=int, default=1, help="only each n-th mutant")
+    parser.add_argument("--json", dest="kept", type=Path, help="all outcomes go into this file")
+    chosen = parser.parse_args()
+    logging.disable()
+    kept = []
+    for file in chosen.files:
+        code = (ROOT / file).read_text()
+        if how := try_one(file, code):
+            print(f"the unchanged {file} does not pass, so nothing can be said of its mutants: {how}")
+            return 1
+        killed = survived = undecided = 0
+        for number, (operator, mutated) in enumerate(mutants(code)):
+            if number % chosen.every:
+                continue
+            how = try_one(file, mutated)
+            undecided += how == UNDECIDED
+            killed, survived = killed + (how not in ("", UNDECIDED)), survived + (not how)
+            lines = [line for line in ndiff(code.splitlines(), mutated.splitlines()) if line[:2] in ("- ", "+ ")]
+            kept.append({"file": file, "operator": operator, "lines": lines, "how": how})
+            if not how:
+                print(f"SURVIVED {file} {operator}\n  " + "\n  ".join(lines), flush=True)
+        print(f"{file}: {killed} of {killed + survived} killed, {undecided} undecided", flush=True)
+        if chosen.kept is not None:
+            chosen.kept.write_text(json.dumps(kept, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The list keeps up with the code: a mutant whose line has changed would be an error of `make mutants` only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutant import Mutant
+from mutant_list import MUTANTS
+
+MUTANTS_LEAST = 60
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_its_line_is_there_once(mutant: Mutant, project: Path) -> None:
+    assert 1 == (project / mutant.file).read_text().count(mutant.old)
+    assert mutant.old != mutant.new
+
+
+def test_there_are_enough_of_them() -> None:
+    assert MUTANTS_LEAST <= len(MUTANTS)
+    assert len(MUTANTS) == len({mutant.name for mutant in MUTANTS})
