@@ -4,7 +4,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench soak mutants clean java
+.PHONY: help certify test test-quick lint bench soak mutants clean java browser kafka
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -12,10 +12,10 @@ help: ## list the commands
 certify: .venv/ready java ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
-test: .venv/ready java ## run the whole test suite (TESTS=tests/test_tidy.py)
+test: .venv/ready java browser kafka ## run the whole test suite (TESTS=tests/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 $(TESTS)
 
-test-quick: .venv/ready ## run the fast tests, stop at the first failure
+test-quick: .venv/ready browser ## run the fast tests, stop at the first failure
 	@.venv/bin/pytest -q -n 2 -x -m "not slow" $(TESTS)
 
 lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
@@ -46,6 +46,12 @@ endif
 java: .venv/ready # Spark needs one; in this order, so that what is missing is told one after the other
 	@.ci/java
 	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.session
+
+kafka: .venv/ready java # tests start brokers: their jars are resolved once, into the user's cache
+	@.venv/bin/sinkproof services prepare kafka
+
+browser: .venv/ready # tests open the report in one
+	@.ci/chromium
 
 # mypy cannot follow an editable install. It gets the package as links: what is in harness/, and beside it the folders.
 .PHONY: build/types

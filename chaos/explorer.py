@@ -6,8 +6,11 @@ empties, something accumulates, which is a finding of its own. The explorer know
 a World, and states of it as opaque values with a text.
 
 States that differ only in names are one. Generations are found in the text and renamed by rank, because sinks compare
-them. That is sound only for sinks that do not look inside names, so `audit` runs both states of some merges and
-compares.
+them; long random names by the order in which they appear. That is sound only for sinks that do not look inside names,
+so the *merge audit* runs both states of some merges and compares. What a whole exploration passed is kept as *walks*:
+the numbers of states, in the order in which each run met them. Two worlds that differ in names only have equal walks.
+
+From one state things may go on in several ways: a world names them as *branches*, which are run, too.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 State = TypeVar("State")
 GENERATION: Final = re.compile(r"(?<!\d)7\d{5}(?!\d)")
+DRAWN: Final = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
+)
 MERGES_AUDITED_MOST: Final = 20
 
 
@@ -35,6 +41,9 @@ class World(Protocol[State]):
     def version(self) -> Any:
         """Cheap; equal as long as the durable state is the same. None: it cannot be told."""
 
+    def exact(self) -> int | None:
+        """A hash of the durable state as it is, cheaper than its text. None: there is none."""
+
     def text(self) -> str:
         """The durable state as it is now, in a fixed order."""
 
@@ -42,6 +51,9 @@ class World(Protocol[State]):
 
     def run(self, state: State, visit: Callable[[], None] | None) -> Sequence[Any]:
         """Runs from a state to the end, calling `visit` wherever a crash is possible. Returns its anomalies."""
+
+    def branches(self, state: State) -> Sequence[State]:
+        """Asked after the run from a new state: in which other ways things may go on from it. No branch branches."""
 
 
 @dataclass(slots=True)
@@ -57,6 +69,8 @@ class Closure(Generic[State]):
     merges_audited: int = 0
     merges_differing: int = 0
     findings: list[tuple[State, Any]] = field(default_factory=list)
+    walks: list[tuple[int, ...]] = field(default_factory=list)  # of each run: the states it met, by number
+    growing: State | None = None  # the deepest state, if there was no end of them
 
 
 def rank_generations(text: str) -> str:
@@ -66,6 +80,16 @@ def rank_generations(text: str) -> str:
         return text
     ranks = {token: f"G{rank:03d}" for rank, token in enumerate(tokens)}
     return GENERATION.sub(lambda match: ranks[match[0]], text)
+
+
+def name_drawn(text: str) -> str:
+    """Names that somebody drew at random (UUIDs, 128 bits in hexadecimal) by the order in which they appear."""
+    seen: dict[str, str] = {}
+    return DRAWN.sub(lambda match: seen.setdefault(match[0], f"D{len(seen):03d}"), text)
+
+
+def canonical(text: str) -> str:
+    return name_drawn(rank_generations(text))
 
 
 def digest(text: str) -> bytes:
@@ -89,21 +113,26 @@ class Explorer(Generic[State]):
         self.world, self.go_on, self.states_most, self.depth_most = world, go_on, states_most, depth_most
         self.result: Closure[State] = Closure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
-        self.raw: set[int] = set()
+        self.raw: dict[int, int] = {}  # hash of a text, or of an exact state -> number of its state
+        self.numbers: dict[bytes, int] = {}
         self.merged: list[tuple[bytes, State]] = []
         self.last_version: Any = object()
-        self.work: deque[tuple[int, State]] = deque()
+        self.work: deque[tuple[int, State, bool]] = deque()  # crashes before it, and whether it is a branch
+        self.walk: list[int] = []
 
     def explore(self) -> Closure[State]:
         result = self.result
-        self.work.extend((0, start) for start in self.world.beginnings())
+        self.work.extend((0, start, False) for start in self.world.beginnings())
         while self.work and len(self.first) < self.states_most and self.go_on(result):
-            depth, state = self.work.popleft()
-            self.last_version = object()
+            depth, state, is_branch = self.work.popleft()
+            self.last_version, self.walk = object(), []
             visit = partial(self._visit, depth) if depth < self.depth_most else None
             found = self.world.run(state, visit)
             result.runs += 1
             result.findings += [(state, anomaly) for anomaly in found]
+            result.walks.append(tuple(self.walk))
+            if not is_branch and visit is not None:
+                self.work.extend((depth, branch, True) for branch in self.world.branches(state))
         result.states = len(self.first)
         self._conclude()
         return result
@@ -114,26 +143,40 @@ class Explorer(Generic[State]):
         if version is not None and version == self.last_version:
             return
         self.last_version = version
-        text = self.world.text()
-        raw = hash(text)  # the renaming is dear: most texts were seen as they are
-        if raw in self.raw:
-            return
-        self.raw.add(raw)
-        key = digest(rank_generations(text))
+        exact = self.world.exact()
+        number = None if exact is None else self.raw.get(exact)
+        if number is None:
+            text = self.world.text()
+            raw = hash(text)  # the renaming is dear: most texts were seen as they are
+            number = self.raw.get(raw)
+            if number is None:
+                number = self.raw[raw] = self._number(text, depth)
+            if exact is not None:
+                self.raw[exact] = number
+        if not self.walk or self.walk[-1] != number:
+            self.walk.append(number)
+
+    def _number(self, text: str, depth: int) -> int:
+        """Of the state with this text, which joins the work if it is new."""
+        key = digest(canonical(text))
         if key in self.first:
             if len(self.merged) < MERGES_AUDITED_MOST:
                 self.merged.append((key, self.world.freeze()))
-            return
+            return self.numbers[key]
         state = self.world.freeze()
         self.first[key] = (depth + 1, state)
         self.result.depth = max(self.result.depth, depth + 1)
-        self.work.append((depth + 1, state))
+        self.work.append((depth + 1, state, False))
+        self.numbers[key] = len(self.numbers)
+        return self.numbers[key]
 
     def _conclude(self) -> None:
         result = self.result
         if self.work:
+            result.depth = self.work[0][0]  # whatever comes before was run
             result.why = f"{len(self.work)} states were not run yet when the budget ended"
             if len(self.first) >= self.states_most:
+                result.growing = self.work[-1][1]
                 result.why = f"more than {self.states_most} states: names or residue accumulate with every crash"
             return
         for key, state in self.merged:
@@ -160,7 +203,7 @@ class Explorer(Generic[State]):
             if version is not None and version == last[0]:
                 return
             last[0] = version
-            key = digest(rank_generations(self.world.text()))
+            key = digest(canonical(self.world.text()))
             if not keys or keys[-1] != key:
                 keys.append(key)
 

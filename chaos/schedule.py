@@ -1,21 +1,30 @@
 """A schedule: which faults strike where, as one line that people can read, paste and replay.
 
     seed=7 sink[1].commit.after#2=kill checkpoint.notify#3=lose sink[0].line(two_phase.py:42)#1=stop
+    ids=8 orders=notify/open+snapshot sink[0].commit.before#1=kill-job
 
 Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts,
-from 1),
-and the kind of fault. The coordinator's points carry no actor. `seed` may be left out when it is 0, `job=NAME` when it
-is the standard one; a schedule without faults is written `no-fault`.
+from 1), and the kind of fault. The coordinator's points carry no actor. A schedule without faults is written
+`no-fault`. These words may stand before the faults:
+
+    seed=7      other latencies than those of 0
+    job=NAME    another job than the standard one
+    ids=8       checkpoint ids and generations begin 8 higher, as if the job had been running for a while
+    orders=A/B  until the job is crashed for the first time, the last sink subtask comes first in the steps that A names
+                (of open, notify and snapshot, joined by +; - is none), then in those of B, and after that in none
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 NO_FAULT = "no-fault"
 COORDINATOR = "coordinator"
 STANDARD = "standard"
+STEPS = ("notify", "open", "snapshot")  # in which subtasks of a sink may take turns in another order
+IN_ORDER = "-"
 FAULT = re.compile(
     r"(?:(?P<actor>[A-Za-z_][\w-]*\[\d+\])\.)?"
     r"(?P<point>line\([^()\s]+:\d+\)|[a-z_]+(?:\.[a-z_]+)*)"
@@ -48,16 +57,44 @@ class Schedule:
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     job: str = STANDARD
+    ids: int = 0
+    orders: tuple[str, ...] = ()  # one for each run between two crashes of the whole job; see `order_of`
 
     def __str__(self) -> str:
         words = [f"job={self.job}"] if self.job != STANDARD else []
         words += [f"seed={self.seed}"] if self.seed else []
+        words += [f"ids={self.ids}"] if self.ids else []
+        words += [f"orders={'/'.join(self.orders)}"] if self.orders else []
         return " ".join([*words, *(map(str, self.faults) if self.faults else [NO_FAULT])])
+
+
+def order_of(steps: Iterable[str]) -> str:
+    """The steps in which the last subtask comes first, as a schedule writes them."""
+    return "+".join(sorted(steps)) or IN_ORDER
+
+
+def trimmed(orders: Sequence[str]) -> tuple[str, ...]:
+    """Without what goes without saying."""
+    last = max((at for at, order in enumerate(orders, 1) if order != IN_ORDER), default=0)
+    return tuple(orders[:last])
+
+
+def _orders(word: str) -> tuple[str, ...]:
+    orders = word.partition("=")[2].split("/")
+    for order in orders:
+        steps = [] if order == IN_ORDER else order.split("+")
+        if order_of(steps) != order or not set(steps) <= set(STEPS):
+            raise ScheduleError(
+                f"cannot read {order!r} in {word!r}. Orders look like 'orders=notify/-/open+snapshot': for each run of "
+                f"the job, steps of {', '.join(STEPS)} in this order, or {IN_ORDER!r}"
+            )
+    return trimmed(orders)
 
 
 def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
     """Reads what `str(schedule)` wrote. `kinds`: the fault kinds to accept (None: any)."""
-    faults, seed, job = [], 0, STANDARD
+    faults, seed, job, ids = [], 0, STANDARD, 0
+    orders: tuple[str, ...] = ()
     words = text.split()
     if not words:
         raise ScheduleError(f"empty schedule. Write faults as {example()!r}, or {NO_FAULT!r}")
@@ -67,7 +104,13 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
         if re.fullmatch(r"seed=\d+", word):
             seed = int(word[5:])
             continue
-        if re.fullmatch(r"job=[a-z][a-z-]*", word):
+        if re.fullmatch(r"ids=\d{1,5}", word):
+            ids = int(word[4:])
+            continue
+        if word.startswith("orders="):
+            orders = _orders(word)
+            continue
+        if re.fullmatch(r"job=[a-z][a-z0-9-]*", word):
             job = word[4:]
             continue
         match = FAULT.fullmatch(word)
@@ -77,7 +120,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
             raise ScheduleError(f"unknown fault kind {match['kind']!r} in {word!r}; known: {', '.join(sorted(kinds))}")
         actor = match["actor"] or COORDINATOR
         faults.append(Fault(actor, match["point"], int(match["occurrence"]), match["kind"]))
-    return Schedule(tuple(faults), seed, job)
+    return Schedule(tuple(faults), seed, job, ids, orders)
 
 
 def example() -> str:

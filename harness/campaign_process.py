@@ -24,7 +24,9 @@ from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
+from sinkproof.claims import Claim
 from sinkproof.contract import Contract
+from sinkproof.hardships import in_processes, watch
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
@@ -44,6 +46,7 @@ ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recov
 ZOMBIES_FIRST: Final = ("open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
+READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # for all others it would only cost time
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
@@ -98,8 +101,10 @@ class ProcessLaboratory(Laboratory):
             hang_seconds=self.hang_seconds,
         )
 
-    def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(schedule, storage=storage)
+    def simulation(
+        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
+    ) -> tuple[Simulation, Observer]:
+        made, observer = super().simulation(schedule, storage=storage, shell=shell)
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -110,6 +115,7 @@ class ProcessLaboratory(Laboratory):
         assert self.host is not None
         self.host.overseer = simulation
         simulation.play()
+        self.target.raise_what_failed()
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
@@ -160,6 +166,9 @@ class ProcessCampaign:
             self._run_all(self._named_places_once(baseline))
             self._strike_what_was_missed()
             self._run_all(self._rescales(baseline))
+            if self.laboratory.contract.claims & READ_BESIDE:
+                watch(self.laboratory, self.tally, [Schedule(job=job) for job in JOBS], run=self._try)
+            self._run_all(in_processes(baseline))
             self._run_all(self._other_faults(baseline))
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._look_at_recoveries(baseline)

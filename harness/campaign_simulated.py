@@ -6,29 +6,33 @@
 4. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
-5. one crash of the whole job at every named point, from which it goes on with another parallelism; then the closure:
-   any number of whole-job crashes, first at named points, also after each lost notification and each declined vote;
-   then in the job with idle gaps; then at executed lines, too;
-6. single deaths and stops at executed lines.
+5. one crash of the whole job at every named point, from which it goes on with another parallelism; then the closures
+   (closures.py): any number of whole-job crashes, with ids shifted and orders branched; in the job with idle gaps; at
+   executed lines, too;
+6. single deaths and stops at executed lines: on this, and on all before, the verdict rests;
+7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (pairs.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
 from sinkproof.chaos.explorer import Closure, Explorer
-from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults import KINDS, is_virtual
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
+from sinkproof.closures import EVERY_STEP, MIXED_SECONDS, SHIFTS, Closures
+from sinkproof.endings import Endings
 from sinkproof.explore import JobState, JobWorld
-from sinkproof.ledger import Identity
+from sinkproof.hardships import Hardships
 from sinkproof.oracle import Anomaly
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.pairs import FIRST_KINDS, Pairs
+from sinkproof.recoveries import try_recoveries
+from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied, not_emptied, not_empty
 from sinkproof.source_files import files_of
 from sinkproof.tally import Tally
@@ -38,6 +42,9 @@ from sinkproof.workload import JOBS, LATE_JOB, RESCALED_JOBS
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
 LINE_KINDS: Final = ("kill", "stop")
 STATES_MOST: Final = 20_000
+SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
+RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
+ORDERS: Final = (*STEPS, EVERY_STEP)
 NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
 
 
@@ -49,12 +56,18 @@ class SimulatedCampaign:
     """One subject in the simulated shell. `enough` is asked after every schedule."""
 
     def __init__(
-        self, laboratory: Laboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False
+        self,
+        laboratory: Laboratory,
+        tally: Tally,
+        *,
+        enough: Callable[[Tally], bool] = lambda tally: False,
+        mixed_seconds: float = MIXED_SECONDS,
     ) -> None:
         self.laboratory, self.tally, self.enough = laboratory, tally, enough
         self.exact = laboratory.contract.copies
-        self.closure: Closure[JobState] | None = None
+        self.closures = Closures(laboratory, close=self._close, may=self._may, mixed_seconds=mixed_seconds)
         self.tracer = LineTracer({})
+        self.found_in_closures: Counter[str] = Counter()
 
     def run(self) -> None:
         """Fills the tally; stops early when there is enough."""
@@ -63,21 +76,25 @@ class SimulatedCampaign:
             if baseline is None:
                 return
             for job in JOBS if not self.tally.left_over else ():
-                self._recoveries(job)
+                try_recoveries(self.laboratory, self.tally, job)
             if not self.tally.left_over:
                 self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
             self._singles(baseline)
             if self.tally.left_over:
                 return
+            Hardships(self.laboratory, self.tally, run=self._try, close=self._crash_job).try_all(baseline)
             for job in rescaled(self.tally):
                 self._close(JobWorld(self.laboratory, job=job), depth_most=1)
-            self._close(JobWorld(self.laboratory, preludes=[(), *self._messages(baseline), *self._missed()]))
-            self._close(JobWorld(self.laboratory, job="sparse"))
-            self._close(JobWorld(self.laboratory, tracing=self.tracer))
+            self.closures.whole_job([*self._messages(baseline), *self._missed()])
+            self.closures.other("in the job with idle gaps", JobWorld(self.laboratory, job="sparse"))
+            self.closures.other("at executed lines", JobWorld(self.laboratory, tracing=self.tracer))
             if self.exact:
                 self._line_singles()
+                self.closures.with_partial_deaths()
+                self._pairs(baseline)
         except Enough:
             pass
+        self.tally.closures += self.closures.others_told()
 
     # -- 1 -----------------------------------------------------------------------------------------
 
@@ -96,6 +113,8 @@ class SimulatedCampaign:
         for job in JOBS:
             for seed in range(3):
                 self._try(Schedule(seed=seed, job=job))
+        for schedule in (*(Schedule(ids=ids) for ids in SHIFTS), *(Schedule(orders=(order,)) for order in ORDERS)):
+            self._try(schedule)
         return first
 
     # -- 3 -----------------------------------------------------------------------------------------
@@ -120,6 +139,9 @@ class SimulatedCampaign:
             faults = (fault for fault in places(declined, kind) if "abort" in fault.point and self._may(fault))
             yield from (Schedule((decline, fault)) for fault in faults)
 
+    def _crash_job(self, job: str, *, preludes: Sequence[tuple[Fault, ...]] = ((),)) -> None:
+        self._close(JobWorld(self.laboratory, job=job, preludes=preludes), depth_most=1)
+
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""
         return self.exact or fault.actor == COORDINATOR or fault.kind == "decline"
@@ -140,57 +162,6 @@ class SimulatedCampaign:
         self.tally.add(trial)
         return trial
 
-    # -- 3 -----------------------------------------------------------------------------------------
-
-    def _recoveries(self, job: str) -> None:
-        """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
-        world = JobWorld(self.laboratory, job=job)
-        states: list[JobState] = []
-
-        def visit() -> None:
-            assert world.simulation is not None
-            if world.simulation.trace[-1][1] == "checkpoint.persist.after":
-                states.append(world.freeze())
-
-        world.run(world.beginnings()[0], visit)
-        for state in states:
-            self._recover_alone(world, state)
-
-    def _recover_alone(self, world: JobWorld, state: JobState) -> None:
-        record = state.record
-        assert record is not None
-        world.thaw_target(state.target)
-        storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
-        simulation, observer = self.laboratory.simulation(Schedule(job=world.job), storage=storage)
-        opened: set[Identity] = set()
-
-        def look(_: Simulation, point: str) -> None:
-            """The last time this is reached every sink was opened, and none has been notified."""
-            if point == "checkpoint.notify":
-                opened.clear()
-                opened.update(observer.read() or ())
-
-        self.tally.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
-        simulation.spy = look
-        self.laboratory.play(simulation)
-        if self.laboratory.contract.rows != "append":
-            return
-        offsets, back = simulation.covered(record), set(observer.observation.committed)
-        promised = [row for row in observer.ledger.expected if row[1] < offsets.get(row[0], 0)]
-        missed, late = [row for row in promised if row not in back], [row for row in promised if row not in opened]
-        if missed:
-            why = (
-                f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable state "
-                f"alone did not bring back {len(missed)} of its rows"
-            )
-            self.tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
-        elif late:
-            why = (
-                f"{len(late)} rows of checkpoint {record.checkpoint_id} stay invisible after `open` has restored it, "
-                "until something else is notified"
-            )
-            self.tally.find(Anomaly(oracle="O6", why=why, lost=tuple(late)), world.schedule(state))
-
     # -- 4 -----------------------------------------------------------------------------------------
 
     def _messages(self, baseline: Trial) -> list[tuple[Fault, ...]]:
@@ -199,32 +170,74 @@ class SimulatedCampaign:
 
     def _missed(self) -> list[tuple[Fault, ...]]:
         """What leads to steps that were passed, but never struck: a cancelled attempt's abort, for one."""
-        schedules = [schedule for schedule in self.tally.to_strike() if not schedule.seed and schedule.job == STANDARD]
+        found = (each for each in self.tally.to_strike() if not any(is_virtual(fault.kind) for fault in each.faults))
+        schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
         return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
 
-    def _close(self, world: JobWorld, *, depth_most: float = inf) -> None:
+    def _close(
+        self,
+        world: JobWorld,
+        *,
+        depth_most: float = inf,
+        keep: Callable[[Closure[JobState]], None] = lambda closure: None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> Closure[JobState]:
+        """`keep` is given the closure before the campaign may end; `go_on` may end this closure alone."""
         explorer = Explorer(
             world,
-            go_on=lambda closure: self._go_on(world, closure),
+            go_on=lambda closure: go_on() and self._go_on(world, closure),
             states_most=STATES_MOST,
             depth_most=depth_most,
         )
-        self.closure = closure = explorer.explore()
+        closure = explorer.explore()
+        keep(closure)
         self.tally.runs += closure.runs
         self.tally.in_bound += closure.runs
         self.tally.crashed(world.points)
         self.tally.lines_known |= self.tracer.known()
         for state, anomaly in closure.findings:
-            self.tally.find(anomaly, world.schedule(state))
+            self._find(world, anomaly, state=state)
+        if closure.growing is not None:
+            self._accumulates(world, closure.growing)
         if self.enough(self.tally):
             raise Enough
+        return closure
+
+    def _accumulates(self, world: JobWorld, state: JobState) -> None:
+        """There is no end of states. What a contract calls residue must not grow with every crash."""
+        crashes, schedule = len(state.path), world.schedule(state)
+        world.thaw_target(state.target)
+        residue = self.laboratory.contract.optional("residue")
+        left = list(residue(self.laboratory.scratch)) if residue is not None else []
+        why = f"{STATES_MOST:,} crashes leave {STATES_MOST:,} different states: something accumulates with every crash"
+        if len(left) > max(RESIDUE_LEAST, crashes):
+            why += f"; after {crashes} of them {len(left)} things linger, such as {left[0]}"
+            self.tally.find(Anomaly(oracle="O7", why=why), schedule)
+        else:
+            self.tally.notes.append(f"{why}. One path that grows: {schedule}")
+
+    def _find(self, world: JobWorld, anomaly: Anomaly, *, state: JobState) -> None:
+        """Keeps the smallest schedule that shows the same."""
+        schedule = world.schedule(state)
+        self.found_in_closures[anomaly.oracle] += 1
+        few = self.found_in_closures[anomaly.oracle] <= SHRUNK_MOST
+        if not (few and self.tally.would_keep(anomaly, schedule)):
+            self.tally.find(anomaly, schedule)
+            return
+        found = smallest(self.laboratory, schedule, oracle=anomaly.oracle, tracer=self.tracer)
+        if found is not None:
+            self.tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
+        elif world.endings is None:
+            self.tally.find(anomaly, schedule)
+        else:
+            self.tally.notes.append(f"what was concluded of {schedule} was not seen when it was run in full")
 
     def _go_on(self, world: JobWorld, closure: Closure[JobState]) -> bool:
         self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
         self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
         world.points.clear()
         for state, anomaly in closure.findings[-1:]:
-            self.tally.find(anomaly, world.schedule(state))
+            self._find(world, anomaly, state=state)
         return not self.enough(self.tally)
 
     # -- 5 -----------------------------------------------------------------------------------------
@@ -236,6 +249,26 @@ class SimulatedCampaign:
         self._announce(len(faults))
         for fault in faults:
             self._try(Schedule((fault,)), tracing=self.tracer)
+
+    # -- 7 -----------------------------------------------------------------------------------------
+
+    def _pairs(self, baseline: Trial) -> None:
+        endings = Endings(self.laboratory)
+        pairs = Pairs(endings, may=self._may)
+        firsts = [fault for kind in FIRST_KINDS for fault in places(baseline, kind) if self._may(fault)]
+        try:
+            rests = pairs.prepare(firsts, go_on=lambda: not self.enough(self.tally))
+            self._announce(pairs.in_bound - pairs.equal)
+            for schedule in pairs.schedules(rests):
+                self.tally.progress.step(str(schedule), 0)
+                self.tally.add_one_of_many(endings.run(schedule))
+                pairs.run += 1
+                if self.enough(self.tally):
+                    raise Enough
+        finally:
+            self.tally.notes.append(pairs.told())
+            if endings.why_not:
+                self.tally.notes.append(f"every pair was run to its end: {endings.why_not}")
 
 
 def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Trial]) -> Trial | None:

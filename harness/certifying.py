@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
@@ -14,6 +15,7 @@ from typing import Any, Final
 from sinkproof.canaries.kept import KeptTrial, one_at_a_time
 from sinkproof.chaos.clock import now
 from sinkproof.contract import ContractError, load
+from sinkproof.glossary import glossary
 from sinkproof.judgement import Course, judge_subject
 from sinkproof.reports.document import CertificateWriter, Document, DocumentError, plain
 from sinkproof.reports.progress import SILENT, Progress
@@ -24,8 +26,8 @@ from sinkproof.workers import Failure, run_tasks
 
 SHELLS: Final = ("simulated", "process", "spark")
 WITHOUT_SPARK: Final = ("simulated", "process")
-CONTROL_SECONDS: Final = 3.0  # before a certificate: each control, in each shell
-CONTROL_SECONDS_IN_FULL: Final = 10.0  # when canaries are what is asked for
+CONTROL_SECONDS: Final = 1.0  # before a certificate: each control, in each shell
+CONTROL_SECONDS_IN_FULL: Final = 5.0  # when canaries are what is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Options:
     canaries: bool = True
     canaries_kept: Path | None = None
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    soak_seconds: float = 0  # of random schedules per subject, in the simulated shell, after everything else
     hang_seconds: float = 10.0  # of one call to the sink
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
 
@@ -54,6 +57,17 @@ def environment() -> dict[str, Any]:
     }
 
 
+def command_line(locators: Sequence[str], options: Options) -> str:
+    """What repeats this run, in a shell in the same folder."""
+    words = ["sinkproof", "certify", *locators]
+    if tuple(options.shells) != WITHOUT_SPARK:
+        words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
+    words += ["--seed", str(options.seed)] if options.seed else []
+    words += ["--budget", f"{options.budget_seconds:g}s"]
+    words += [] if options.canaries else ["--no-canaries"]
+    return shlex.join(words)
+
+
 def certify(
     locators: Sequence[str],
     out: Path,
@@ -68,7 +82,13 @@ def certify(
     sweep_folders_of_the_dead()
     with redirect_stdout(sys.stderr):  # what somebody's module prints when it is imported is talk
         courses = {locator: Course(load(locator)) for locator in locators}
-    writer = CertificateWriter(out, clock=now, environment=environment())
+    writer = CertificateWriter(
+        out,
+        clock=now,
+        environment={**environment(), "seed": options.seed, "budget_seconds": options.budget_seconds},
+        command=command_line(locators, options),
+        glossary=glossary(),
+    )
     with _readable_when_interrupted(writer):
         blind = _try_everything(writer, courses, options=options, progress=progress)
         if not options.canaries:
@@ -127,6 +147,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 budget_seconds=options.budget_seconds,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
+                soak_seconds=options.soak_seconds if shell == "simulated" else 0,
                 master=options.master,
                 alone=len(options.shells) == 1,
             )

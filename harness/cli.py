@@ -18,9 +18,11 @@ import click
 from sinkproof.chaos.schedule import ScheduleError
 from sinkproof.cli_certify import canaries, certify
 from sinkproof.cli_ending import Terminated, interrupt, leave
+from sinkproof.cli_explain import explain
 from sinkproof.cli_replay import replay
-from sinkproof.cli_reports import report, table
+from sinkproof.cli_reports import compare, report, table
 from sinkproof.cli_run import run
+from sinkproof.cli_services import doctor, services
 from sinkproof.contract import ContractError
 from sinkproof.reports.document import DocumentError
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
@@ -43,7 +45,7 @@ def cli() -> None:
     """
 
 
-for command in (certify, replay, canaries, table, report, run):
+for command in (certify, replay, canaries, table, explain, report, compare, run, services, doctor):
     cli.add_command(command)
 
 

@@ -60,6 +60,9 @@ class Seconds(click.ParamType[float]):
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the certificate.  [default: .sinkproof/<time>]")
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate instead of the summary.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Other latencies, other interleavings.")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0), default=0, help="Then a soak: so long random schedules, simulated."
+)
 @click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 40s; 7s to certify everything]")
 @click.option(
     "--hang", type=Seconds(), default="10s", show_default=True, help="After so long a call to the sink counts as hung."
@@ -85,6 +88,7 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
         master=options["master"],
         budget_seconds=options["budget"] or (BUDGET_SECONDS if subjects or command_line else BUDGET_SECONDS_OF_ALL),
         seed=options["seed"],
+        soak_seconds=60 * options["minutes"],
         canaries=not options["no_canaries"],
         hang_seconds=options["hang"],
     )
@@ -190,6 +194,7 @@ def canaries(shell: str, as_json: bool, quiet: bool) -> None:
 
     Exit status 0 if all canaries and no controls are convicted.
     """
+    from sinkproof.canaries.table import render
     from sinkproof.certifying import try_canaries
 
     progress = progress_on(quiet=quiet)
@@ -200,11 +205,7 @@ def canaries(shell: str, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(json.dumps({"canaries": results, "blind": blind}, indent=1))
     else:
-        for row in results:
-            state = "convicted" if row["convicted"] else "not convicted"
-            kind = "control" if row["control"] else row["root_cause"]
-            click.echo(f"{kind:8} {row['shell']:10} {state:14} {row['seconds']:7.3f} s  {row['name']}: "
-                       f"{row['oracle'] or ''} {row['schedule'] or ''}")  # fmt: skip
+        click.echo(render(results))
         for reason in blind:
             click.echo(f"BLIND: {reason}", err=True)
     sys.exit(Verdict.UNKNOWN.exit_code if blind else 0)

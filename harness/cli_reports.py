@@ -1,4 +1,4 @@
-"""`sinkproof table`: what is registered. `sinkproof report`: a certificate again, in another form."""
+"""`sinkproof table`: what is registered. `report`: a certificate again, in another form. `compare`: two of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from sinkproof.verdict import Verdict
 def table(as_json: bool) -> None:
     """List the registered pairs: strategy and target, what each claims, the grade expected."""
     from sinkproof.sink_adapters.registry import PAIRS
+    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 
     rows = [
         {"name": name, "claims": list(pair.claims), "grade": pair.grade, "what": pair.sentence}
-        for name, pair in PAIRS.items()
+        for name, pair in {**PAIRS, **SERVICE_PAIRS}.items()
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -40,3 +41,21 @@ def report(folder: Path, kind: str) -> None:
     render = {"text": terminal.render, "markdown": markdown.render, "html": page.render, "junit": junit.render}[kind]
     click.echo(render(document))
     sys.exit(Verdict(document["verdict"]).exit_code)
+
+
+@click.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
+def compare(before: Path, after: Path, as_json: bool) -> None:
+    """Say what changed from the certificate in BEFORE to the one in AFTER.
+
+    Exit status 1 if AFTER is worse: it upholds less, or has looked at less.
+    """
+    from sinkproof.reports.compare import compare as changes
+    from sinkproof.reports.compare import render
+    from sinkproof.reports.document import load, plain
+
+    found = changes(load(before), load(after))
+    click.echo(json.dumps(plain(found), indent=1) if as_json else render(found), nl=as_json)
+    sys.exit(1 if found.worse else 0)

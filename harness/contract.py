@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
 from inspect import isfunction
+from math import inf
 from operator import index, or_
 from pathlib import Path
 from types import ModuleType
@@ -33,15 +34,40 @@ class ContractError(ValueError):
 
 
 class Contract:
-    """A user's contract with everything optional filled in."""
+    """A user's contract with everything optional filled in.
+
+    Besides `claims`, `sink` and `committed`, a contract may offer more. Methods get the scratch; who offers a method
+    lets the harness call it at any point of a run, between any two effects of a sink.
+
+    setup, teardown      once around a run
+    rows                 "append" (each row once), or "upsert" (the last of each key)
+    grade                what is expected to be measured
+    rescales             False: a checkpoint is never restored with another parallelism
+    seen                 (split, offset) of every row that a reader met who follows the output, repeats included
+    residue              names of what is invisible and left over: NO_RESIDUE cannot be judged without it
+    complete             checkpoint ids, or (split, offset) of rows, that the sink's own marker calls complete
+                         (`_SUCCESS`, a watermark): HONEST_MARKERS cannot be judged without it
+    freeze, thaw         a copy of the target's durable state, and back to it
+    version, canonical   a number that each effect on the target raises; the target's state as text
+    second_sink          a sink of another vertex, whose `context.sink_id` differs, on the same target: a job with two
+    expires_after        a number of seconds, the target's own limit: after it, transactions are aborted or markers
+                         forgotten. The target must go by `scratch.clock`, which jumps beyond the limit then
+    maintain             the target's maintenance runs: compaction, expiry, a janitor
+    lose_power           the target loses what was not forced to disk: SURVIVES_POWER_LOSS cannot be judged without it
+    lose_bytes           the same, but names (of files, of entries) had reached the disk; contents are torn
+    lose_names           the same, but contents had reached the disk
+    """
 
     def __init__(self, locator: str, given: Any) -> None:
         self.locator, self.given = locator, given
         self.claims = _claims(locator, given)
+        self.claims_simulated = reduce(or_, (Claim[name] for name in getattr(given, "claims_simulated", ())), Claim(0))
         self.grade: str | None = getattr(given, "grade", None)
         self.rows: str = getattr(given, "rows", "append")
         self.rescales: bool = getattr(given, "rescales", True)
+        self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
+        self._sinks: set[type] = set()  # types of objects that are sinks as they are
 
     @property
     def name(self) -> str:
@@ -51,9 +77,22 @@ class Contract:
         from sinkproof.sink_adapters.adapt import adapt
 
         try:
-            return adapt(self.given.sink(scratch))
+            made = self.given.sink(scratch)
+            sink = made if type(made) in self._sinks else adapt(made)
         except TypeError as error:
             raise ContractError(f"{self.locator}: sink() cannot be used: {error}") from error
+        if sink is made:
+            self._sinks.add(type(made))
+        return sink
+
+    def second_sink(self, scratch: Scratch) -> Any:
+        from sinkproof.sink_adapters.adapt import adapt
+
+        return adapt(self.given.second_sink(scratch))
+
+    def offers(self, name: str) -> bool:
+        """Whether the contract has this optional attribute or method."""
+        return getattr(self.given, name, None) is not None
 
     def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
         return _identities(self.locator, "committed", self.given.committed(scratch))
@@ -70,6 +109,15 @@ class Contract:
     def call_if_there(self, name: str, scratch: Scratch) -> None:
         if (call := self.optional(name)) is not None:
             call(scratch)
+
+
+def _seconds(locator: str, given: Any) -> float | None:
+    limit = getattr(given, "expires_after", None)
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
+        raise ContractError(f"{locator}: expires_after={limit!r} must be a number of seconds, greater than 0")
+    return float(limit)
 
 
 def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int, int]]:
@@ -103,15 +151,17 @@ def _claims(locator: str, given: Any) -> Claim:
 def load(locator: str) -> Contract:
     """The contract that the locator names, checked. Raises ContractError with the next step."""
     from sinkproof.sink_adapters.registry import PAIRS
+    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 
     if locator.startswith("command:"):
         from sinkproof.command_contract import CommandContract
 
         return Contract(locator, CommandContract(locator))
-    if locator in PAIRS:
-        return Contract(locator, PAIRS[locator].contract())
+    pairs = {**PAIRS, **SERVICE_PAIRS}
+    if locator in pairs:
+        return Contract(locator, pairs[locator].contract())
     if ":" not in locator:
-        near = ", ".join(sorted(PAIRS))
+        near = ", ".join(sorted(pairs))
         raise ContractError(
             f"unknown subject {locator!r}. Name a registered pair ({near}), "
             "or your own contract as path/to/file.py:Class or package.module:Class"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
 from sinkproof.contract import ContractError
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.source_files import source_line
@@ -36,13 +36,15 @@ def needs_copies(laboratory: Laboratory, schedule: Schedule) -> bool:
 
 def run_with_copies(laboratory: Laboratory, schedule: Schedule, *, tracing: Tracing) -> Trial:
     """From the empty target to the end, as `Laboratory.run`."""
-    world = JobWorld(laboratory, job=schedule.job, tracing=tracing)
+    world = JobWorld(laboratory, job=schedule.job, tracing=tracing, ids=schedule.ids)
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
     struck: list[Fault] = []
     segments = _segments(schedule.faults)
-    for prelude, crash in segments:
-        state = replace(state, prelude=tuple(_from_here(fault, world, state) for fault in prelude))
+    orders = [*schedule.orders, *[IN_ORDER] * len(segments)]
+    for (prelude, crash), order in zip(segments, orders, strict=False):
+        here = tuple(_from_here(fault, world, state) for fault in prelude)
+        state = replace(state, prelude=here, orders=(*state.orders[:-1], order))
         state_next = _run_until(world, state, crash=crash, history=history)
         last = world.last_trial(schedule)
         struck += prelude[: len(last.struck)]

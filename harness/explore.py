@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
+from sinkproof.endings import Endings, WatchedSimulation
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
@@ -25,12 +26,22 @@ class JobState:
     record: CheckpointRecord | None
     target: Any
     path: tuple[Fault, ...] = ()
-    prelude: tuple[Fault, ...] = ()  # faults that strike on the way from here: a lost message, a declined vote
+    prelude: tuple[Fault, ...] = ()  # faults that strike on the way from here; occurrences count from here
+    orders: tuple[str, ...] = (IN_ORDER,)  # of every run so far, and of the one from here
     passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
+    names: tuple[str, ...] = ()  # of actors by id
+
+
+Between = Callable[[Sequence[tuple[int, str]], Sequence[Any], Sequence[str]], Sequence[Fault]]  # trace, marks, names
 
 
 class JobWorld:
-    """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too."""
+    """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too.
+
+    `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
+    each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run's trace and of
+    what was durable or on its way at each place; `endings`: of such runs, where they are known.
+    """
 
     def __init__(
         self,
@@ -39,29 +50,52 @@ class JobWorld:
         job: str = STANDARD,
         tracing: Tracing = no_tracing,
         preludes: Sequence[tuple[Fault, ...]] = ((),),
+        ids: int = 0,
+        order: str = IN_ORDER,
+        orders: Sequence[str] = (),
+        between: Between | None = None,
+        endings: Endings | None = None,
     ) -> None:
         self.laboratory, self.job, self.preludes = laboratory, job, preludes
+        self.ids, self.order, self.orders, self.between, self.endings = ids, order, orders, between, endings
+        self.marks: list[Any] = []  # at each place of the last run without prelude
         self.contract, self.scratch = laboratory.contract, laboratory.scratch
         self.tracing = tracing
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
+        self._told: tuple[Any, str] = (None, "None")
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
 
     def beginnings(self) -> Sequence[JobState]:
         self.laboratory.reset()
         empty = self.freeze_target()
-        return [JobState(FIRST_GENERATION - 1, None, empty, prelude=prelude) for prelude in self.preludes]
+        return [
+            JobState(FIRST_GENERATION - 1 + self.ids, None, empty, prelude=prelude, orders=(self.order,))
+            for prelude in self.preludes
+        ]
 
     def version(self) -> Any:
         if self._target_version is None:
             return None
         return self._target_version(self.scratch), self._storage().version
 
+    def exact(self) -> int | None:
+        """Of targets whose copies are bytes."""
+        frozen = self.freeze_target()
+        return hash((frozen, self._live())) if isinstance(frozen, bytes) else None
+
+    def _live(self) -> str:
+        """What is kept outside the target. Made once for each record."""
+        record = self._storage().record
+        if record is not self._told[0]:
+            self._told = record, repr(record)
+        return self._told[1]
+
     def text(self) -> str:
         """The live part is what only the record can name; committed things nowhere named in it may be anonymous."""
-        live = repr(self._storage().record)
+        live = self._live()
         if self._canonical is not None:
             return live + str(self._canonical(self.scratch, live))
         return live + repr(self.freeze_target())
@@ -75,22 +109,56 @@ class JobWorld:
         actor, point = trace[-1]
         crash = Fault(names[actor], point, passed[actor, point], "kill-job")
         storage = self._storage()
-        path = (*self.state.path, *self.simulation.struck, crash)
-        return JobState(storage.generation, storage.record, self.freeze_target(), path, passed=passed)
+        path = (*self.state.path, *_from_the_start(self.simulation.struck, self.state), crash)
+        orders = (*self.state.orders, IN_ORDER)
+        return JobState(
+            storage.generation, storage.record, self.freeze_target(), path, passed=passed, orders=orders, names=names
+        )
+
+    def branches(self, state: JobState) -> Sequence[JobState]:
+        """The same state, but subtasks take turns in another order, or somebody is struck on the way."""
+        if state.prelude:
+            return []
+        others = [replace(state, orders=(*state.orders[:-1], order)) for order in self.orders]
+        if self.between is None or self.simulation is None:
+            return others
+        faults = self.between(self.simulation.trace, self.marks, self.simulation.names)
+        return others + [replace(state, prelude=(fault,)) for fault in faults]
 
     def run(self, state: JobState, visit: Callable[[], None] | None) -> Sequence[Any]:
         self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
-        simulation, observer = self.laboratory.simulation(Schedule(state.prelude, job=self.job), storage=storage)
+        schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
+        kind = Simulation if self.endings is None else WatchedSimulation
+        simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state = simulation, state
         if visit is None:
             self.laboratory.play(simulation)
         else:
-            simulation.spy = lambda _, point: visit()
-            self.laboratory.play(simulation, tracing=self.tracing)
+            self._play_and_visit(simulation, observer, visit)
             self.points.update(point for _, point in simulation.trace)
         self.observer: Observer = observer
         return self.laboratory.judge(observer)
+
+    def _play_and_visit(self, simulation: Simulation, observer: Observer, visit: Callable[[], None]) -> None:
+        if self.between is None:
+            simulation.spy = lambda _, point: visit()
+            self.laboratory.play(simulation, tracing=self.tracing)
+        elif not simulation.faults:
+            self.marks = marks = []
+
+            def look(shell: Simulation, point: str) -> None:
+                marks.append((self.version(), shell.now, shell.sequence))
+                visit()
+
+            simulation.spy = look
+            self.laboratory.play(simulation)
+        else:  # what comes before the fault was visited without it
+            simulation.spy = lambda shell, point: visit() if shell.struck else None
+            if self.endings is not None and isinstance(simulation, WatchedSimulation):
+                self.endings.play(simulation, observer)
+            else:
+                self.laboratory.play(simulation)
 
     @property
     def names(self) -> Sequence[str]:
@@ -113,10 +181,22 @@ class JobWorld:
 
     def schedule(self, state: JobState) -> Schedule:
         """The faults that led to this state, and those that strike on the way from it, as one line."""
-        return Schedule((*state.path, *state.prelude), job=self.job)
+        faults = (*state.path, *_from_the_start(state.prelude, state))
+        return Schedule(faults, job=self.job, ids=self.ids, orders=trimmed(state.orders))
 
     def thaw_target(self, target: Any) -> None:
         if self.contract.copies:
             self.contract.given.thaw(self.scratch, target)
         else:
             thaw_folder(self.scratch.path, target)
+
+
+def _from_the_start(faults: Sequence[Fault], state: JobState) -> tuple[Fault, ...]:
+    """The run from a state counts occurrences from its own beginning; a schedule counts from that of the first."""
+    passed = state.passed
+    if not passed:
+        return tuple(faults)
+    actors = {name: actor for actor, name in enumerate(state.names)}
+    return tuple(
+        replace(fault, occurrence=fault.occurrence + passed[actors[fault.actor], fault.point]) for fault in faults
+    )

@@ -8,19 +8,18 @@ from typing import Final
 
 from sinkproof.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.contract import Contract
+from sinkproof.hardships import WATCH
+from sinkproof.promises import POWER_LOSSES
 from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
 from sinkproof.tally import LINES_UNSTRUCK_MOST
 from sinkproof.verdict import Verdict, merge
 
-EXAMINED: Final = (
-    Claim.NO_LOSS
-    | Claim.NO_DUPLICATES
-    | Claim.NO_EARLY_ROWS
-    | Claim.FENCES_ZOMBIES
-    | Claim.ORDER_PER_KEY
-    | Claim.LIVENESS
-    | Claim.NO_RESIDUE
-)
+MEANS: Final = {  # what a contract must offer for a claim to be examined, and what that is for
+    Claim.NO_RESIDUE: ("residue", "so what lingers cannot be seen"),
+    Claim.SURVIVES_POWER_LOSS: ("lose_power", "so nothing that was not forced to disk can be lost"),
+    Claim.HONEST_MARKERS: ("complete", "so what its marker says cannot be read"),
+}
+ELSEWHERE: Final = "run it --on simulated as well"
 
 
 @dataclass(slots=True)
@@ -43,7 +42,8 @@ class Course:
 def judge_subject(course: Course) -> SubjectResult:
     """The verdict per claim and over all, and the grade that the findings leave."""
     contract = course.contract
-    claims = [_judge_claim(claim, course) for claim in _single(contract.claims)]
+    claimed = _claimed(course)
+    claims = [_judge_claim(claim, course) for claim in _single(claimed)]
     verdict = merge(Verdict(result.verdict) for result in claims)
     grade = Grade.of({finding.oracle for finding in course.findings})
     if (course.unknowns or _left_over(course)) and grade is Grade.EXACTLY_ONCE:
@@ -58,11 +58,18 @@ def judge_subject(course: Course) -> SubjectResult:
         grade=grade.value,
         why=why,
         expected_grade=contract.grade,
-        claimed=claimed_names(contract.claims),
+        claimed=claimed_names(claimed),
         claims=claims,
         shells=course.shells,
         findings=course.findings,
     )
+
+
+def _claimed(course: Course) -> Claim:
+    """Some of our own pairs' claims can be examined in the simulated shell only, and are made only there."""
+    if any(shell.shell == "simulated" for shell in course.shells):
+        return course.contract.claims
+    return course.contract.claims & ~course.contract.claims_simulated
 
 
 def claimed_names(claims: Claim) -> list[str]:
@@ -99,13 +106,17 @@ def _judge_claim(claim: Claim, course: Course) -> ClaimResult:
 
 def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
     """Why this claim was not really tested; empty if it was."""
-    if not claim & EXAMINED:
-        return "no oracle of this version examines it"
+    if claim in MEANS and not contract.offers(MEANS[claim][0]):
+        return f"the contract has no {MEANS[claim][0]}(scratch), {MEANS[claim][1]}"
+    if claim is Claim.SURVIVES_POWER_LOSS and not _struck(shells, POWER_LOSSES):
+        return f"no power was lost; {ELSEWHERE}"
+    if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not _struck(shells, frozenset({WATCH})):
+        return f"nobody looked while the sinks ran; {ELSEWHERE}"
+    if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
+        return "of rows that are replaced it cannot be told which checkpoint they belong to"
     if claim is Claim.NO_DUPLICATES and contract.rows != "append" and contract.optional("seen") is None:
         return "what is read cannot depend on how often a row was applied; offer `seen` to let repeats be counted"
-    if claim is Claim.NO_RESIDUE and contract.optional("residue") is None:
-        return "the contract has no residue(scratch), so what lingers cannot be seen"
-    if claim is Claim.FENCES_ZOMBIES and not any(_stops(shell) for shell in shells):
+    if claim is Claim.FENCES_ZOMBIES and not _struck(shells, frozenset({"stop"})):
         how = "give it a larger --budget" if any(shell.kills for shell in shells) else "run it --on process as well"
         return f"no attempt was stopped and continued as a zombie; {how}"
     return ""
@@ -128,8 +139,9 @@ def _left_over(course: Course) -> str:
     return f"{course.left_over[0]}; run it --on process as well"
 
 
-def _stops(shell: ShellResult) -> int:
-    return sum(outcome.runs for outcome in shell.outcomes if outcome.fault == "stop" and outcome.outcome != "unfired")
+def _struck(shells: Sequence[ShellResult], kinds: frozenset[str]) -> bool:
+    outcomes = [outcome for shell in shells for outcome in shell.outcomes]
+    return any(outcome.fault in kinds and outcome.runs and outcome.outcome != "unfired" for outcome in outcomes)
 
 
 def _too_good(grade: Grade, expected: str | None) -> bool:

@@ -1,17 +1,24 @@
-"""The independent reader: looks at the committed view before every decision, around every zombie, and at the end."""
+"""The independent reader: looks at the committed view before every decision, around every zombie, and at the end.
+
+In runs that are watched it reads beside the sinks, too: at every point where the target has changed.
+"""
 
 from __future__ import annotations
 
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
+from sinkproof.claims import Claim
 from sinkproof.contract import ContractError
+from sinkproof.epochs import Epochs
 from sinkproof.ledger import Identity, Ledger
 from sinkproof.oracle import Observation
+from sinkproof.reference_engine.restore import holds_rows, in_flight
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.reports.document import SourceLine
 from sinkproof.source_files import source_line
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from sinkproof.scratch import Scratch
 
 NO_FILES: Mapping[str, str] = {}
+STEPS: Final = frozenset({*AROUND_CALLS, *COORDINATOR_POINTS})
 READS_MOST = 50  # until two readings are equal; a target that never comes to rest makes the run UNKNOWN
 
 
@@ -51,6 +59,9 @@ class Observer:
         self._version = contract.optional("version")
         self._looked_at = -1
         self._before: Counter[Identity] | None = None
+        self.epochs = Epochs(ledger)
+        self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
+        self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
 
     def read(self) -> list[Identity] | None:
         """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
@@ -69,8 +80,50 @@ class Observer:
         return rows
 
     def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+        self.epochs.note(simulation.storage.latest())
         if self._changed():
             self._look(simulation, record.checkpoint_id)
+
+    def look_beside(self, simulation: Simulation, point: str) -> None:
+        """A concurrent reader, at any point. Targets that cannot tell whether they have changed are read at the steps
+        of the protocol only.
+        """
+        if self._version is None and point not in STEPS:
+            return
+        self.epochs.note(simulation.storage.latest())
+        if not self._changed():
+            return
+        latest = simulation.storage.latest()
+        rows = self._read_beside()
+        if rows is None:
+            return
+        awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
+        self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
+        self._compare(set(rows))
+
+    def _read_beside(self) -> list[Identity] | None:
+        """On the stack of a sink, which would take what is raised for an answer of the target. The end will tell."""
+        try:
+            return self.read()
+        except (ContractError, ReaderFailed):
+            return None
+
+    def _compare(self, visible: set[Identity]) -> None:
+        """With what is to become visible all at once, and with what the sink's marker says."""
+        if self._atomic:
+            self.observation.torn += self.epochs.torn(visible)
+        if self._complete is not None:
+            self.observation.claimed += self.epochs.overclaimed(self._marked(), visible)
+
+    def _marked(self) -> list[Any]:
+        """What the marker calls complete: checkpoint ids, or rows. Nothing where it cannot be read yet."""
+        assert self._complete is not None
+        try:
+            return list(self._complete(self.scratch))
+        except MemoryError:
+            raise
+        except Exception:  # the border to somebody else's reader
+            return []
 
     def _changed(self) -> bool:
         if self._version is None:
@@ -79,12 +132,25 @@ class Observer:
         self._looked_at = version
         return bool(version != before)
 
+    def is_up_to_date(self) -> bool:
+        """Whether what is there now was looked at before a decision."""
+        return self._version is not None and self._version(self.scratch) == self._looked_at
+
     def _look(self, simulation: Simulation, checkpoint_id: int) -> None:
-        complete = simulation.covered(simulation.storage.latest())
         rows = self.read() or ()
-        self.observation.early += [(row, checkpoint_id) for row in self.ledger.beyond(complete, rows)]
+        self.observation.early += [(row, checkpoint_id) for row in self._beyond(simulation, rows)]
+
+    def _beyond(self, simulation: Simulation, rows: Iterable[Identity]) -> list[Identity]:
+        """Those of the rows that no complete checkpoint promises yet."""
+        latest = simulation.storage.latest()
+        beyond = self.ledger.beyond(simulation.covered(latest), rows)
+        if holds_rows(latest):
+            waiting = in_flight(latest)
+            beyond += [row for row in rows if row in waiting]
+        return beyond
 
     def striking(self, simulation: Simulation, fault: Fault) -> None:
+        self.observation.kinds.append(fault.kind)
         self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
         if self.counts_rows:
             self.rows_when_struck = len(self._read_muted(simulation) or ())
@@ -107,9 +173,9 @@ class Observer:
         rows = self._read_muted(simulation)
         if rows is None or self._before is None:
             return
-        after, complete = Counter(rows), simulation.covered(simulation.storage.latest())
+        after = Counter(rows)
         for row in after - self._before:
-            if after[row] > 1 or self.ledger.beyond(complete, [row]):
+            if after[row] > 1 or self._beyond(simulation, [row]):
                 self.observation.zombie_added.append((actor, row))
         self.observation.zombie_removed += [(actor, row) for row in self._before - after]
 
@@ -118,6 +184,9 @@ class Observer:
         seen.finished, seen.failure = simulation.finished, simulation.failure
         simulation.host.reap()
         self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
+        if self._complete is not None and not seen.unreadable:
+            self.epochs.note(simulation.storage.latest())
+            seen.claimed += self.epochs.overclaimed(self._marked(), set(seen.committed))
         residue = self.contract.optional("residue")
         if residue is not None and simulation.finished and list(residue(self.scratch)):
             simulation.recover_quietly()

@@ -3,17 +3,19 @@
 Each anomaly, as it is judged here:
 
 O1  loss            a row of the ledger is not in the committed view at quiescence
-O2  duplicate       a row is in the committed view at quiescence more often than the ledger has it, or was never in
-the ledger
-O3  early row       a reader saw a row before the checkpoint that covers it was complete; or, following the output,
-it met a
-                    row again that it had seen (harmless where the reader folds, but not exactly once)
+O2  duplicate       a row is in the committed view at quiescence more often than the ledger has it, or was never there
+O3  early row       a reader saw a row before the checkpoint that covers it was complete; or, following the output, it
+                    met a row again that it had seen (harmless where the reader folds, but not exactly once)
+O4  torn checkpoint a reader saw some rows of a complete checkpoint, and others of it not
 O5  disorder        rows of one key of one split are read in another order than they were written
-O6  no recovery     the job did not finish, although the schedule's faults were over
+O6  no recovery     the job did not finish, although the schedule's faults were over: it failed more than 25 times or
+                    went round in circles; or what a recovery restored stays invisible until something else happens
 O7  residue         something invisible lingers (a transaction, a staged or temporary file) after one more quiet
-recovery
+                    recovery; who removes something live instead has lost it: O1
+O8  power           O1, O2 or O6 after the power was lost (promises.py)
 O9  zombie          what a replaced attempt did, once it went on, changed the committed view beyond complete checkpoints
 O10 false vote      when checkpoint n had been acknowledged by all, a recovery from it alone did not bring back its rows
+O11 false marker    what the sink's own marker calls complete is not in the committed view, or no complete checkpoint
 """
 
 from __future__ import annotations
@@ -48,6 +50,9 @@ class Observation:
     recovery_missed: list[tuple[int, Identity]] = field(
         default_factory=list
     )  # (checkpoint, row) after a quiet recovery
+    torn: list[tuple[int, tuple[Identity, ...]]] = field(default_factory=list)  # (checkpoint, its rows not visible)
+    claimed: list[tuple[str, tuple[Identity, ...]]] = field(default_factory=list)  # (by a marker, its rows not visible)
+    kinds: list[str] = field(default_factory=list)  # of the faults that struck
     unreadable: str = ""  # the last failure of the reader; at quiescence: why there is nothing in `committed`
     finished: bool = True
     failure: str = ""
@@ -60,9 +65,11 @@ def judge(ledger: Ledger, seen: Observation, *, rows: str = "append", ordered: b
     """
     expected = ledger.expected if rows == "append" else ledger.last_per_key()
     quiet = not (seen.early or seen.residue or seen.zombie_added or seen.zombie_removed or seen.recovery_missed)
-    if quiet and seen.finished and not ordered and seen.seen is None and sorted(seen.committed) == expected:
-        return ()
+    quiet = quiet and not (seen.torn or seen.claimed) and seen.finished and seen.seen is None
+    if quiet and sorted(seen.committed) == expected:
+        return tuple(_disorder(ledger, seen.committed)) if ordered else ()
     found = [*_loss_and_duplicates(expected, seen), *_in_between(seen), *_zombies(seen), *_recoveries(seen)]
+    found += [*_torn(seen), *_markers(seen)]
     if ordered:
         found += _disorder(ledger, seen.committed)
     if seen.residue:
@@ -122,6 +129,23 @@ def _recoveries(seen: Observation) -> list[Anomaly]:
     first = min(checkpoint for checkpoint, _ in seen.recovery_missed)
     why = f"checkpoint {first} was acknowledged by all, but its durable state does not bring back {named(rows)}"
     return [Anomaly(oracle="O10", why=why, lost=rows)]
+
+
+def _torn(seen: Observation) -> list[Anomaly]:
+    if not seen.torn:
+        return []
+    checkpoint_id, hidden = min(seen.torn)
+    why = f"a reader sees some rows of checkpoint {checkpoint_id}, but not {named(hidden)}"
+    return [Anomaly(oracle="O4", why=why, lost=hidden)]
+
+
+def _markers(seen: Observation) -> list[Anomaly]:
+    if not seen.claimed:
+        return []
+    claim, hidden = seen.claimed[0]
+    but = f"{named(hidden)} cannot be read" if hidden else "it is not"
+    why = f"the marker says that {claim} is complete, but {but}"
+    return [Anomaly(oracle="O11", why=why, lost=hidden)]
 
 
 def _disorder(ledger: Ledger, committed: Sequence[Identity]) -> list[Anomaly]:

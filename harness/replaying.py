@@ -15,6 +15,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.claims import ORACLE_CLAIMS
 from sinkproof.contract import Contract, ContractError, load
 from sinkproof.copied_crashes import needs_copies, run_with_copies
+from sinkproof.hardships import refuse_impossible
 from sinkproof.oracle import named
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
@@ -53,7 +54,7 @@ class Replay:
             "verdict": self.verdict.value,
             "anomalies": anomalies,
             "finished": self.trial.finished,
-            "log": self.trial.log.decode(),
+            "log": self.trial.event_log.decode(),
         }
 
 
@@ -73,6 +74,7 @@ def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = Fa
     schedule = parse(text, kinds=frozenset(KINDS))
     named_job(schedule.job)
     contract = load(locator)
+    refuse_impossible(schedule, contract, shell)
     task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule))
     if here:
         return Replay(contract, try_again(task))
@@ -103,10 +105,11 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
             from sinkproof.campaign_process import process_laboratory
 
             with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
+                laboratory.watches = True
                 return laboratory.run(schedule)
         with Laboratory(contract, scratch) as laboratory:
             tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
-            laboratory.files = tracer.files
+            laboratory.files, laboratory.watches = tracer.files, True
             lines = any(is_line(fault.point) for fault in schedule.faults)
             run = partial(run_with_copies, laboratory) if needs_copies(laboratory, schedule) else laboratory.run
             return run(schedule, tracing=tracer if lines else no_tracing)
@@ -130,5 +133,5 @@ def told(replayed: Replay, *, log: bool = False) -> str:
         lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
     lines.append(f"{trial.rows_committed} rows committed; {replayed.verdict.value}")
     if log:
-        lines += ["", trial.log.decode()]
+        lines += ["", trial.event_log.decode()]
     return "\n".join(lines)

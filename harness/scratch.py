@@ -37,11 +37,20 @@ class Scratch:
     def setting(self, name: str, default: Any = None) -> Any:
         return self.settings.get(name, default)
 
-    def service(self, name: str) -> Any:
-        raise LookupError(
-            f"no service {name!r} is offered: this version runs sinks that need files or memory only. "
-            "Start what the sink needs in the contract's `setup` and stop it in `teardown`"
-        )
+    def service(self, name: str, *, start: bool = False) -> Any:
+        """An external system; for "kafka" see kafka_service.KafkaService.
+
+        `start`: for a contract's `setup`, which runs in the process that outlives all attempts. If no such system is
+        there, one is started that ends with this process.
+        """
+        if name != "kafka":
+            raise LookupError(
+                f"no service {name!r} is offered: only 'kafka'. "
+                "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"
+            )
+        from sinkproof.kafka_service import kafka_service
+
+        return kafka_service(start=start)
 
 
 def fresh_folder() -> Path:
@@ -67,8 +76,10 @@ def _has_room(folder: Path) -> bool:
 
 
 def sweep_folders_of_the_dead() -> list[Path]:
-    """Removes what runs left behind that were killed; returns what was removed."""
-    removed = []
+    """Removes what runs left behind that were killed, services' data as well; returns what was removed."""
+    from sinkproof.chaos.services.kept import sweep_the_dead
+
+    removed = list(map(Path, sweep_the_dead()))
     for home in _homes():
         for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
             match = re.match(rf"{PREFIX}-(\d+)-", folder.name)

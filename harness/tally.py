@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, sentence
+from sinkproof.chaos.points import CATALOGUE, COORDINATOR_POINTS, is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.claims import ORACLE_CLAIMS, names
 from sinkproof.contract import Contract
@@ -21,6 +21,8 @@ from sinkproof.trial import Trial
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
 LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
+STEPS_SHOWN: Final = 5  # of whoever was struck, the strike included: enough to say where in the protocol it stood
+ORDER: Final = {point: place for place, point in enumerate(CATALOGUE)}  # of the protocol; points of strangers come last
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
     *(
@@ -58,6 +60,7 @@ class Tally:
     witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
+    closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
     left_over: str = ""  # why the simulated shell leaves crashes to the process shell
 
     def add(self, trial: Trial) -> None:
@@ -78,6 +81,21 @@ class Tally:
             cell[2] += bool(trial.anomalies)
         for anomaly in trial.anomalies:
             self.find(anomaly, trial.schedule, trial=trial)
+
+    def add_one_of_many(self, trial: Trial) -> None:
+        """As `add`, for runs that pass what others have passed: there are tens of thousands."""
+        if trial.anomalies or not trial.fired:
+            self.add(trial)
+            return
+        self.runs += 1
+        self.rows_committed += trial.rows_committed
+        for fault in trial.struck:
+            self.struck[fault.point] += 1
+            self.stops += fault.kind == "stop"
+        first = trial.schedule.faults[0]
+        cell = self.cells.setdefault((row_of(first.point), first.kind), [0, 0, 0])
+        cell[0] += 1
+        cell[1] += 1
 
     def no_basis(self, baseline: Trial, why: str) -> None:
         """A run without faults that came to nothing convicts nobody of losing rows: it is a reason not to judge."""
@@ -110,17 +128,24 @@ class Tally:
             cell[0] += times
             cell[1] += times
 
-    def find(self, anomaly: Anomaly, schedule: Schedule, *, trial: Trial | None = None) -> None:
-        """Keeps the first finding of each oracle at each place, up to a handful; counts all."""
+    def would_keep(self, anomaly: Anomaly, schedule: Schedule) -> bool:
+        kept = sum(finding.oracle == anomaly.oracle for finding in self.findings)
+        return place_of(anomaly, schedule) not in self.seen_places and kept < FINDINGS_PER_ORACLE_MOST
+
+    def find(
+        self, anomaly: Anomaly, schedule: Schedule, *, trial: Trial | None = None, counted: bool | None = None
+    ) -> None:
+        """Keeps the first finding of each oracle at each place, up to a handful; counts all. `counted`: the trial is
+        in the cells already, as one that was added is.
+        """
         self.finding_count[anomaly.oracle] += 1
         last = schedule.faults[-1] if schedule.faults else None
         if last is not None:
-            self.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0])[2] += trial is None
-        where = (anomaly.oracle, f"{last.point}={last.kind}" if last else "")
-        kept = sum(finding.oracle == anomaly.oracle for finding in self.findings)
-        if where in self.seen_places or kept >= FINDINGS_PER_ORACLE_MOST:
+            is_new = trial is None if counted is None else not counted
+            self.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0])[2] += is_new
+        if not self.would_keep(anomaly, schedule):
             return
-        self.seen_places.add(where)
+        self.seen_places.add(place_of(anomaly, schedule))
         self.findings.append(self._finding(anomaly, schedule, trial))
 
     def _finding(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None) -> Finding:
@@ -140,6 +165,7 @@ class Tally:
             extra=anomaly.extra[:ROWS_LISTED_MOST],
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
             timeline=timeline(trial) if trial else (),
+            steps=steps(trial) if trial and self.shell != "spark" else (),  # counts only: no order
             line=trial.struck_line if trial else source_line(last, self.files),
         )
 
@@ -157,7 +183,7 @@ class Tally:
         return "violated" if any(finding.claimed for finding in self.findings) else "finding"
 
     def result(self, *, seconds: float, closure: Closure | None = None) -> ShellResult:
-        known = sorted({*self.passed, *STEPS_REQUIRED})
+        known = sorted({*self.passed, *STEPS_REQUIRED}, key=lambda point: (ORDER.get(point, len(ORDER)), point))
         reached = sorted(point for point in known if self.struck[point])
         lines = bool(self.lines_known)
         return ShellResult(
@@ -172,6 +198,7 @@ class Tally:
             lines_reached=sum(bool(self.struck[line]) for line in self.lines_known) if lines else None,
             lines_total=len(self.lines_known) if lines else None,
             closure=closure,
+            closures=self.closures,
             kills_by_point={point: count for point, count in sorted(self.struck.items()) if not is_line(point)},
             outcomes=self.outcomes(),
             rows_committed=self.rows_committed,
@@ -189,6 +216,12 @@ class Tally:
         return [Schedule((*before.faults, fault), before.seed, before.job) for before, fault in found]
 
 
+def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
+    """Findings of one oracle at one place are one."""
+    last = schedule.faults[-1] if schedule.faults else None
+    return anomaly.oracle, f"{last.point}={last.kind}" if last else ""
+
+
 def row_of(point: str) -> str:
     """The grid's row of a point: named points one each, all lines of a file together."""
     return f"lines of {point[5:].rsplit(':', 1)[0]}" if is_line(point) else point
@@ -196,6 +229,19 @@ def row_of(point: str) -> str:
 
 def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
     return f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
+
+
+def steps(trial: Trial) -> list[str]:
+    """What whoever was struck last had passed right before, in order; nothing where the order is not known."""
+    if not trial.fired or not trial.struck:
+        return []
+    fault = trial.struck[-1]
+    own = [point for actor, point in trial.trace if trial.names[actor] == fault.actor]
+    places = [place for place, point in enumerate(own) if point == fault.point]
+    if len(places) < fault.occurrence:
+        return []
+    before = own[: places[fault.occurrence - 1]]
+    return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
 
 
 def timeline(trial: Trial) -> list[Event]:

@@ -34,6 +34,7 @@ class Task:
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
     schedule: str = ""  # to be replayed; "": the whole campaign
     master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
+    soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell strikes this subject's lines
 
     @property
@@ -100,13 +101,17 @@ def run_campaign(
 
 def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_simulated import SimulatedCampaign
+    from sinkproof.closures import MIXED_SECONDS
 
     with Laboratory(tally.contract, scratch) as laboratory:
-        campaign = SimulatedCampaign(laboratory, tally, enough=enough)
+        seconds = max(MIXED_SECONDS, task.budget_seconds / 4)
+        campaign = SimulatedCampaign(laboratory, tally, enough=enough, mixed_seconds=seconds)
         campaign.run()
-    if campaign.closure is None:
-        return None
-    return Closure(states=campaign.closure.states, complete=campaign.closure.complete, why=campaign.closure.why)
+        if task.soak_seconds and not tally.left_over and not any(finding.claimed for finding in tally.findings):
+            from sinkproof.hypothesis_soak import soak
+
+            soak(laboratory, tally, seconds=task.soak_seconds, first_seed=task.seed)
+    return campaign.closures.told()
 
 
 def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:

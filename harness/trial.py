@@ -6,7 +6,7 @@ import gc
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sinkproof.chaos.lines import file_points
@@ -16,13 +16,14 @@ from sinkproof.contract import Contract
 from sinkproof.ledger import Identity, Ledger
 from sinkproof.observe import Observer
 from sinkproof.oracle import Anomaly, judge
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.shells.in_process import InProcessHost
+from sinkproof.promises import still_promised
+from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch, clear_folder
-from sinkproof.workload import INPUTS, named_job
+from sinkproof.surroundings import ContractHost, ContractTarget
+from sinkproof.workload import INPUTS, input_of, named_job
 
 Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
 
@@ -45,10 +46,15 @@ class Trial:
     failure: str
     rows_committed: int
     rows_committed_after: int  # after the last fault
-    log: bytes
+    log: bytes = b""  # where it is not made of the history
     struck_line: SourceLine | None = None
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
+
+    @property
+    def event_log(self) -> bytes:
+        """The event log: byte-equal for the same schedule and seed, in any process."""
+        return self.log or "\n".join(map(repr, self.history)).encode()
 
     @property
     def fired(self) -> bool:
@@ -66,7 +72,10 @@ class Laboratory:
         contract: Contract,
         scratch: Scratch,
     ) -> None:
-        self.contract, self.scratch = contract, scratch
+        self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
+        self.target = ContractTarget(contract, self.scratch)
+        self.watches = False  # a reader looks wherever the target has changed
+        self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
         self.files: Mapping[str, str] = {}  # the sink's own code: path -> name in points
@@ -94,23 +103,39 @@ class Laboratory:
             clear_folder(self.scratch.path)
             self.contract.call_if_there("setup", self.scratch)
 
+    def seconds(self) -> float:
+        """The clock that the target sees."""
+        return 0.0 if self._running is None else self._running.seconds()
+
     def look(self) -> list[Identity]:
         """What an independent reader sees between two runs."""
         return Observer(self.contract, self.scratch, self.ledgers[STANDARD]).read() or []
 
+    def ledger(self, job: str) -> Ledger:
+        """What the sources of this job hold."""
+        if job not in self.ledgers:
+            self.ledgers[job] = Ledger(input_of(job))
+        return self.ledgers[job]
+
     def new_host(self) -> Host:
         """Where the attempts of one run live."""
-        return InProcessHost(lambda: self.contract.sink(self.scratch), keeps_dead=self.contract.copies)
+        return ContractHost(self.contract, self.scratch)
 
-    def simulation(self, schedule: Schedule, *, storage: Any = None) -> tuple[Simulation, Observer]:
-        job, ledger = named_job(schedule.job), self.ledgers[schedule.job]
+    def simulation(
+        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
+    ) -> tuple[Simulation, Observer]:
+        job, ledger = named_job(schedule.job), self.ledger(schedule.job)
         observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
-        storage = storage or MemoryCheckpointStorage()
-        made = Simulation(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule)
+        storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
+        made = shell(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule)
+        made.target, self._running = self.target, made
+        if self.watches:
+            made.spy = observer.look_beside
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
-        return judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
+        found = judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
+        return still_promised(found, observer.observation, claims=self.contract.claims) if found else found
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         """From the empty target to the end. `tracing` makes executed lines points."""
@@ -126,6 +151,7 @@ class Laboratory:
         with effects, tracing(simulation.reach):
             simulation.play()
         self._let_go(simulation)
+        self.target.raise_what_failed()
 
     def _let_go(self, simulation: Simulation) -> None:
         """Nothing of this run may be finalised in the middle of the next one: a connection to sqlite that is
@@ -152,7 +178,6 @@ class Laboratory:
             failure=simulation.failure,
             rows_committed=len(committed),
             rows_committed_after=len(committed) - observer.rows_when_struck,
-            log=simulation.log(),
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
         )

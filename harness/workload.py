@@ -10,20 +10,27 @@ sparse     idle gaps: each checkpoint is complete and notified long before the n
 late       as standard; who was stopped wakes up when newer attempts have completed one or two checkpoints
 fewer      as standard; what is restored has one sink subtask, which is given the states of two
 more       as standard; what is restored has three, of which one is given none
+recut      as standard; after each restart batches are cut in another way, and everybody's speed is another
+clocks     as standard; attempts see clocks that differ, tick once a second, and go back with each restart
+second     as standard; two sinks share a target: one is sent the rows of one split, another those of the other
+uneven     as standard; one source ends long before the other, so that checkpoints go on with a part of the job idle
+unaligned  as standard; barriers overtake rows, which reach the sinks behind them, or again after a restart
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
-from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Output, Plan, Vertex, source_to_sink
 from sinkproof.reference_engine.operators import key_group, owner_of_group
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.timing import Timing
+from sinkproof.reference_engine.shells.timing import Timing, wrong_clock
 from sinkproof.reference_engine.sources import GeneratedInput
-from sinkproof.sink_adapters.protocol import Row
+from sinkproof.sink_adapters.protocol import Batch, Row
 
 KEYS_PER_SPLIT: Final = 5
 BATCHES_PER_CHECKPOINT: Final = 2
@@ -31,6 +38,9 @@ BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
 LATE_MS: Final = (
     40  # a new generation completes its first checkpoint 39 after the death that it makes up for, or before
+)
+OVERTAKEN_STRETCH: Final = (
+    5  # the slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches
 )
 UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
@@ -58,6 +68,16 @@ def make_sparse_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * 1000)
 
 
+class UnevenInput(GeneratedInput):
+    """The second split ends within the second checkpoint."""
+
+    def length(self, split: int) -> int:
+        return self.rows_per_split if split == 0 else BATCHES_PER_CHECKPOINT * BATCH_ROWS + 1
+
+    def batch(self, split: int, offset: int) -> Batch:
+        return Batch(super().batch(split, offset).rows[: self.length(split) - offset])
+
+
 def certifying_job(source: GeneratedInput, *, timing: Timing = Timing(), sinks_later: int = 2) -> Job:
     """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
     return Job(
@@ -77,7 +97,8 @@ INPUTS = {
     STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
     "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
 }
-INPUTS |= dict.fromkeys(("late", "fewer", "more"), INPUTS[STANDARD])
+INPUTS |= dict.fromkeys(("late", "fewer", "more", "recut", "clocks", "second", "unaligned"), INPUTS[STANDARD])
+INPUTS["uneven"] = UnevenInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 JOBS: Final = {
     STANDARD: certifying_job(INPUTS[STANDARD]),
     "sparse": certifying_job(INPUTS["sparse"], timing=Timing(pace=UNHURRIED_PACE_MS)),
@@ -90,11 +111,98 @@ RESCALED_JOBS: Final = {
 }
 
 
+# -- jobs that only a simulated engine runs --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneSplit(Output):
+    """Only the rows of one split go here."""
+
+    split: int
+
+    def route(self, batch: Batch) -> list[tuple[int, Batch]]:
+        rows = [row for row in batch if row.split == self.split]
+        return Output.route(self, Batch(rows)) if rows else []
+
+
+def _unaligned(job: Job) -> Job:
+    """One checkpoint at a time, as Flink demands; channels so unequal that barriers overtake half of the rows."""
+    configuration = replace(job.configuration, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
+    return replace(job, configuration=configuration, timing=Timing(stretch=OVERTAKEN_STRETCH))
+
+
+def _two_sinks(source: GeneratedInput) -> Plan:
+    """Each edge carries one split: the ledger stays what it is, and both sinks get rows of every checkpoint."""
+    first = Vertex(name="sink", parallelism=SINKS, sink=True)
+    second = Vertex(name=SECOND_SINK, parallelism=1, sink=True)
+    edges = tuple(Edge("source", vertex.name, Exchange.KEYED) for vertex in (first, second))
+    plan = JobGraph((Vertex(name="source", parallelism=2, source=source), first, second), edges).plan()
+    return Plan(tuple(replace(each, outputs=_split(each.outputs), emissions={}) for each in plan.subtasks))
+
+
+def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    return tuple(OneSplit(targets=each.targets, keyed=each.keyed, split=split) for split, each in enumerate(outputs))
+
+
+SECOND_SINK: Final = "second"
+SECOND_JOB: Final = "second"
+RECUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS + 1)
+VIRTUAL_JOBS: Final = {
+    "recut": replace(certifying_job(INPUTS["recut"]), again=source_to_sink(RECUT).plan()),
+    "clocks": replace(certifying_job(INPUTS["clocks"]), clock=wrong_clock),
+    SECOND_JOB: replace(certifying_job(INPUTS["second"]), plan=_two_sinks(INPUTS["second"])),
+    "uneven": certifying_job(INPUTS["uneven"]),
+    "unaligned": _unaligned(certifying_job(INPUTS["unaligned"])),
+}
+
 LATE_JOB: Final = "late"
-EVERY_JOB: Final = {**JOBS, **RESCALED_JOBS, LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS))}
+EVERY_JOB: Final = {
+    **JOBS,
+    **RESCALED_JOBS,
+    LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS)),
+    **VIRTUAL_JOBS,
+}
 
 
 def named_job(name: str) -> Job:
+    if name.startswith(MADE):
+        return made_job(name)[0]
     if name not in EVERY_JOB:
         raise ScheduleError(f"there is no job {name!r}; known: {', '.join(EVERY_JOB)}")
     return EVERY_JOB[name]
+
+
+# -- jobs of other shapes ---------------------------------------------------------------------------
+
+MADE: Final = "made-"
+SHAPE: Final = {"sources": (1, 4), "sinks": (1, 4), "rows": (1, 40), "batch": (1, 5), "every": (1, 6)}
+
+
+def shape_name(**shape: int) -> str:
+    """`made-2-3-12-2-2`: sources, sinks, rows of each split, rows of a batch, batches of a checkpoint."""
+    return MADE + "-".join(str(shape[part]) for part in SHAPE)
+
+
+@cache
+def made_job(name: str) -> tuple[Job, GeneratedInput]:
+    """The job of this name, and what its sources hold. Raises ScheduleError."""
+    words = name.removeprefix(MADE).split("-")
+    shape = {part: int(word) for part, word in zip(SHAPE, words, strict=False) if word.isdecimal()}
+    bounds = ", ".join(f"{part} {least} to {most}" for part, (least, most) in SHAPE.items())
+    if len(words) != len(SHAPE) or any(
+        not least <= shape.get(part, 0) <= most for part, (least, most) in SHAPE.items()
+    ):
+        raise ScheduleError(f"cannot make a job of {name!r}. It is named like made-2-3-12-2-2: {bounds}")
+    source = GeneratedInput(
+        lambda split, offset: Row(split, offset, f"k{split}.{offset % 5}", f"v{split}.{offset}", offset * 1000),
+        splits=shape["sources"],
+        rows_per_split=shape["rows"],
+        batch_rows=shape["batch"],
+    )
+    configuration = replace(JOBS[STANDARD].configuration, checkpoint_every_batches=shape["every"])
+    plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
+    return Job(plan=plan, configuration=configuration), source
+
+
+def input_of(name: str) -> GeneratedInput:
+    return made_job(name)[1] if name.startswith(MADE) else INPUTS[name]

@@ -33,6 +33,12 @@ class Alignment(Protocol):
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
         """The id of the checkpoint whose snapshot is due now, or None."""
 
+    def expects(self, checkpoint_id: int) -> bool:
+        """Whether a barrier of this id means anything (rule 4)."""
+
+    def overtake(self, checkpoint_id: int) -> None:
+        """Its snapshot is taken now, whichever barriers are missing: they mean nothing to the alignment any more."""
+
     def cancel(self, checkpoint_id: int) -> bool:
         """Gives a checkpoint up; True if channels were released by it."""
 
@@ -57,16 +63,22 @@ class Aligned:
     def overtaken_by(self, checkpoint_id: int) -> bool:
         return 0 < self.checkpoint_id < checkpoint_id
 
+    def expects(self, checkpoint_id: int) -> bool:
+        return checkpoint_id > self.done and checkpoint_id >= self.checkpoint_id and checkpoint_id not in self.given_up
+
+    def overtake(self, checkpoint_id: int) -> None:
+        self.done, self.checkpoint_id = checkpoint_id, 0
+        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
+
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        if checkpoint_id <= self.done or checkpoint_id < self.checkpoint_id or checkpoint_id in self.given_up:
+        if not self.expects(checkpoint_id):
             return None
         assert not self.overtaken_by(checkpoint_id), "cancel and release the older checkpoint first"
         self.checkpoint_id = checkpoint_id
         self.blocked.add(channel)
         if len(self.blocked) < self.channels:
             return None
-        self.done, self.checkpoint_id = checkpoint_id, 0
-        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
+        self.overtake(checkpoint_id)
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:
@@ -100,15 +112,21 @@ class Tracked:
     def overtaken_by(self, checkpoint_id: int) -> bool:
         return False
 
+    def expects(self, checkpoint_id: int) -> bool:
+        return checkpoint_id > self.done and checkpoint_id not in self.given_up
+
+    def overtake(self, checkpoint_id: int) -> None:
+        self.done = checkpoint_id
+        self.arrived = {pending: count for pending, count in self.arrived.items() if pending > checkpoint_id}
+        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
+
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        if checkpoint_id <= self.done or checkpoint_id in self.given_up:
+        if not self.expects(checkpoint_id):
             return None
         self.arrived[checkpoint_id] = seen = self.arrived.get(checkpoint_id, 0) + 1
         if seen < self.channels:
             return None
-        self.done = checkpoint_id
-        self.arrived = {pending: count for pending, count in self.arrived.items() if pending > checkpoint_id}
-        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
+        self.overtake(checkpoint_id)
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:

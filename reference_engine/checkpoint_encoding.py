@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from itertools import accumulate, pairwise
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from sinkproof.reference_engine.checkpoint_storage import DamagedCheckpoint
 from sinkproof.reference_engine.coordinator import CheckpointRecord
@@ -16,6 +15,12 @@ SCHEMA: Final = "sinkproof/checkpoint/1"
 STATES_MAGIC: Final = b"sinkproof/states/1\n"
 
 States = Mapping[str, bytes | Mapping[int, bytes]]  # part of a subtask -> its state, whole or by key group
+
+
+class Readable(Protocol):
+    """A file, or an object of a store; its text says where it is."""
+
+    def read_bytes(self) -> bytes: ...
 
 
 class Reference(NamedTuple):
@@ -65,7 +70,7 @@ def encode_decision(record: CheckpointRecord) -> bytes:
     return json.dumps({"schema": SCHEMA, "sha256": digest_of(text.encode()), "checkpoint": text}).encode()
 
 
-def decode_decision(path: Path, checkpoint_id: int) -> CheckpointRecord:
+def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:
     """The record, its states still references."""
     data = _read(path)
     try:
@@ -84,7 +89,7 @@ def decode_decision(path: Path, checkpoint_id: int) -> CheckpointRecord:
     return CheckpointRecord(checkpoint_id, held["final"], states, held["parallelism"])
 
 
-def decode_states(path: Path, reference: Reference) -> dict[str, bytes | dict[int, bytes]]:
+def decode_states(path: Readable, reference: Reference) -> dict[str, bytes | dict[int, bytes]]:
     data = _read(path)
     if digest_of(data) != reference.sha256:
         why = f"{len(data)} bytes where {reference.size_bytes} were written, with another digest"
@@ -95,11 +100,11 @@ def decode_states(path: Path, reference: Reference) -> dict[str, bytes | dict[in
         raise DamagedCheckpoint(f"{path} does not hold states, or those of another version: {error}") from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Readable) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror}") from error
+        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror or repr(error)}") from error
 
 
 def digest_of(data: bytes) -> str:

@@ -37,10 +37,11 @@ class CheckpointStorage(Protocol):
 class MemoryCheckpointStorage:
     """As durable as its owner: the simulated shell treats it as a disk, and copies it when it copies the world."""
 
-    __slots__ = ("generation", "record", "version")
+    __slots__ = ("before", "generation", "record", "version")
 
     def __init__(self, *, generation: int = FIRST_GENERATION - 1, record: CheckpointRecord | None = None) -> None:
         self.generation, self.record, self.version = generation, record, 0
+        self.before: CheckpointRecord | None = None  # the complete one before the last
 
     def claim_generation(self) -> int:
         self.generation += 1
@@ -52,8 +53,13 @@ class MemoryCheckpointStorage:
 
     def decide(self, record: CheckpointRecord) -> None:
         if self.record is None or record.checkpoint_id > self.record.checkpoint_id:
-            self.record = record
+            self.before, self.record = self.record, record
             self.version += 1
+
+    def rewind(self, *, to_nothing: bool) -> None:
+        """Somebody begins from the complete checkpoint before the last, or anew. Ids must go on all the same."""
+        self.before, self.record = None, None if to_nothing else self.before
+        self.version += 1
 
     def latest(self) -> CheckpointRecord | None:
         return self.record

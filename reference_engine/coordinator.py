@@ -116,8 +116,8 @@ class Coordinator:
         effects: list[Effect] = [("deploy", self.record)]
         if self.checkpoint_id_final:
             effects.append(("timer", self.configuration.closing_patience, "closing", None))
-        elif self.configuration.checkpoint_interval is not None:
-            effects.append(("timer", self.configuration.checkpoint_interval, "tick", None))
+        elif self.configuration.interval is not None:
+            effects.append(("timer", self.configuration.interval, "tick", None))
         return effects
 
     def opened(self, now: float, subtask: int, _: Any) -> list[Effect]:
@@ -162,15 +162,14 @@ class Coordinator:
         discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones
         return [*(("discard", checkpoint_id) for checkpoint_id in discarded), ("finish",)]
 
-    def stop_with_checkpoint(self, now: float, _: Any, __: Any) -> list[Effect]:
-        """Sources stop reading; a final checkpoint commits what they have read."""
-        return [("tell", source, "stop", None, None) for source in self.sources]
+    def stop_with_checkpoint(self, now: float, drain: bool | None, _: Any) -> list[Effect]:
+        """Sources stop reading; a final checkpoint commits what they have read. `drain`: windows are fired."""
+        return [("tell", source, "stop", drain, None) for source in self.sources]
 
     # -- triggering --------------------------------------------------------------------------------
 
     def tick(self, now: float, _: Any, __: Any) -> list[Effect]:
-        interval = self.configuration.checkpoint_interval
-        return [*self._trigger_if_allowed(now), ("timer", interval, "tick", None)]
+        return [*self._trigger_if_allowed(now), ("timer", self.configuration.interval, "tick", None)]
 
     def cut(self, now: float, subtask: int, number: int) -> list[Effect]:
         """A source waits where its next checkpoint is to be cut."""
@@ -192,19 +191,21 @@ class Coordinator:
             return []
         if pause > 0:
             return [("timer", pause, "retrigger", None)]
-        return self._trigger()
+        return self._trigger(now)
 
     def retrigger(self, now: float, _: Any, __: Any) -> list[Effect]:
         return self._trigger_if_allowed(now)
 
-    def _trigger(self) -> list[Effect]:
+    def _trigger(self, now: float) -> list[Effect]:
+        """The final one stays aligned: a row that were only recorded in it would never be written."""
         checkpoint_id, self.checkpoint_id_next = self.checkpoint_id_next, self.checkpoint_id_next + 1
         self.pending[checkpoint_id] = _Pending()
         self.cuts.clear()
         if self.ending:
             self.checkpoint_id_final = checkpoint_id
+        started = now if self.configuration.unaligned and not self.ending else None
         return [
-            *(("tell", source, "trigger", checkpoint_id, None) for source in self.sources),
+            *(("tell", source, "trigger", checkpoint_id, started) for source in self.sources),
             ("timer", self.configuration.checkpoint_timeout, "expired", checkpoint_id),
         ]
 
@@ -214,7 +215,8 @@ class Coordinator:
         pending = self.pending.get(checkpoint_id)
         if pending is None or pending.phase is not Phase.TRIGGERED:
             return []
-        pending.states[vote[0]] = vote[1]
+        counted = pending.states.setdefault(*vote)
+        assert counted == vote[1], f"{vote[0]} has voted twice for {checkpoint_id}, for different states"
         if len(pending.states) < len(self.plan.subtasks):
             return []
         pending.phase = TRANSITIONS[pending.phase, Event.ALL_ACKNOWLEDGED]

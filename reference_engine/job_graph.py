@@ -10,24 +10,47 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sinkproof.reference_engine.event_time import Watermarks
 from sinkproof.reference_engine.operators import Operator, key_group, owner_of_group
 from sinkproof.reference_engine.sources import Input
-from sinkproof.sink_adapters.protocol import Batch
+from sinkproof.sink_adapters.protocol import Batch, Row
 
+PARTS_TAKEN: Final = ("source", "sink", "event_time", "in_flight", "queued")
 VERTEX_NAME: Final = re.compile(r"[A-Za-z_][\w-]*")  # as in schedules
 
 
 class Exchange(enum.Enum):
     FORWARD = "forward"  # subtask i to subtask i
     KEYED = "keyed"  # to the subtask that owns the row's key group
+    CUSTOM = "custom"  # to the subtask that the edge's own partitioner names
 
 
 class GraphError(ValueError):
     """A job graph that cannot be deployed; the message says why."""
+
+
+Partitioner = Callable[[Row, int], int]  # (row, parallelism downstream) -> which of the subtasks
+
+
+class Reroute(enum.Enum):
+    """How rows that were on their way find their subtask when the parallelism has changed."""
+
+    BY_KEY = "by key"  # some exchange upstream of here was by key
+    BY_SPLIT = "by split"  # nothing but forward edges since the source: a split has one reader
+    NOBODY_KNOWS = "nobody knows"  # a partitioner of the user's own, or a mixture
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The sender at the other end of an input channel. Names outlive a change of parallelism; ids do not."""
+
+    name: str  # "source[0]"
+    vertex: str
+    reroute: Reroute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +60,7 @@ class Vertex:
     name: str
     parallelism: int = 1
     source: Input | None = None
+    watermarks: Watermarks | None = None  # of a source whose job has windows
     operator: Callable[[], Operator] | None = None
     sink: bool = False
     chain: bool = True
@@ -47,6 +71,7 @@ class Edge:
     upstream: str
     downstream: str
     exchange: Exchange = Exchange.FORWARD
+    partitioner: Partitioner | None = None  # of a custom exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +80,25 @@ class Output:
 
     targets: tuple[int, ...]
     keyed: bool
+    partitioner: Partitioner | None = None
 
     def route(self, batch: Batch) -> list[tuple[int, Batch]]:
         """(subtask id, its part of the rows), without empty parts, in the order of the targets."""
-        if not self.keyed or len(self.targets) == 1:
+        if len(self.targets) == 1:
             return [(self.targets[0], batch)]
-        if batch.columnar:
+        if batch.columnar and self.partitioner is None:
             from sinkproof.reference_engine.columns import route  # only here: certifying needs no columns
 
             return [(self.targets[owner], part) for owner, part in route(batch, len(self.targets))]
         parts: dict[int, list] = {target: [] for target in self.targets}  # type: ignore[type-arg]
         for row in batch.rows:
-            parts[self.targets[owner_of_group(key_group(row.key), len(self.targets))]].append(row)
+            parts[self.targets[self._owner_of(row)]].append(row)
         return [(target, Batch(rows)) for target, rows in parts.items() if rows]
+
+    def _owner_of(self, row: Row) -> int:
+        if self.partitioner is not None:
+            return self.partitioner(row, len(self.targets))
+        return owner_of_group(key_group(row.key), len(self.targets))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +111,21 @@ class SubtaskPlan:
     index: int
     parallelism: int
     source: Input | None
+    watermarks: Watermarks | None
+    event_time: bool  # somebody in the job says watermarks
     splits: tuple[int, ...]
     operators: tuple[tuple[str, Callable[[], Operator]], ...]
     sink: bool
     inputs: tuple[int, ...]
+    feeds: tuple[Feed, ...]  # of each input, in the same order
     outputs: tuple[Output, ...]
+    receivers: tuple[tuple[int, str], ...]  # id and name of everybody behind the outputs
     emissions: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def parts(self) -> frozenset[str]:
         """What its states are called in a checkpoint."""
-        own = {"source": self.source is not None, "sink": self.sink}
+        own = {"source": self.source is not None, "sink": self.sink, "event_time": self.watermarks is not None}
         return frozenset([*(name for name, there in own.items() if there), *(name for name, _ in self.operators)])
 
 
@@ -102,6 +137,18 @@ class Plan:
     def names(self) -> tuple[str, ...]:
         """Names of all actors by id; the coordinator's is the first."""
         return ("coordinator", *(subtask.name for subtask in self.subtasks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """Where the subtasks of a vertex are: the id of the first, and the vertex that names the chain they are in."""
+
+    first_id: int
+    speaker: str
+
+
+def _speaker(chain: list[Vertex]) -> Vertex:
+    return chain[-1] if chain[-1].sink else chain[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +175,8 @@ class JobGraph:
                 raise GraphError(
                     f"the edge {edge.upstream} -> {edge.downstream} leads back: write vertices in the order of the flow"
                 )
+            if (edge.exchange is Exchange.CUSTOM) != (edge.partitioner is not None):
+                raise GraphError(f"the edge {edge.upstream} -> {edge.downstream}: a custom exchange has a partitioner")
             ends = by_name[edge.upstream], by_name[edge.downstream]
             if edge.exchange is Exchange.FORWARD and ends[0].parallelism != ends[1].parallelism:
                 raise GraphError(
@@ -147,8 +196,9 @@ class JobGraph:
             "no edge leads to it, so no row and no barrier ever comes": vertex.source is None and not incoming,
             "it is a source, and an edge leads to it": vertex.source is not None and incoming,
             "it is a sink, and an edge leads away from it": vertex.sink and outgoing,
-            "operators may not be called 'source' or 'sink', as other parts of a snapshot are": (
-                vertex.operator is not None and vertex.name in ("source", "sink")
+            "only sources say watermarks": vertex.watermarks is not None and vertex.source is None,
+            f"operators may not be called as other parts of a snapshot are: {', '.join(PARTS_TAKEN)}": (
+                vertex.operator is not None and vertex.name in PARTS_TAKEN
             ),
         }
         for why in [why for why, holds in wrong.items() if holds]:
@@ -161,9 +211,11 @@ class JobGraph:
         for chain in chains:
             offsets[chain[0].name] = first_id
             first_id += chain[0].parallelism
-        ids = {vertex.name: offsets[chain[0].name] for chain in chains for vertex in chain}
+        homes = {
+            vertex.name: _Home(offsets[chain[0].name], _speaker(chain).name) for chain in chains for vertex in chain
+        }
         return Plan(
-            tuple(self._subtask(chain, index, ids) for chain in chains for index in range(chain[0].parallelism))
+            tuple(self._subtask(chain, index, homes) for chain in chains for index in range(chain[0].parallelism))
         )
 
     def _chains(self, chaining: bool) -> list[list[Vertex]]:
@@ -186,37 +238,53 @@ class JobGraph:
                 chains.append([vertex])
         return chains
 
-    def _subtask(self, chain: list[Vertex], index: int, ids: dict[str, int]) -> SubtaskPlan:
-        head, tail = chain[0], chain[-1]
+    def _reroute(self, edge: Edge) -> Reroute:
+        """A forward edge keeps rows with those whom an exchange, or the source, has put them to."""
+        if edge.exchange is not Exchange.FORWARD:
+            return Reroute.BY_KEY if edge.exchange is Exchange.KEYED else Reroute.NOBODY_KNOWS
+        found = {self._reroute(above) for above in self.edges if above.downstream == edge.upstream}
+        if not found:
+            return Reroute.BY_SPLIT
+        return found.pop() if len(found) == 1 else Reroute.NOBODY_KNOWS
+
+    def _subtask(self, chain: list[Vertex], index: int, homes: Mapping[str, _Home]) -> SubtaskPlan:
+        head, tail, speaker = chain[0], chain[-1], _speaker(chain)
         inside = {vertex.name for vertex in chain}
-        speaker = tail if tail.sink else head
         by_name = {vertex.name: vertex for vertex in self.vertices}
         inputs: list[int] = []
+        feeds: list[Feed] = []
         for edge in self.edges:
             if edge.downstream == head.name:
-                first = ids[edge.upstream]
-                count = by_name[edge.upstream].parallelism
-                inputs += range(first, first + count) if edge.exchange is Exchange.KEYED else [first + index]
-        outputs = []
+                senders = [index] if edge.exchange is Exchange.FORWARD else range(by_name[edge.upstream].parallelism)
+                home, reroute = homes[edge.upstream], self._reroute(edge)
+                inputs += [home.first_id + sender for sender in senders]
+                feeds += [Feed(f"{home.speaker}[{sender}]", home.speaker, reroute) for sender in senders]
+        outputs, receivers = [], []
         for edge in self.edges:
             if edge.upstream == tail.name and edge.downstream not in inside:
-                keyed, first = edge.exchange is Exchange.KEYED, ids[edge.downstream]
+                spread, first = edge.exchange is not Exchange.FORWARD, homes[edge.downstream].first_id
                 count = by_name[edge.downstream].parallelism
-                targets = tuple(range(first, first + count)) if keyed else (first + index,)
-                outputs.append(Output(targets=targets, keyed=keyed))
+                targets = tuple(range(first, first + count)) if spread else (first + index,)
+                keyed = edge.exchange is Exchange.KEYED
+                outputs.append(Output(targets=targets, keyed=keyed, partitioner=edge.partitioner))
+                receivers += [(target, f"{homes[edge.downstream].speaker}[{target - first}]") for target in targets]
         splits = range(head.source.splits) if head.source else ()
         return SubtaskPlan(
-            id=ids[head.name] + index,
+            id=homes[head.name].first_id + index,
             name=f"{speaker.name}[{index}]",
             vertex=speaker.name,
             index=index,
             parallelism=head.parallelism,
             source=head.source,
+            watermarks=head.watermarks,
+            event_time=any(vertex.watermarks for vertex in self.vertices),
             splits=tuple(split for split in splits if split % head.parallelism == index),
             operators=tuple((vertex.name, vertex.operator) for vertex in chain if vertex.operator),
             sink=tail.sink,
             inputs=tuple(inputs),
+            feeds=tuple(feeds),
             outputs=tuple(outputs),
+            receivers=tuple(receivers),
         )
 
 

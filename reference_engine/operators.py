@@ -39,7 +39,8 @@ def owner_of_group(group: int, parallelism: int) -> int:
 class Operator(Protocol):
     """One operator of one subtask."""
 
-    def apply(self, batch: Batch) -> Batch: ...
+    def apply(self, batch: Batch) -> Batch | None:
+        """What follows of these rows at once. May have `on_watermark(watermark) -> Batch | None`, too (windows.py)."""
 
     def capture(self) -> Mapping[int, bytes]:
         """Its state, one value per key group."""

@@ -69,9 +69,9 @@ class SourceReader:
         splits = list(self.offsets)
         for step in range(len(splits)):
             split = splits[(self.turn + step) % len(splits)]
-            offset = self.offsets[split]
-            if offset < self.input.length(split):
-                self.offsets[split] = min(offset + self.input.batch_rows, self.input.length(split))
+            offset, length = self.offsets[split], self.input.length(split)
+            if offset < length:
+                self.offsets[split] = min(offset + self.input.batch_rows, length)
                 self.turn = (self.turn + step + 1) % len(splits)
                 self.batches_read += 1
                 return split, offset

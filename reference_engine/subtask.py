@@ -12,7 +12,8 @@ Effects (tuples, because they are the hot path of simulations; the first item na
     ("send", to, kind, payload)      to another subtask, in order     ("drain", events)     process held-back events
     ("notify", id)                   sink.notify_complete, then `settled`
     ("notify_aborted", id)           ("settle",)  sink.settle, then `settled`     ("end_of_input",)
-    ("timer", delay, kind)           an event to myself later
+    ("timer", delay, kind)           an event to myself later         ("alarm", at, kind, a)   ... at a time
+    ("later", delay, kind, a)        ... with something to remember
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sinkproof.reference_engine.alignment import Aligned, Alignment, Event, Tracked
+from sinkproof.reference_engine.event_time import ENDED, NEVER, ChannelClock, Moved, SourceClock
+from sinkproof.reference_engine.in_flight import Waiting
 from sinkproof.reference_engine.job_graph import SubtaskPlan
 from sinkproof.reference_engine.sources import SourceReader
 from sinkproof.sink_adapters.protocol import Batch
 
+UNDRAINED: Final = "undrained"  # an end after which the same job may go on: windows stay open
 SETTLE_EVERY_MS: Final = 5  # while something is unsettled; short against the settle deadline, long against a message
 
 Effect = tuple[Any, ...]
@@ -35,6 +39,7 @@ class Subtask:
     __slots__ = (
         "alignment",
         "barrier_every",
+        "channel_clock",
         "closing",
         "ended",
         "finished",
@@ -42,7 +47,9 @@ class Subtask:
         "outputs",
         "plan",
         "reader",
+        "replay",
         "settling",
+        "source_clock",
         "targets",
         "uploading",
         "waiting",
@@ -62,6 +69,9 @@ class Subtask:
         self.closing = 0  # the final checkpoint, once it is complete
         self.uploading: set[int] = set()
         self.settling = False  # the timer is running
+        self.source_clock = SourceClock(plan.watermarks, plan.splits) if plan.watermarks else None
+        self.channel_clock = ChannelClock(plan.inputs) if plan.event_time and plan.inputs else None
+        self.replay: tuple[Waiting, ...] = ()  # rows that were on their way here when the restored checkpoint was taken
 
     def on(self, kind: str, a: Any, b: Any) -> list[Effect] | tuple[Effect, ...]:
         """Handles one event and says what is to be done about it, in order."""
@@ -75,6 +85,10 @@ class Subtask:
         )
         if self.reader is not None:
             effects.append(("timer", None, "emit"))
+        if self.source_clock is not None:
+            effects += self._begin_event_time(self.source_clock)
+        if self.replay:
+            effects.append(("drain", [("rows", 0, batch) for _, batch in self.replay]))  # 0: no channel
         return effects
 
     # -- rows -------------------------------------------------------------------------------------------------------
@@ -86,8 +100,10 @@ class Subtask:
             return ()
         at = self.reader.next()
         if at is None:
-            return self.stop(None, None)
+            return self._end(drained=True)
         sends = self._emissions(at)
+        if self.source_clock is not None:
+            sends = (*sends, *self._say_watermark(at))
         if self.barrier_every and self.reader.batches_read % self.barrier_every == 0 and self._more():
             self.waiting = True
             return (*sends, ("report", "cut", self.reader.batches_read // self.barrier_every))
@@ -106,13 +122,18 @@ class Subtask:
                 self.plan.emissions[at] = made
         return made
 
-    def stop(self, _: Any, __: Any) -> list[Effect] | tuple[Effect, ...]:
-        """Stop with a checkpoint: the input ends here."""
+    def stop(self, drain: bool | None, _: Any) -> list[Effect] | tuple[Effect, ...]:
+        """Stop with a checkpoint: the input ends here. `drain`: for good, so that open windows are fired."""
+        return self._end(drained=bool(drain))
+
+    def _end(self, *, drained: bool) -> list[Effect] | tuple[Effect, ...]:
         if self.finished:
             return ()
         self.finished, self.waiting = True, False
-        last: list[Effect] = [("end_of_input",)] if self.plan.sink else []  # chained: no channel brings it the end
-        return [*last, ("report", "ended_source", None), *(("send", target, "end", None) for target in self.targets)]
+        last: list[Effect] = self._advance(ENDED) if self.source_clock and drained else []
+        last += [("end_of_input",)] if self.plan.sink else []  # chained: no channel brings it the end
+        how = UNDRAINED if self.source_clock and not drained else None
+        return [*last, ("report", "ended_source", None), *(("send", target, "end", how) for target in self.targets)]
 
     def _more(self) -> bool:
         assert self.reader is not None
@@ -124,23 +145,93 @@ class Subtask:
             return ()
         return self._process(batch)
 
-    def _process(self, batch: Batch) -> list[Effect]:
-        for _, operator in self.operators:
-            batch = operator.apply(batch)
+    def _process(self, batch: Batch, *, first: int = 0) -> list[Effect]:
+        """Through the operators, from the first one on, and out."""
+        for _, operator in self.operators[first:] if first else self.operators:
+            made = operator.apply(batch)
+            if made is None:
+                return []
+            batch = made
         if self.plan.sink:
             return [("write", batch)]
         return [("send", to, "rows", part) for output in self.outputs for to, part in output.route(batch)]
 
-    def end(self, channel: int, _: Any) -> list[Effect] | tuple[Effect, ...]:
+    def end(self, channel: int, how: str | None) -> list[Effect] | tuple[Effect, ...]:
         if channel in self.alignment.blocked:
-            self.alignment.hold(("end", channel, None))
+            self.alignment.hold(("end", channel, how))
             return ()
         self.ended += 1
+        effects: list[Effect] = []
+        if self.channel_clock is not None and how is None:
+            effects = self._moved(self.channel_clock.on(channel, ENDED))
         if self.ended < len(self.plan.inputs):
-            return ()
+            return tuple(effects)
         if self.plan.sink:
-            return (("end_of_input",),)
-        return [("send", target, "end", None) for target in self.targets]
+            return (*effects, ("end_of_input",))
+        return [*effects, *(("send", target, "end", how) for target in self.targets)]
+
+    # -- event time -------------------------------------------------------------------------------------------------
+
+    def _begin_event_time(self, clock: SourceClock) -> list[Effect]:
+        """What was said before a restart is said again."""
+        effects = self._advance(clock.said) if clock.said > NEVER else []
+        return effects + self._find_out_whether_it_is_idle(clock)
+
+    def _find_out_whether_it_is_idle(self, clock: SourceClock) -> list[Effect]:
+        after = clock.watermarks.idle_after_ms
+        return [] if after is None else [("later", after, "quiet", clock.batches)]
+
+    def _say_watermark(self, at: tuple[int, int]) -> list[Effect]:
+        """What follows of the batch that was just read, and a timer that finds out whether another one came."""
+        clock, reader = self.source_clock, self.reader
+        assert clock is not None
+        assert reader is not None
+        live = [split for split, offset in reader.offsets.items() if offset < reader.input.length(split)]
+        effects = self._moved(clock.read(at[0], reader.input.batch(*at), live=live))
+        return effects + self._find_out_whether_it_is_idle(clock)
+
+    def quiet(self, batches: int, _: Any) -> list[Effect] | tuple[Effect, ...]:
+        """A source that has read nothing since holds nobody back."""
+        clock = self.source_clock
+        assert clock is not None
+        if batches != clock.batches or self.finished:
+            return ()
+        clock.idle = True
+        return [("send", target, "idle", None) for target in self.targets]
+
+    def watermark(self, channel: int, watermark: float) -> list[Effect] | tuple[Effect, ...]:
+        if channel in self.alignment.blocked:
+            self.alignment.hold(("watermark", channel, watermark))
+            return ()
+        assert self.channel_clock is not None
+        return self._moved(self.channel_clock.on(channel, watermark))
+
+    def idle(self, channel: int, _: Any) -> list[Effect] | tuple[Effect, ...]:
+        if channel in self.alignment.blocked:
+            self.alignment.hold(("idle", channel, None))
+            return ()
+        clock = self.channel_clock
+        assert clock is not None
+        effects = self._moved(clock.on_idle(channel))
+        if clock.all_idle and not clock.said_idle:
+            clock.said_idle = True
+            effects += [("send", target, "idle", None) for target in self.targets]
+        return effects
+
+    def _moved(self, watermark: Moved) -> list[Effect]:
+        return [] if watermark is None else self._advance(watermark)
+
+    def _advance(self, watermark: float) -> list[Effect]:
+        """Windows that are over are fired first; then those below hear of it. The end is told as an end."""
+        effects: list[Effect] = []
+        for place, (_, operator) in enumerate(self.operators, start=1):
+            fire = getattr(operator, "on_watermark", None)
+            fired = fire(watermark) if fire is not None else None
+            if fired is not None:
+                effects += self._process(fired, first=place)
+        if watermark < ENDED:
+            effects += [("send", target, "watermark", watermark) for target in self.targets]
+        return effects
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -166,6 +257,8 @@ class Subtask:
         states: States = {name: operator.capture() for name, operator in self.operators}
         if self.reader is not None:
             states["source"] = self.reader.capture()
+        if self.source_clock is not None:
+            states["event_time"] = self.source_clock.capture()
         if self.plan.sink:
             return [("capture", checkpoint_id, states)]
         return self.captured(checkpoint_id, states)

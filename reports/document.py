@@ -7,14 +7,16 @@ JSON object there, with the same keys; what each key means stands in `certificat
 from __future__ import annotations
 
 import json
-import math
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
+
+from sinkproof.reports.json_text import json_text
+from sinkproof.reports.json_text import plain as plain
+from sinkproof.reports.json_text import replace_file as replace_file
 
 SCHEMA: Final = "sinkproof/certificate/1"
 FILE_NAME: Final = "certificate.json"
@@ -68,6 +70,7 @@ class Finding:
     claim: str | None = None  # the claim that the oracle belongs to
     root_cause: str | None = None
     timeline: Sequence[Event] = ()
+    steps: Sequence[str] = ()  # the last points that whoever was struck last had passed, the struck one last
     line: SourceLine | None = None  # the source line that was being executed when the last fault struck
     traceback: str | None = None
 
@@ -87,11 +90,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closure:
-    """Every sequence of crashes, if `complete`; otherwise `why` it is not."""
+    """Every sequence `of` these faults, if `complete`; otherwise `why` it is not. None: this was not counted."""
 
     states: int
     complete: bool
     why: str = ""
+    of: str = "whole-job crashes"
+    sentence: str = ""  # what a complete closure may claim, word for word
+    depth: int | None = None  # crashes after each other
+    merges_audited: int | None = None
+    merges_differing: int | None = None
+    shifts: Sequence[int] = ()  # by which every state was run again with other checkpoint ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +117,7 @@ class ShellResult:
     lines_reached: int | None = None
     lines_total: int | None = None
     closure: Closure | None = None
+    closures: Sequence[Closure] = ()  # others, such as of whole-job crashes with a partial death between two of them
     points_known: Sequence[str] = ()
     kills_by_point: Mapping[str, int] = field(default_factory=dict)
     outcomes: Sequence[Outcome] = ()
@@ -160,6 +170,15 @@ class CanaryResult:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A number that a report may show beside the verdict, such as the rate of a benchmark or the rows of a soak."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
 class CertificateWriter:
     """Keeps `folder/certificate.json` readable at every moment of a run.
 
@@ -168,8 +187,15 @@ class CertificateWriter:
     """
 
     def __init__(
-        self, folder: Path, *, clock: Callable[[], float], environment: Mapping[str, object] | None = None
+        self,
+        folder: Path,
+        *,
+        clock: Callable[[], float],
+        environment: Mapping[str, object] | None = None,
+        command: str = "",
+        glossary: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        """`command`: what repeats the run. `glossary`: a sentence for each word, by the kind of word."""
         self.path = folder / FILE_NAME
         self._clock, self._started = clock, clock()
         self._document: Document = {
@@ -177,9 +203,12 @@ class CertificateWriter:
             "verdict": "unknown",
             "complete": False,
             "environment": plain(environment or {}),
+            "command": plain(command),
+            "glossary": plain(glossary or {}),
             "seconds": 0.0,
             "notes": [],
             "failures": [],
+            "measurements": [],
             "canaries": [],
             "subjects": [],
         }
@@ -210,6 +239,10 @@ class CertificateWriter:
         self._document["notes"].append(plain(text))
         self._write()
 
+    def measured(self, measurement: Measurement) -> None:
+        self._document["measurements"].append(plain(measurement))
+        self._write()
+
     def failure(self, why: str, *, whose: str, details: str = "") -> None:
         """A task that came to no result. `whose`: "ours", "input" (bad arguments) or "subject"."""
         self._document["failures"].append(plain({"why": why, "whose": whose, "details": details}))
@@ -225,7 +258,7 @@ class CertificateWriter:
 
     def _write(self) -> None:
         self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
-        text = json.dumps(self._document, indent=1, ensure_ascii=False, allow_nan=False)
+        text = json_text(self._document)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, text + "\n")
@@ -285,36 +318,6 @@ def schema() -> Document:
     """The published JSON Schema (2020-12) of the document."""
     text = resources.files(__package__ or "sinkproof.reports").joinpath("certificate.schema.json").read_text("utf-8")
     return dict(json.loads(text))
-
-
-def plain(value: object) -> Any:
-    """A value as JSON knows it: parts as objects, sequences as lists, what JSON cannot hold as its text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")  # names of files may hold lone surrogates
-    if isinstance(value, Mapping):
-        return {plain(str(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((plain(item) for item in value), key=repr)
-    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return plain(str(value))
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, for a reader at any moment and after a kill or a power cut."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _refuse_constant(name: str) -> float:

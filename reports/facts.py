@@ -24,26 +24,33 @@ SYMBOLS: Final = {
 MEANINGS: Final = {
     "upheld": "upheld",
     "violated": "breaks a claim",
-    "finding": "a flaw that no claim covers",
+    "finding": "unclaimed flaw",
     "unfired": "never struck",
     "none": "not tried",
 }
-SEVERITY: Final = ("violated", "finding", "upheld", "unfired", "none")
-
-LINE_POINT: Final = re.compile(r"line\((?P<file>[^()]+):(?P<number>\d+)\)")
+PICTURED_MOST: Final = 2  # timelines per subject
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 _DEFAULTS: Final[dict[str, dict[str, object]]] = {
-    "document": {"complete": True, "notes": []},
+    "document": {
+        "complete": True,
+        "notes": [],
+        "failures": [],
+        "measurements": [],
+        "command": "",
+        "glossary": {},
+    },
     "canary": {"shell": None, "control": False, "why": ""},
     "subject": {"claimed": [], "why": ""},
     "shell": {"points_known": [], "kills_by_point": {}, "outcomes": [], "rows_committed": 0, "notes": []},
+    "closure": {"of": "whole-job crashes", "sentence": ""},
     "finding": {
         "lost_total": None,
         "extra_total": None,
         "claim": None,
         "root_cause": None,
         "timeline": [],
+        "steps": [],
         "line": None,
         "traceback": None,
     },
@@ -64,39 +71,6 @@ class Totals:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    outcome: str
-    runs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridRow:
-    """A protocol step, or all lines of one file together; one cell per column of the grid."""
-
-    label: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Steps by faults, the faults grouped by shell. `lines`: each source line that was not upheld, one by one."""
-
-    columns: tuple[tuple[str, str], ...]
-    rows: tuple[GridRow, ...]
-    lines: tuple[tuple[str, str, Cell], ...]
-
-    def groups(self) -> list[tuple[str, int]]:
-        """Each shell and how many columns it has."""
-        shells = [shell for shell, _ in self.columns]
-        return [(shell, shells.count(shell)) for shell in dict.fromkeys(shells)]
-
-    def starts(self) -> set[int]:
-        """The columns at which another shell begins."""
-        widths = [width for _, width in self.groups()]
-        return {sum(widths[:index]) for index in range(len(widths))}
-
-
 def filled(document: Mapping[str, Any]) -> Document:
     """The document with every optional key that is missing set to its default, so that renderers need not ask."""
     return {
@@ -111,14 +85,101 @@ def _filled_subject(subject: Mapping[str, Any]) -> Document:
     return {
         **_DEFAULTS["subject"],
         **subject,
-        "shells": [{**_DEFAULTS["shell"], **shell} for shell in subject["shells"]],
+        "shells": [_filled_shell(shell) for shell in subject["shells"]],
         "findings": [{**_DEFAULTS["finding"], **finding} for finding in by_weight(subject["findings"])],
     }
 
 
+def _filled_shell(shell: Mapping[str, Any]) -> Document:
+    """`closures` has all of them, the one under its own key first."""
+    found = [shell["closure"]] if shell["closure"] else []
+    closures = [{**_DEFAULTS["closure"], **closure} for closure in (*found, *shell.get("closures", []))]
+    return {**_DEFAULTS["shell"], **shell, "closures": closures}
+
+
 def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Broken claims first; otherwise in the order in which they were found."""
-    return sorted(findings, key=lambda finding: not finding["claimed"])
+    """Broken claims first, then the smallest schedules; otherwise in the order in which they were found."""
+    return sorted(findings, key=lambda finding: (not finding["claimed"], fault_count(finding["schedule"])))
+
+
+def worst_first(document: Document) -> list[Document]:
+    """Subjects as a wall shows them: what is violated, then what nobody knows, then what is upheld."""
+    order = ("violated", "unknown", "upheld")
+    return sorted(document["subjects"], key=lambda subject: order.index(subject["verdict"]))
+
+
+def fault_count(schedule: str) -> int:
+    return sum("#" in word for word in schedule.split())
+
+
+def pictured(subject: Document) -> list[Document]:
+    """The findings whose timelines are shown: the smallest that counts, and the smallest of another broken claim.
+    Fifty pictures of one flaw tell no more than one.
+    """
+    told = [finding for finding in subject["findings"] if finding["timeline"]]
+    if not told:
+        return []
+    others = [finding for finding in told if finding["claimed"] and finding["oracle"] != told[0]["oracle"]]
+    return [told[0], *others[: PICTURED_MOST - 1]]
+
+
+def unpictured(subject: Document) -> list[Document]:
+    """All the other findings."""
+    shown = pictured(subject) or subject["findings"][:1]
+    return [finding for finding in subject["findings"] if not any(finding is other for other in shown)]
+
+
+def claim_groups(subject: Document) -> list[tuple[str, list[str], str]]:
+    """(verdict, claims, why): claims that fared alike for the same reason, together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for claim in subject["claims"]:
+        groups.setdefault((claim["verdict"], claim["why"]), []).append(claim["claim"])
+    order = ("violated", "unknown", "upheld")
+    return sorted(
+        ((verdict, names, why) for (verdict, why), names in groups.items()), key=lambda group: order.index(group[0])
+    )
+
+
+def closure_facts(closure: Document) -> list[str]:
+    """What is known of a closure beyond its sentence: depth, audits, and whatever else the document says."""
+    told = [
+        f"{name.replace('_', ' ')} {_plain_value(value)}"
+        for name, value in closure.items()
+        if name not in ("states", "complete", "why", "of", "sentence") and value not in (None, "", [], {})
+    ]
+    return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *told]
+
+
+def all_closures(document: Document) -> list[Document]:
+    return [closure for subject in document["subjects"] for shell in subject["shells"] for closure in shell["closures"]]
+
+
+def closure_lines(document: Document) -> list[str]:
+    """By the kind of fault and the sentence: how many closures are complete; and each that is not, and why."""
+    complete: dict[tuple[str, str], list[Document]] = {}
+    open_ends = []
+    for subject in document["subjects"]:
+        for closure in (closure for shell in subject["shells"] for closure in shell["closures"]):
+            if closure["complete"]:
+                complete.setdefault((closure["of"], closure["sentence"]), []).append(closure)
+            else:
+                why = closure["why"] or "nobody says why"
+                open_ends.append(f"closure of {closure['of']} not complete, {subject['name']}: {why}")
+    lines = [
+        f"{plural(len(group), 'closure')} of {of} complete, "
+        f"{plural(sum(closure['states'] for closure in group), 'state')}{': ' if sentence else ''}{sentence}"
+        for (of, sentence), group in complete.items()
+    ]
+    return [*lines, *open_ends]
+
+
+def _plain_value(value: object) -> str:
+    return ", ".join(map(_plain_value, value)) if isinstance(value, list) else str(value)
+
+
+def meaning(document: Document, kind: str, word: str) -> str:
+    """The document's own sentence for one of its words; empty if it has none."""
+    return str(document["glossary"].get(kind, {}).get(word, ""))
 
 
 def totals(subject: Document) -> Totals:
@@ -136,72 +197,6 @@ def totals(subject: Document) -> Totals:
         lines_total=max((shell["lines_total"] for shell in explored), default=None),
         seconds=sum(shell["seconds"] for shell in shells),
     )
-
-
-def grid(subject: Document) -> Grid:
-    """Every named step that is known or was struck, in the protocol's order, then the lines, file by file."""
-    cells: dict[tuple[str, str, str], Cell] = {}
-    for shell in subject["shells"]:
-        for outcome in shell["outcomes"]:
-            key = (outcome["point"], shell["shell"], outcome["fault"])
-            cells[key] = worst([Cell(outcome=outcome["outcome"], runs=outcome["runs"]), *_listed(cells.get(key))])
-    columns = tuple(dict.fromkeys((shell, fault) for _, shell, fault in cells))
-    columns = tuple(sorted(columns, key=lambda column: [shell for shell, _ in columns].index(column[0])))
-    points = list(dict.fromkeys(point for point, _, _ in cells))
-    named = [point for point in points if not LINE_POINT.fullmatch(point)]
-    known = [point for shell in subject["shells"] for point in shell["points_known"]]
-    rows = [_grid_row(point, [point], columns=columns, cells=cells) for point in dict.fromkeys([*known, *named])]
-    rows += [
-        _grid_row(_lines_label(file, group), group, columns=columns, cells=cells) for file, group in _by_file(points)
-    ]
-    doubtful = tuple(
-        (point, f"{shell}: {fault}", cell)
-        for (point, shell, fault), cell in cells.items()
-        if LINE_POINT.fullmatch(point) and cell.outcome != "upheld"
-    )
-    return Grid(columns=columns if rows else (), rows=tuple(rows) if columns else (), lines=doubtful)
-
-
-def worst(cells: Sequence[Cell]) -> Cell:
-    """Several cells as one: the gravest outcome, all runs."""
-    outcome = min((cell.outcome for cell in cells), key=SEVERITY.index, default="none")
-    return Cell(outcome=outcome, runs=sum(cell.runs for cell in cells))
-
-
-def _listed(cell: Cell | None) -> list[Cell]:
-    return [] if cell is None else [cell]
-
-
-def _grid_row(
-    label: str,
-    points: Sequence[str],
-    *,
-    columns: Sequence[tuple[str, str]],
-    cells: Mapping[tuple[str, str, str], Cell],
-) -> GridRow:
-    return GridRow(
-        label=label,
-        cells=tuple(
-            worst([cells[point, *column] for point in points if (point, *column) in cells]) for column in columns
-        ),
-    )
-
-
-def _by_file(points: Iterable[str]) -> list[tuple[str, list[str]]]:
-    files: dict[str, list[str]] = {}
-    for point in points:
-        if match := LINE_POINT.fullmatch(point):
-            files.setdefault(match["file"], []).append(point)
-    return list(files.items())
-
-
-def _lines_label(file: str, points: Sequence[str]) -> str:
-    return f"{plural(len(points), 'line')} of {file}"
-
-
-def point_outcome(shell: Document, point: str) -> Cell:
-    """What came of a point in this shell, over all faults."""
-    return worst([Cell(outcome=o["outcome"], runs=o["runs"]) for o in shell["outcomes"] if o["point"] == point])
 
 
 def doubts(document: Document) -> list[str]:
@@ -237,10 +232,38 @@ def summary(document: Document) -> str:
     all_totals = [totals(subject) for subject in document["subjects"]]
     kills = sum(item.kills for item in all_totals)
     runs = sum(item.schedules_run for item in all_totals)
+    real = f" with {plural(kills, 'real kill')}" if kills else ""
     return (
-        f"{plural(len(verdicts), 'subject')}{': ' if parts else ''}{', '.join(parts)}, after {plural(kills, 'crash')}"
-        f" in {plural(runs, 'schedule')}, {seconds_text(document['seconds'])}"
+        f"{plural(len(verdicts), 'subject')}{': ' if parts else ''}{', '.join(parts)}, in {plural(runs, 'schedule')}"
+        f"{real}, {seconds_text(document['seconds'])}"
     )
+
+
+def headline(document: Document) -> list[tuple[str, str, str]]:
+    """The numbers that a wall shows: (what, how many, of how many or in what)."""
+    all_totals = [totals(subject) for subject in document["subjects"]]
+    closures = [shell["closure"] for subject in document["subjects"] for shell in subject["shells"] if shell["closure"]]
+    canaries = [canary for canary in document["canaries"] if not canary["control"]]
+    convicted = sum(canary["convicted"] for canary in canaries)
+    schedules = sum(item.schedules_run for item in all_totals)
+    steps = sum(item.points_reached for item in all_totals)
+    complete = sum(closure["complete"] for closure in closures)
+    return [
+        ("schedules judged", count(schedules), ""),
+        ("real kills", count(sum(item.kills for item in all_totals)), ""),
+        ("steps struck", count(steps), f"of {count(sum(item.points_total for item in all_totals))}"),
+        (
+            "durable states crashed from",
+            count(sum(closure["states"] for closure in closures)),
+            f"in {plural(len(closures), 'closure')}, {complete} complete" if closures else "",
+        ),
+        ("canaries convicted", count(convicted), f"of {count(len(canaries))}" if canaries else "none were tried"),
+    ]
+
+
+def percent(part: int, whole: int) -> int:
+    """Whole percents; 100 only for all of it."""
+    return 100 if part >= whole else 100 * part // whole
 
 
 def bound(run: int, in_bound: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from sinkproof.reports import facts
+from sinkproof.reports import facts, grid
 from sinkproof.reports.document import Document
 
 KINDS: Final = {"violated": "failure", "unknown": "error"}
@@ -59,7 +59,7 @@ def _step_cases(suite: ElementTree.Element, subject: Document, shell: Document) 
     classname = f"sinkproof.{facts.visible(subject['name'])}.{shell['shell']}"
     for point in dict.fromkeys([*shell["points_known"], *shell["points_reached"]]):
         case = _case(suite, classname=classname, name=point)
-        cell = facts.point_outcome(shell, point)
+        cell = grid.point_outcome(shell, point)
         if point not in shell["points_reached"]:
             ElementTree.SubElement(case, "skipped", message="this step was not reached")
         elif cell.outcome == "violated":

@@ -26,6 +26,7 @@ def render(document: Mapping[str, Any]) -> str:
     for subject in known["subjects"]:
         lines += _findings(subject)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
+    lines += [f"- {_escaped(line)}" for line in facts.closure_lines(known)]
     lines += [f"- {_escaped(doubt)}" for doubt in facts.doubts(known)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -15,6 +15,7 @@ from sinkproof.reports.document import (
     Document,
     Event,
     Finding,
+    Measurement,
     Outcome,
     ShellResult,
     SourceLine,
@@ -27,7 +28,15 @@ INSIDE: Final = ("fence", "begin", "pre_commit", "commit", "abort")
 POINTS: Final = tuple(f"{call}.{side}" for call in AROUND + INSIDE for side in ("before", "after"))
 NAME_HOSTILE: Final = 'sinks/my_sink.py:Evil<b>&"Sink'
 REPLAY: Final = "sinkproof replay 'sink[0].commit.after#1=kill' 'sinks/my_sink.py:Evil<b>&\"Sink' --on process"
+SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
 SCHEDULE: Final = "sink[0].commit.after#1=kill"
+GLOSSARY: Final = {
+    "points": {"commit.after": "the transaction is committed; the sink has not noted it"},
+    "faults": {"kill": "the acting attempt is killed", "stop": "the attempt is stopped, and goes on as a zombie"},
+    "oracles": {"O2": "a row is there more often than the ledger has it"},
+    "claims": {"NO_DUPLICATES": "in the end no row is there twice"},
+    "root_causes": {"R1": "data and progress marker not atomic", "R5": "premature publication"},
+}
 
 
 def sample() -> Document:
@@ -37,8 +46,15 @@ def sample() -> Document:
         "verdict": "violated",
         "complete": True,
         "environment": {"sinkproof": "0.1.0", "python": "3.11.7", "seed": 7, "machine": {"cores": 2}},
+        "command": "sinkproof certify files/two-phase 'sinks/my_sink.py:Evil<b>&\"Sink' --seed 7",
+        "glossary": GLOSSARY,
         "seconds": 41.7,
         "notes": [],
+        "failures": [],
+        "measurements": [
+            Measurement(name="soak on Spark", value="1,310,000 rows", note="112 deaths in an hour, every row once"),
+            Measurement(name="schedules per second", value="5,838", note="memory/two-phase, one core"),
+        ],
         "canaries": canaries(),
         "subjects": [upheld(), violated(), unknown()],
     }
@@ -67,7 +83,8 @@ def shell(name: str, *, faults: tuple[str, ...], struck: dict[str, str] | None =
             for fault in faults
         ],
         rows_committed=192_480,
-        closure=Closure(states=212, complete=True, why="any number of whole-job crashes of this job, in these orders"),
+        closure=Closure(states=212, complete=True, sentence=SENTENCE, depth=4, merges_audited=20, shifts=(1, 8, 97)),
+        closures=[Closure(states=9, complete=False, of="crashes with a partial death", why="the budget ended")],
     )
 
 
@@ -88,19 +105,24 @@ def upheld() -> SubjectResult:
 
 
 def timeline() -> list[Event]:
+    """What the engine says of itself, and a death between the effect and its record."""
+    old, new = "(generation 700001)", "(generation 700002)"
     told = [
-        (0.0, "sink[0]", "open, generation 700001", False),
-        (0.001, "sink[1]", "open, generation 700001", False),
-        (0.1, "sink[0]", "write 0:0 .. 0:9", False),
-        (0.1, "sink[1]", "write 1:0 .. 1:9", False),
-        (0.2, "coordinator", "checkpoint 1 triggered", False),
-        (0.201, "sink[0]", "snapshot 1, acknowledged", False),
-        (0.203, "sink[1]", "snapshot 1, acknowledged", False),
-        (0.21, "coordinator", "checkpoint 1 complete", False),
-        (0.211, "sink[0]", "commit.after: kill", True),
-        (0.5, "coordinator", "generation 700002, restores checkpoint 1", False),
-        (0.501, "sink[0]", "open: commits part-0-1 again", False),
-        (0.6, "reader", "0:0 .. 0:9 seen twice", False),
+        (0.002, "coordinator", "generation", False),
+        (0.011, f"source[0] {old}", "acknowledged: 1", False),
+        (0.016, f"sink[0] {old}", "acknowledged: 1", False),
+        (0.021, f"sink[1] {old}", "acknowledged: 1", False),
+        (0.022, "coordinator", "complete: 1", False),
+        (0.026, f"sink[0] {old}", "commit.after: kill", True),
+        (0.030, f"sink[1] {old}", "acknowledged: 2", False),
+        (0.211, "coordinator", "generation", False),
+        (0.215, f"sink[0] {new}", "open: commits part-0-1 again", False),
+        (0.230, f"source[0] {new}", "acknowledged: 3", False),
+        (0.234, f"sink[1] {new}", "declined: 3", False),
+        (0.240, f"source[0] {new}", "acknowledged: 4", False),
+        (0.244, f"sink[0] {new}", "acknowledged: 4", False),
+        (0.246, f"sink[1] {new}", "acknowledged: 4", False),
+        (0.250, "coordinator", "complete: 4", False),
     ]
     return [Event(at=at, actor=actor, what=what, struck=struck) for at, actor, what, struck in told]
 
@@ -145,6 +167,7 @@ def violated() -> SubjectResult:
                 replay=REPLAY,
                 root_cause="R1 data and progress marker not atomic",
                 timeline=timeline(),
+                steps=["open.after", "notify_complete.before", "commit.before", "commit.after"],
                 line=SourceLine(file="my_sink.py", number=42, text="    os.replace(pending, final)"),
                 traceback="Traceback (most recent call last):\n  ...\nFileNotFoundError: part-0-1",
             ),

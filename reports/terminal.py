@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sinkproof.reports import facts
+from sinkproof.reports import facts, story
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
 WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
+WIDTH_OF_ONE_LINE: Final = 140  # below this a grade takes two lines, and the subject's name gets the room
 FINDINGS_SHOWN: Final = 5  # per subject; the page and the document have them all
 UNCLAIMED_SHOWN: Final = 2  # of those: what a sink never promised must not drown what it broke
 WIDTH_MIN: Final = 40
@@ -37,6 +38,7 @@ def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False
         _subjects(console, known)
         for subject in known["subjects"]:
             _findings(console, subject)
+        _closures(console, known)
         _canaries(console, known)
         _conclusion(console, known)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
@@ -53,8 +55,9 @@ def _subjects(console: Console, document: Document) -> None:
     for name in rows[0]:
         right = name in ("kills", "points", "schedules", "seconds")
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name != "subject")
+    always = " (" if console.width < WIDTH_OF_ONE_LINE else " (expected "
+    stacked = {"claimed": (", ", ",\n"), "grade (expected)": (always, f"\n{always.lstrip()}")}
     for row in rows:
-        stacked = {"claimed": (", ", ",\n"), "grade (expected)": (" (expected ", "\n(expected ")}
         table.add_row(
             *(value if name not in stacked else _restacked(value, *stacked[name]) for name, value in row.items())
         )
@@ -100,15 +103,16 @@ def _findings(console: Console, subject: Document) -> None:
     claimed = [finding for finding in findings if finding["claimed"]]
     unclaimed = [finding for finding in findings if not finding["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
+    told = [finding for finding in facts.pictured(subject) if finding["claimed"]]
     for finding in shown:
-        _finding(console, subject, finding)
+        _finding(console, subject, finding, timeline=finding in told)
     if len(findings) > len(shown):
         more = facts.plural(len(findings) - len(shown), "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
 
 
-def _finding(console: Console, subject: Document, finding: Document) -> None:
+def _finding(console: Console, subject: Document, finding: Document, *, timeline: bool) -> None:
     kind = "breaks a claim" if finding["claimed"] else "not claimed"
     symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
     broken = f" {finding['claim']}" if finding["claim"] else ""
@@ -120,9 +124,23 @@ def _finding(console: Console, subject: Document, finding: Document) -> None:
     for name, value in _evidence(finding):
         grid.add_row(Text(f"  {name}"), _text(value))
     console.print(grid)
+    if timeline:
+        _timeline(console, finding)
     # soft_wrap: rich breaks no line here, so that a terminal copies the command in one piece.
     console.print(_text(f"  replay  {finding['replay']}"), soft_wrap=True)
     console.print()
+
+
+def _timeline(console: Console, finding: Document) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for index, (at, who, what) in enumerate(story.words(finding)):
+        told = Text.assemble((facts.visible(what), "bold" if what.startswith(story.BOLT) else ""))
+        grid.add_row(Text("  time  " if index == 0 else ""), Text(at), _text(who), told)
+    console.print(grid)
 
 
 def _evidence(finding: Document) -> list[tuple[str, str]]:
@@ -130,9 +148,19 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
     if line := finding["line"]:
         found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
+    if finding["steps"]:
+        found.append(("after", " → ".join(finding["steps"])))
     if finding["root_cause"]:
         found.append(("cause", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]
+
+
+def _closures(console: Console, document: Document) -> None:
+    """What may be said of any number of crashes, once per sentence; then what no closure came to the end of."""
+    for line in facts.closure_lines(document):
+        console.print(_text(line))
+    if facts.all_closures(document):
+        console.print()
 
 
 def _canaries(console: Console, document: Document) -> None:

@@ -40,8 +40,16 @@ class MemoryDisk:
         self.root = Folder()
 
     def lose_power(self) -> None:
-        """Only what was synced is left."""
-        _forget(self.root)
+        """Only what was synced is left, bytes and names."""
+        _forget(self.root, names=True, data=True)
+
+    def lose_bytes(self) -> None:
+        """Every name is left; of bytes that were not synced, the first half: a torn tail."""
+        _forget(self.root, names=False, data=True, kept=0.5)
+
+    def lose_names(self) -> None:
+        """Every byte is left; of names, those that were synced."""
+        _forget(self.root, names=True, data=False)
 
     def create(self, path: str) -> File:
         folder, name = self._place(path)
@@ -144,10 +152,16 @@ class MemoryDisk:
         return found, name
 
 
-def _forget(folder: Folder) -> None:
-    folder.names = dict(folder.synced)
+def _forget(folder: Folder, *, names: bool, data: bool, kept: float = 0.0) -> None:
+    """`kept`: how much of what was written and not synced has reached the disk all the same. What is left is safe."""
+    if names:
+        folder.names = dict(folder.synced)
+    folder.synced = dict(folder.names)
     for node in folder.names.values():
         if isinstance(node, Folder):
-            _forget(node)
-        else:
-            node.written = node.synced
+            _forget(node, names=names, data=data, kept=kept)
+            continue
+        if data:
+            unsynced = len(node.written) - len(node.synced)
+            node.written = node.written[: len(node.synced) + int(unsynced * kept)]
+        node.synced = node.written

@@ -87,3 +87,11 @@ class CheckpointPart(str):
 
     def __reduce__(self) -> Any:
         return CheckpointPart.parse, (str(self),)
+
+
+def stands_in(name: str, text: str) -> bool:
+    """Whether the text has this name, and not only a longer one: `sink-0-7-1` does not stand in `sink-0-7-10`."""
+    at = text.find(name)
+    while at >= 0 and text[at + len(name) : at + len(name) + 1].isdigit():
+        at = text.find(name, at + 1)
+    return at >= 0

@@ -7,10 +7,10 @@ who looks for the sink's own code finds this file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.identity import Owner, Transaction
+from sinkproof.sink_adapters.identity import Owner, Transaction, stands_in
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
 
 Token = tuple[str, int]  # (sink id, generation) of whoever asks
@@ -21,9 +21,15 @@ COMMITTED: Final = CommitOutcome.COMMITTED
 
 
 class MemoryStore:
-    """Transactions, a log, an upsert table with its changelog, a committer's records, masked segments with markers."""
+    """Transactions, a log, an upsert table with its changelog, a committer's records, masked segments with markers.
+
+    `transaction_timeout`: seconds on the store's own clock, after which its janitor aborts what is not committed.
+    Without a clock the store goes by what clients say of theirs.
+    """
 
     __slots__ = (
+        "_clock",
+        "_timeout",
         "began",
         "changelog",
         "committed",
@@ -37,8 +43,9 @@ class MemoryStore:
         "version",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] | None = None, transaction_timeout: float | None = None) -> None:
         self.version = 0
+        self._clock, self._timeout = clock, transaction_timeout
         self.thaw(((), (), (), (), (), (), (), (), (), ()))
 
     # -- transactions -----------------------------------------------------------------------------
@@ -60,7 +67,7 @@ class MemoryStore:
         if name in self.opened or name in self.prepared or name in self.committed:
             raise ValueError(f"transaction {name} was begun before: its name is not unique")
         self.opened[name] = ()
-        self.began[name] = now
+        self.began[name] = now if self._clock is None else self._clock()
         self.version += 1
 
     def write(self, token: Token, name: Transaction, rows: Rows) -> None:
@@ -70,11 +77,13 @@ class MemoryStore:
         self.version += 1
 
     def prepare(self, token: Token, name: Transaction) -> None:
+        self._tidy()
         self._check(token)
         self.prepared[name] = (name.order, self.opened.pop(name))
         self.version += 1
 
     def commit(self, token: Token, name: str) -> CommitOutcome:
+        self._tidy()
         self._check(token)
         if name in self.prepared:
             self.committed[name] = self.prepared.pop(name)
@@ -89,8 +98,15 @@ class MemoryStore:
             self.began.pop(name, None)
             self.version += 1
 
+    def _tidy(self) -> None:
+        """The janitor acts by itself. Whoever looks could not tell whether it did so just now or when it was due."""
+        if self._timeout is not None and self._clock is not None:
+            self.expire(self._clock() - self._timeout)
+
     def expire(self, before: float) -> None:
-        """What a server's janitor does: aborts transactions that began before this time."""
+        """What a server's janitor does: aborts transactions that began before this time, whose clock it may be."""
+        if self._timeout is not None and self._clock is not None:
+            before = self._clock() - self._timeout
         late = [name for name, began in self.began.items() if began < before]
         for name in late:
             del self.began[name]
@@ -99,9 +115,11 @@ class MemoryStore:
         self.version += bool(late)
 
     def lingering(self, owner: Owner, before_generation: int) -> list[str]:
-        """Neither committed nor aborted, of earlier generations of the owner's old subtasks. Sorted."""
+        """Neither committed nor aborted, of earlier generations of the owner's old subtasks. By checkpoint."""
+        self._tidy()
         names = [Transaction.parse(name) for name in (*self.opened, *self.prepared)]
-        return sorted(str(name) for name in names if _is_left(name, owner, before_generation))
+        left = [name for name in names if _is_left(name, owner, before_generation)]
+        return [str(name) for name in sorted(left, key=lambda name: name.order)]
 
     # -- a log, an upsert table, a committer ------------------------------------------------------
 
@@ -163,6 +181,10 @@ class MemoryStore:
         segments = sorted((name.order, rows) for name, rows in self.staged.items() if self._revealed(name))
         return [row[:2] for _, rows in segments for row in rows]
 
+    def revealed(self) -> list[int]:
+        """Checkpoints that a marker calls complete."""
+        return sorted(self.markers.values())
+
     def read_changes(self) -> list[Identity]:
         """What somebody who follows the table's changes has met, repeats included."""
         return [row[:2] for _, row in self.changelog]
@@ -172,6 +194,7 @@ class MemoryStore:
         return self.version
 
     def residue(self) -> list[str]:
+        self._tidy()
         masked = [str(name) for name in self.staged if not self._revealed(name)]
         return sorted([*self.opened, *self.prepared, *masked])
 
@@ -206,8 +229,8 @@ class MemoryStore:
         would multiply the states by the square of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
-        named = [item for item in committed if item[0] in live]
-        unnamed = [row[:2] for name, (_, rows) in committed if name not in live for row in rows]
+        named = [item for item in committed if stands_in(item[0], live)]
+        unnamed = [row[:2] for name, (_, rows) in committed if not stands_in(name, live) for row in rows]
         hidden = [
             (name, rows if str(name.generation) in live else None)
             for name, rows in sorted(self.staged.items())
@@ -221,11 +244,11 @@ class MemoryStore:
         ]
         parts = (
             sorted(self.opened),
-            [(name, rows if name in live else None) for name, rows in sorted(self.prepared.items())],
+            [(name, rows if stands_in(name, live) else None) for name, rows in sorted(self.prepared.items())],
             sorted(self.fences.items()),
             named,
             unnamed,
-            sorted(name for name in self.recorded if name in live),
+            sorted(name for name in self.recorded if stands_in(name, live)),
             hidden,
             markers,
             self._read_revealed(),

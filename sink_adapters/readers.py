@@ -18,6 +18,7 @@ from sinkproof.sink_adapters.file_formats import JSON_LINES, KEYED_LINE, FileFor
 from sinkproof.sink_adapters.file_log import RECORD
 from sinkproof.sink_adapters.file_masked import PART, markers
 from sinkproof.sink_adapters.file_system import Disk
+from sinkproof.sink_adapters.identity import stands_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
 
@@ -93,7 +94,7 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     unnamed: list[Identity] = []
     for part in committed_parts(disk):
         content = disk.read(part.path)
-        if f"-{part.subtask}-{part.generation}-{part.sequence}" in live:
+        if stands_in(f"-{part.subtask}-{part.generation}-{part.sequence}", live):
             named.append((part.path, content))
         else:
             unnamed += form.identities(content)
@@ -107,7 +108,7 @@ def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
     for name in disk.list(folder):
         generation = name[1:].partition("-")[0]
         files = disk.list(f"{folder}/{name}")
-        named = [file for file in files if f"-{subtask}-{generation}-{int(file.partition('-')[0])}" in live]
+        named = [file for file in files if stands_in(f"-{subtask}-{generation}-{int(file.partition('-')[0])}", live)]
         contents = [(file, disk.read(f"{folder}/{name}/{file}")) for file in named]
         attempts.append((int(generation) if named else 0, len(files) - len(named), contents))
     return folder, sorted(attempts)
@@ -137,6 +138,11 @@ def _masked_parts(disk: Disk) -> Iterator[tuple[Part, bool]]:
             part = _part(f"masked/{sink}", name)
             if part is not None:
                 yield part, part.sequence <= revealed.get(part.generation, 0)
+
+
+def revealed_checkpoints(disk: Disk) -> list[int]:
+    """Those that a marker calls complete."""
+    return sorted(upto for sink in disk.list("masked") for upto in markers(disk.list(f"masked/{sink}")).values())
 
 
 def masked_residue(disk: Disk) -> list[str]:
@@ -197,4 +203,4 @@ def log_text(disk: Disk, live: str) -> str:
     """
     rows, table = read_folded(disk), read_table(disk)
     records = {name.decode() for file in disk.list("sent") for name in RECORD.findall(disk.read(f"sent/{file}"))}
-    return repr((rows, table, sorted(name for name in records if name in live)))
+    return repr((rows, table, sorted(name for name in records if stands_in(name, live))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, partialmethod
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,8 @@ Scratch = Any  # what the harness hands to contracts: name, path, shell, setting
 ROLL_BYTES: Final = 100  # two rows: certifying needs transactions of several files, of which a part can be committed
 
 EXACTLY: Final = ("EXACTLY_ONCE", "NO_RESIDUE", "ORDER_PER_KEY", "LIVENESS")
+WHOLE: Final = ("ATOMIC_CHECKPOINT", "HONEST_MARKERS")
+ON_DISK: Final = ("SURVIVES_POWER_LOSS",)
 EFFECTIVELY: Final = ("EFFECTIVELY_ONCE", "LIVENESS")
 AT_LEAST: Final = ("AT_LEAST_ONCE", "LIVENESS")
 
@@ -84,7 +86,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     ),
     "masked": Strategy(
         sentence="rows are stored at once, hidden until one atomic marker reveals their checkpoint",
-        claims=EXACTLY,
+        claims=(*EXACTLY, *WHOLE),
         grade="exactly-once",
     ),
     "plain": Strategy(
@@ -102,10 +104,11 @@ class MemoryContract:
     """Everything but the sink. `seen` is offered where rows may be met again."""
 
     marks_points = True  # the adapters name their own steps: file effects need not be looked for
+    claims_simulated = WHOLE  # only there somebody looks beside the sinks in every campaign
     shells = ("simulated", "process")
 
-    def __init__(self, strategy: str) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: str, *, transaction_timeout: float | None = None) -> None:
+        self.strategy, self.expires_after = strategy, transaction_timeout
         self.claims, self.grade = STRATEGIES[strategy].claims, STRATEGIES[strategy].grade
         self._stores: dict[tuple[str, int], Any] = {}  # by scratch and process: connections do not survive a fork
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
@@ -113,6 +116,8 @@ class MemoryContract:
             self.residue = self._residue
         if self.grade == "effectively-once":
             self.seen = self._seen
+        if strategy == "masked":
+            self.complete = self._complete
 
     def setup(self, scratch: Scratch) -> None:
         if scratch.shell != "simulated":
@@ -132,11 +137,16 @@ class MemoryContract:
     def _store(self, scratch: Scratch) -> Any:
         key = (str(scratch.path), os.getpid())
         if key not in self._stores:
-            self._stores[key] = _new_store(scratch)
+            self._stores[key] = _new_store(scratch, transaction_timeout=self.expires_after)
         return self._stores[key]
 
     def sink(self, scratch: Scratch) -> Sink:
+        if self.expires_after is not None:
+            target = MemoryTransactions(self._store(scratch), transaction_timeout=self.expires_after)
+            return TwoPhaseCommitSink(target)
         return MEMORY_SINKS[self.strategy](self._store(scratch))
+
+    second_sink = sink  # names begin with the sink's id
 
     def committed(self, scratch: Scratch) -> list[Identity]:
         found: list[Identity] = self._store(scratch).read()
@@ -148,6 +158,10 @@ class MemoryContract:
 
     def _residue(self, scratch: Scratch) -> list[str]:
         found: list[str] = self._store(scratch).residue()
+        return found
+
+    def _complete(self, scratch: Scratch) -> list[int]:
+        found: list[int] = self._store(scratch).revealed()
         return found
 
     def version(self, scratch: Scratch) -> int:
@@ -163,9 +177,10 @@ class MemoryContract:
         self._store(scratch).thaw(frozen)
 
 
-def _new_store(scratch: Scratch) -> Any:
+def _new_store(scratch: Scratch, *, transaction_timeout: float | None) -> Any:
     if scratch.shell == "simulated":
-        return MemoryStore()
+        clock = None if transaction_timeout is None else scratch.clock
+        return MemoryStore(clock=clock, transaction_timeout=transaction_timeout)
     from sinkproof.sink_adapters.memory_server import RemoteStore
 
     return RemoteStore(scratch.path)
@@ -192,11 +207,14 @@ class FilesContract:
     """
 
     marks_points = True
+    claims_simulated = (*WHOLE, *ON_DISK)  # only there the disk can lose power
 
     def __init__(self, strategy: str, *, parquet: bool = False, disk: str = "") -> None:
         self.strategy, self._disk = strategy, disk
-        self.claims, self.grade = STRATEGIES[strategy].claims, STRATEGIES[strategy].grade
+        self.claims, self.grade = (*STRATEGIES[strategy].claims, *ON_DISK), STRATEGIES[strategy].grade
         self._parquet = parquet
+        if disk == "real":
+            self.lose_power = self.lose_bytes = self.lose_names = None
         self._disks: dict[str, Any] = {}
         self._effects: dict[str, Effects] = {}
         self._looks = count()
@@ -205,6 +223,8 @@ class FilesContract:
             self.committed_frame = self._committed_frame
         if self.grade == "effectively-once":
             self.seen = self._seen
+        if strategy == "masked":
+            self.complete = self._complete
 
     @property
     def _form(self) -> FileFormat:
@@ -235,6 +255,8 @@ class FilesContract:
             return PlainSink(log)
         return IdempotentSink(log) if self.strategy == "idempotent" else WriteAheadSink(log, FileCommitter(files))
 
+    second_sink = sink  # folders and names begin with the sink's id
+
     def committed(self, scratch: Scratch) -> list[Identity]:
         disk = self.disk(scratch)
         if self.strategy == "two-phase":
@@ -257,6 +279,9 @@ class FilesContract:
         disk = self.disk(scratch)
         return readers.transactions_residue(disk) if self.strategy == "two-phase" else readers.masked_residue(disk)
 
+    def _complete(self, scratch: Scratch) -> list[int]:
+        return readers.revealed_checkpoints(self.disk(scratch))
+
     def version(self, scratch: Scratch) -> int:
         """Where sinks are other processes their effects are not counted here: every look may show something new."""
         if scratch.shell != "simulated":
@@ -271,6 +296,15 @@ class FilesContract:
         if self.strategy == "masked":
             return readers.masked_text(disk, live, form=self._form)
         return readers.log_text(disk, live)
+
+    def _lose(self, what: str, scratch: Scratch) -> None:
+        """Of a disk in memory, which is what files are simulated on."""
+        getattr(self.disk(scratch), what)()
+        self._effects[str(scratch.path)].count += 1
+
+    lose_power: Any = partialmethod(_lose, "lose_power")
+    lose_bytes: Any = partialmethod(_lose, "lose_bytes")
+    lose_names: Any = partialmethod(_lose, "lose_names")
 
     def freeze(self, scratch: Scratch) -> Any:
         return self.disk(scratch).freeze()
@@ -296,7 +330,7 @@ def _pair(target: str, strategy: str, contract: Callable[[], Any]) -> Pair:
     return Pair(
         name=f"{target}/{strategy}",
         sentence=promised.sentence,
-        claims=promised.claims,
+        claims=promised.claims + (ON_DISK if target == "files" else ()),
         grade=promised.grade,
         contract=contract,
     )

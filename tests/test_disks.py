@@ -177,3 +177,45 @@ def test_two_subtasks_may_make_the_same_folder_at_the_same_time(
     monkeypatch.setattr(os, "mkdir", both)
     RealDisk(tmp_path).make_directory("committed/sink")
     assert (tmp_path / "committed" / "sink").is_dir()
+
+
+# -- three ways of losing power --------------------------------------------------------------------
+
+
+def half_synced() -> MemoryDisk:
+    """a: synced, name and bytes; b: 4 of 8 bytes synced, its name not; c: synced bytes, renamed since."""
+    disk = MemoryDisk()
+    for name, data in (("a", b"aaaa"), ("c", b"cccc")):
+        file = disk.create(name)
+        disk.write(file, data)
+        disk.fsync(file)
+    disk.fsync_directory("")
+    file = disk.create("b")
+    disk.write(file, b"bbbb")
+    disk.fsync(file)
+    disk.write(file, b"BBBB")
+    disk.rename("c", "d")
+    return disk
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("lose_power", {"a": b"aaaa", "c": b"cccc"}),
+        ("lose_bytes", {"a": b"aaaa", "b": b"bbbbBB", "d": b"cccc"}),
+        ("lose_names", {"a": b"aaaa", "c": b"cccc"}),
+    ],
+)
+def test_names_and_bytes_are_lost_together_or_apart(way: str, expected: dict[str, bytes]) -> None:
+    disk = half_synced()
+    getattr(disk, way)()
+    assert expected == {name: disk.read(name) for name in disk.list("")}
+    disk.lose_power()
+    assert expected == {name: disk.read(name) for name in disk.list("")}, "what is left is safe"
+
+
+def test_bytes_that_reached_the_disk_are_there_where_only_names_are_lost() -> None:
+    disk = half_synced()
+    disk.fsync_directory("")
+    disk.lose_names()
+    assert b"bbbbBBBB" == disk.read("b")

@@ -13,6 +13,7 @@ import pytest
 
 from sinkproof.reports import document as certificate
 from sinkproof.reports.document import CanaryResult, CertificateWriter, DocumentError, SubjectResult
+from sinkproof.reports.json_text import json_text
 
 SUBJECT_KEYS_PROMISED = {"name", "verdict", "grade", "expected_grade", "claims", "shells", "findings"}
 
@@ -100,6 +101,29 @@ def test_a_folder_that_cannot_be_made_is_said_with_a_next_step(tmp_path: Path) -
 def test_text_that_utf8_cannot_hold_is_spelled_out(tmp_path: Path) -> None:
     writer_in(tmp_path).subject(subject("sink-\udcff.py:Mine"))
     assert "sink-\\udcff.py:Mine" == certificate.load(tmp_path)["subjects"][0]["name"]
+
+
+def test_rows_and_cells_are_a_line_each_and_read_back_as_they_were() -> None:
+    rows = [[0, offset] for offset in range(50)]
+    value = {
+        "short": [1, 2],
+        "rows": rows,
+        "text": 'ü "quoted"\n' * 20,
+        "empty": [],
+        "nothing": None,
+        "deep": {"a": rows},
+    }
+    text = json_text(value)
+    assert value == json.loads(text)
+    assert ' "short": [1, 2],' in text.splitlines()
+    assert "  [0, 49]" in text.splitlines()
+    assert 112 == len(text.splitlines())
+
+
+def test_a_measurement_stands_in_the_certificate(tmp_path: Path) -> None:
+    writer = writer_in(tmp_path)
+    writer.measured(certificate.Measurement(name="soak", value="1,000 rows"))
+    assert [{"name": "soak", "value": "1,000 rows", "note": ""}] == certificate.load(tmp_path)["measurements"]
 
 
 def test_the_builders_write_the_promised_keys_and_only_documented_ones() -> None:

@@ -315,3 +315,30 @@ def test_every_pair_delivers_every_row_and_can_be_copied(name: str, way: str, tm
     contract.thaw(scratch, full)
     assert expected == sorted(contract.committed(scratch))
     contract.teardown(scratch) if hasattr(contract, "teardown") else None
+
+
+# -- time limits ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S21")
+def test_the_store_aborts_what_is_too_old_by_its_own_clock_whatever_clients_say() -> None:
+    now = [1000.0]
+    store = MemoryStore(clock=lambda: now[0], transaction_timeout=60.0)
+    name = prepared(store, 1, 0)  # its client says that this was at 0
+    now[0] += 59.0
+    store.expire(before=5000.0)
+    assert [name] == store.residue()
+    now[0] += 2.0
+    assert [] == store.residue()
+    assert CommitOutcome.LOST is store.commit(TOKEN, name)
+
+
+@pytest.mark.row("S21")
+def test_what_was_committed_in_time_stays(tmp_path: Path) -> None:
+    now = [0.0]
+    store = MemoryStore(clock=lambda: now[0], transaction_timeout=60.0)
+    name = prepared(store, 1, 0)
+    store.commit(TOKEN, name)
+    now[0] += 600.0
+    assert CommitOutcome.ALREADY is store.commit(TOKEN, name)
+    assert [(0, 0)] == store.read()

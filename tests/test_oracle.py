@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sinkproof.chaos.faults import KINDS
+from sinkproof.claims import Claim
+from sinkproof.epochs import Epochs
 from sinkproof.ledger import Ledger
-from sinkproof.oracle import Observation, judge
+from sinkproof.oracle import Anomaly, Observation, judge
+from sinkproof.promises import POWER_LOSSES, REWINDS, still_promised
 from sinkproof.reference_engine.sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
 
@@ -82,3 +86,80 @@ def test_what_a_zombie_changes_is_named_with_its_rows(ledger: Ledger) -> None:
 def test_an_upsert_is_right_with_the_last_row_of_each_key(ledger: Ledger) -> None:
     assert [] == oracles(ledger, Observation(committed=[(1, 1), (0, 1)]), rows="upsert")
     assert ["O1", "O2"] == oracles(ledger, Observation(committed=[(1, 1), (0, 0)]), rows="upsert")
+
+
+def test_a_checkpoint_of_which_a_part_is_seen_is_torn(ledger: Ledger) -> None:
+    (anomaly,) = judge(ledger, Observation(committed=ROWS, torn=[(2, ((0, 1),))]))
+    assert ("O4", ((0, 1),)) == (anomaly.oracle, anomaly.lost)
+
+
+def test_a_marker_that_is_ahead_of_its_rows_is_named_with_them(ledger: Ledger) -> None:
+    (anomaly,) = judge(ledger, Observation(committed=ROWS, claimed=[("checkpoint 2", ((1, 1),))]))
+    assert ("O11", ((1, 1),)) == (anomaly.oracle, anomaly.lost)
+    assert "says that checkpoint 2 is complete, but (1, 1) cannot be read" in anomaly.why
+
+
+# -- which rows belong to which checkpoint ---------------------------------------------------------
+
+
+def epochs(ledger: Ledger, *complete: tuple[int, int]) -> Epochs:
+    """Checkpoints, each with the offset up to which it covers both splits."""
+    made = Epochs(ledger)
+    made.complete = [(each, frozenset(row for row in ROWS if row[1] < upto)) for each, upto in complete]
+    return made
+
+
+def test_all_or_nothing_of_each_checkpoint_is_whole(ledger: Ledger) -> None:
+    made = epochs(ledger, (1, 1), (3, 2))
+    for whole in ([], [(0, 0), (1, 0)], ROWS, [(0, 1), (1, 1)]):
+        assert [] == list(made.torn(set(whole)))
+    assert [(1, ((1, 0),))] == list(made.torn({(0, 0)}))
+    assert [(1, ((1, 0),)), (3, ((0, 1),))] == list(made.torn({(0, 0), (1, 1)}))
+
+
+def test_rows_that_no_complete_checkpoint_covers_tear_nothing(ledger: Ledger) -> None:
+    assert [] == list(epochs(ledger, (1, 1)).torn({(0, 0), (1, 0), (0, 1)}))
+    assert [] == list(epochs(ledger).torn({(0, 0)}))
+
+
+def test_a_marker_may_say_what_is_complete_and_can_be_read_and_no_more(ledger: Ledger) -> None:
+    made, first = epochs(ledger, (1, 1), (3, 2)), {(0, 0), (1, 0)}
+    assert [] == list(made.overclaimed([1, 2, (0, 0), [1, 0]], first))
+    assert [("checkpoint 3", ((0, 1), (1, 1)))] == list(made.overclaimed([3], first))
+    assert [("checkpoint 4", ())] == list(made.overclaimed([4], set(ROWS)))
+    assert [("row (1, 1)", ((1, 1),))] == list(made.overclaimed([(1, 1)], first))
+
+
+# -- what is still promised after which fault ------------------------------------------------------
+
+
+def left(kinds: list[str], *oracles_found: str, finished: bool = True, claims: Claim = Claim.EXACTLY_ONCE) -> list[str]:
+    found = tuple(Anomaly(oracle=oracle, why="seen") for oracle in oracles_found)
+    seen = Observation(kinds=kinds, finished=finished)
+    return [anomaly.oracle for anomaly in still_promised(found, seen, claims=claims)]
+
+
+EVERY = ("O1", "O2", "O3", "O5", "O6", "O7", "O9", "O10")
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - POWER_LOSSES - REWINDS - {"drain", "expire"}))
+def test_after_most_faults_everything_is_still_promised(kind: str) -> None:
+    assert list(EVERY) == left([kind], *EVERY) == left([kind], *EVERY, finished=False)
+
+
+@pytest.mark.parametrize("kind", ["rewind", "forget"])
+def test_after_a_rewind_only_a_silent_loss_counts(kind: str) -> None:
+    assert ["O1"] == left([kind, "kill"], *EVERY)
+    assert [] == left([kind], *EVERY, finished=False)
+
+
+@pytest.mark.parametrize("kind", ["drain", "expire"])
+def test_a_loud_failure_is_no_loss_where_nothing_better_was_possible(kind: str) -> None:
+    assert list(EVERY) == left([kind], *EVERY)
+    assert ["O2", "O3", "O9"] == left([kind], "O1", "O2", "O3", "O6", "O9", "O10", finished=False)
+
+
+@pytest.mark.parametrize("kind", ["lose-power", "lose-bytes", "lose-names"])
+def test_loss_and_repeats_after_a_power_loss_are_another_claim(kind: str) -> None:
+    assert ["O8", "O8", "O8"] == left([kind], "O1", "O2", "O6", "O3", "O7", "O9")
+    assert ["O8"] == left([kind], "O1", "O2", claims=Claim.AT_LEAST_ONCE)

@@ -31,7 +31,8 @@ LAYERS: Final = {  # what a folder may import of ours; the harness composes, and
 }
 LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "click": ("harness/cli*.py",),
-    "hypothesis": ("harness/*hypothesis*.py",),
+    "confluent_kafka": ("sink_adapters/kafka*.py",),
+    "hypothesis": ("harness/*hypothesis*.py", "harness/strategies.py"),
     **dict.fromkeys(("jinja2", "markupsafe"), ("reports/page.py",)),
     "jsonschema": ("reports/document.py",),
     "numpy": ("reference_engine/columns.py", "reference_engine/shells/spark/daemon.py", "sink_adapters/column_*.py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,3 +150,48 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
     assert at_line.line is not None
     assert ("my_sink.py", 2, "second = 2") == (at_line.line.file, at_line.line.number, at_line.line.text)
     assert (None, "a row too many") == (without_faults.line, without_faults.why)
+
+
+# -- claims that need means to be examined -------------------------------------------------------------
+
+
+def judged(claims: Claim, *faults: str, shell: str = "simulated", **offered: object) -> dict[str, tuple[str, str]]:
+    """Claim -> verdict and why, after runs with these faults in one shell."""
+    given = SimpleNamespace(claims=claims, rows="append", **offered)
+    outcomes = [Outcome(point="write.before", fault=fault, runs=3, outcome="upheld") for fault in (*faults, "stop")]
+    ran = ShellResult(
+        shell=shell, schedules_run=9, schedules_in_bound=9, kills=1, seconds=1.0, outcomes=outcomes, rows_committed=24
+    )
+    result = judge_subject(Course(Contract("some/sink", given), [ran]))
+    return {claim.claim: (claim.verdict, claim.why) for claim in result.claims}
+
+
+@pytest.mark.parametrize(
+    ("claim", "hook", "fault"),
+    [
+        (Claim.SURVIVES_POWER_LOSS, "lose_power", "lose-power"),
+        (Claim.HONEST_MARKERS, "complete", "watch"),
+    ],
+)
+def test_a_claim_without_the_means_to_examine_it_is_unknown_and_names_them(claim: Claim, hook: str, fault: str) -> None:
+    name = claim.name or ""
+    assert ("unknown", True) == _told(judged(claim, fault)[name], f"no {hook}(scratch)")
+    offered = {hook: lambda scratch: []}
+    assert ("unknown", True) == _told(judged(claim, **offered)[name], "--on simulated")
+    assert "upheld" == judged(claim, fault, **offered)[name][0]
+
+
+def _told(result: tuple[str, str], word: str) -> tuple[str, bool]:
+    return result[0], word in result[1]
+
+
+def test_that_checkpoints_are_atomic_is_upheld_only_where_somebody_looked_while_the_sinks_ran() -> None:
+    assert "unknown" == judged(Claim.ATOMIC_CHECKPOINT)["ATOMIC_CHECKPOINT"][0]
+    assert "upheld" == judged(Claim.ATOMIC_CHECKPOINT, "watch")["ATOMIC_CHECKPOINT"][0]
+
+
+def test_claims_that_only_the_simulated_shell_examines_may_be_made_only_there() -> None:
+    both, power = Claim.NO_LOSS | Claim.SURVIVES_POWER_LOSS, ("SURVIVES_POWER_LOSS",)
+    assert {"NO_LOSS"} == {*judged(both, shell="process", claims_simulated=power)}
+    assert {"NO_LOSS", *power} == {*judged(both, shell="simulated", claims_simulated=power)}
+    assert {"NO_LOSS", *power} == {*judged(both, shell="process")}

@@ -75,6 +75,7 @@ WRONG: Final = {
     "renamed_files:ReadsWhatIsStaged": Sin(oracles="O3", ending=" no-fault"),
     "renamed_files:PublishesBeforeTheVote": Sin(oracles="O3", ending=" no-fault"),
     "manifests:NewNameOnRecovery": Sin(oracles="O2", ending="=kill,=lose"),
+    "manifests:OlderNotifiedLast": Sin(oracles="O1", ending="=late,=repeat"),
     "manifests:ZombieOverwrites": Sin(oracles="O9", ending="=stop", shell="process"),
     "five_methods:CommitErrorsSwallowed": Sin(oracles="O1", ending="=error", shell="process"),
     "five_methods:WriteAheadAppends": Sin(oracles="O2", ending="=kill-job"),

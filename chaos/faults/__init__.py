@@ -1,16 +1,43 @@
 """Fault kinds, one a file: what it does, where it can strike, what heals it.
 
 A kind is a module with KIND (its word in schedules), SENTENCE (for people), `applies(actor, point)` and
-`strike(shell)`.
-The shell that calls `strike` stands at the point, in the struck actor; `strike` may raise, and may not return.
+`strike(shell)`. The shell that calls `strike` stands at the point, in the struck actor; `strike` may raise, and may
+not return. A kind may also say
+
+    NEEDS     the method or attribute of the contract without which it is never injected
+    VIRTUAL   True: the engine must be simulated. In the process shell it strikes where the engine itself stands, that
+              is at the coordinator's points and around calls, and on Spark nowhere
+
+What is still promised after a kind has struck stands in harness/promises.py.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from sinkproof.chaos.faults import decline, error, kill, kill_executor, kill_job, kill_worker, lose, stop
-from sinkproof.chaos.faults.shell import Shell
+from sinkproof.chaos.faults import (
+    decline,
+    depose,
+    drain,
+    error,
+    expire,
+    fail,
+    forget,
+    kill,
+    kill_executor,
+    kill_job,
+    kill_worker,
+    land,
+    late,
+    lose,
+    lose_bytes,
+    lose_names,
+    lose_power,
+    maintain,
+    repeat,
+    rewind,
+    stop,
+)
 
 
 class FaultKind(Protocol):
@@ -19,8 +46,21 @@ class FaultKind(Protocol):
 
     def applies(self, actor: str, point: str) -> bool: ...
 
-    def strike(self, shell: Shell) -> None: ...
+    def strike(self, shell: Any) -> None: ...
 
 
-MODULES = (kill_job, kill, kill_worker, kill_executor, stop, error, lose, decline)
-KINDS: dict[str, FaultKind] = {kind.KIND: kind for kind in MODULES}
+MODULES: Final[tuple[FaultKind, ...]] = (
+    *(kill_job, kill, kill_worker, kill_executor, stop, error, lose, decline),
+    *(late, repeat, land, fail, depose, drain, rewind, forget),
+    *(expire, maintain, lose_power, lose_bytes, lose_names),
+)
+KINDS: Final[dict[str, FaultKind]] = {kind.KIND: kind for kind in MODULES}
+
+
+def needs(kind: str) -> str:
+    """What a contract must offer for this kind to be injected; "": nothing."""
+    return str(getattr(KINDS[kind], "NEEDS", ""))
+
+
+def is_virtual(kind: str) -> bool:
+    return bool(getattr(KINDS[kind], "VIRTUAL", False))

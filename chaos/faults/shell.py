@@ -10,6 +10,8 @@ class Killed(BaseException):
 
 
 class Shell(Protocol):
+    """What every shell can do."""
+
     def kill_actor(self) -> NoReturn:
         """The acting attempt (or coordinator) dies here; the others notice after a while."""
 
@@ -30,3 +32,37 @@ class Shell(Protocol):
 
     def decline_vote(self) -> None:
         """The vote that is about to be sent becomes a refusal."""
+
+
+class VirtualShell(Shell, Protocol):
+    """What only a shell can do whose engine is simulated: its time and its coordinator are what it says they are."""
+
+    def delay_message(self) -> None:
+        """The message that is about to be sent arrives later, when newer ones have overtaken it."""
+
+    def repeat_message(self) -> None:
+        """The message that is about to be sent arrives now, and once more later."""
+
+    def land_later(self) -> None:
+        """The acting attempt stops before an effect and is replaced; then the effect happens, and nothing after it."""
+
+    def fail_from_here(self) -> NoReturn:
+        """The call to the target fails, and so does each further one of this attempt at this point."""
+
+    def depose(self) -> None:
+        """The coordinator stops here, another one is elected, and then the old one goes on with what it knew."""
+
+    def drain_job(self) -> None:
+        """The sources stop reading; when a final checkpoint has settled all, the same job goes on from it."""
+
+    def rewind_job(self, *, to_nothing: bool) -> NoReturn:
+        """As kill_job, but what is restored is the complete checkpoint before the last one, or nothing at all."""
+
+    def strike_target(self, hook: str) -> None:
+        """Something happens to the target itself: the contract's method of that name is called."""
+
+    def lose_power(self, hook: str) -> NoReturn:
+        """As kill_job, and the target loses what was not forced to disk, as far as the contract's method says."""
+
+    def pass_time(self) -> None:
+        """The clock jumps beyond the target's own time limit."""

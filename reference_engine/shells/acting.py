@@ -11,6 +11,8 @@ from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.restore import Restored
 from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.messages import Held
+from sinkproof.reference_engine.shells.messages import send as send_message
 from sinkproof.reference_engine.shells.timing import Latencies
 from sinkproof.reference_engine.subtask import Effect, Subtask
 from sinkproof.sink_adapters.protocol import Batch, Context, Sink
@@ -27,7 +29,7 @@ class Shell(Protocol):
     """What the effects of subtasks need of the shell that carries them out."""
 
     names: tuple[str, ...]
-    fate: str  # of the message that is just being sent: "", "lost" or "declined"
+    fate: str  # of the message that is just being sent: "", "lost", "late", "repeated" or "declined"
     job: Job
     latency: Latencies
     storage: CheckpointStorage
@@ -49,12 +51,16 @@ class Shell(Protocol):
 
     def random_for(self, key: Key) -> Random: ...
 
+    def clock_for(self, key: Key) -> Callable[[], float]:
+        """Seconds, as this attempt sees them."""
+
 
 class CoordinatingShell(Shell, Protocol):
     """What the coordinator's effects need."""
 
     generation: int
     checkpoint_id_last: int
+    held: Held
     muted: bool
     watcher: Any  # a Watcher, or who has nothing to watch
     coordinator: Coordinator | None
@@ -76,9 +82,30 @@ def act(shell: Shell, key: Key, effects: Iterable[Effect]) -> None:
 
 def send(shell: Simulation, key: Key, effect: Effect) -> None:
     _, to, kind, payload = effect
-    shell.sequence += 1
-    at = shell.now + shell.latency.channel[key[0], to]
-    heappush(shell.queue, (at, shell.sequence, to, key[1], kind, key[0], payload))
+    shell.sequence = sequence = shell.sequence + 1
+    sender, generation = key
+    at = shell.now + shell.latency.channel[sender, to]
+    heappush(shell.queue, (at, sequence, (to, generation), (kind, sender, payload)))
+
+
+def hand_over(shell: Simulation, key: Key, effect: Effect) -> None:
+    """A send between bounded buffers: what has no credit waits (buffered.py)."""
+    _, to, kind, payload = effect
+    act(shell, key, shell.subtasks[key].hand_over(to, kind, payload))  # type: ignore[attr-defined]
+
+
+def transmit(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, to, item = effect
+    shell.post(shell.latency.channel[key[0], to], (to, key[1]), ("arrive", key[0], item))
+
+
+def grant(shell: Simulation, key: Key, effect: Effect) -> None:
+    _, to, credits_ = effect
+    shell.post(shell.latency.channel[to, key[0]], (to, key[1]), ("granted", key[0], credits_))
+
+
+def note(shell: Shell, key: Key, effect: Effect) -> None:
+    shell.note(shell.names[key[0]], effect[1], effect[2])
 
 
 def write(shell: Shell, key: Key, effect: Effect) -> None:
@@ -91,6 +118,17 @@ def write(shell: Shell, key: Key, effect: Effect) -> None:
 def timer(shell: Shell, key: Key, effect: Effect) -> None:
     delay = shell.latency.pace[key[0]] if effect[1] is None else effect[1]
     shell.post(delay, key, (effect[2], None, None))
+
+
+def alarm(shell: Shell, key: Key, effect: Effect) -> None:
+    """At a time, not after a delay: it may be long past."""
+    _, at, kind, a = effect
+    shell.post(max(0, at - shell.now), key, (kind, a, None))
+
+
+def later(shell: Shell, key: Key, effect: Effect) -> None:
+    _, delay, kind, a = effect
+    shell.post(delay, key, (kind, a, None))
 
 
 def drain(shell: Shell, key: Key, effect: Effect) -> None:
@@ -108,6 +146,7 @@ def report(shell: Shell, key: Key, effect: Effect) -> None:
 
 def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
     restored, plan = shell.restored.pop(key), shell.subtasks[key].plan
+    clock = shell.clock_for(key)
     context = Context(
         job_id=JOB_ID,
         sink_id=plan.vertex,
@@ -118,8 +157,8 @@ def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
         checkpoint_id_restored=restored.checkpoint_id,
         restored=restored.sinks,
         subtasks_restored=restored.sinks_known,
-        clock=lambda: shell.now / 1000,
-        deadline=(shell.now + shell.job.configuration.settle_deadline) / 1000,
+        clock=clock,
+        deadline=clock() + shell.job.configuration.settle_deadline / 1000,
         random=shell.random_for(key),
         reach=shell.reach,
     )
@@ -185,7 +224,7 @@ def notify_aborted(shell: Shell, key: Key, effect: Effect) -> None:
 
 
 def settle(shell: Shell, key: Key, effect: Effect) -> None:
-    unsettled = _call(shell, "settle", key, shell.now / 1000)
+    unsettled = _call(shell, "settle", key, shell.clock_for(key)())
     act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
 
 
@@ -205,8 +244,8 @@ def _tell(shell: CoordinatingShell, effect: Effect) -> None:
     if point is not None:
         shell.reach(point)
     fate, shell.fate = shell.fate, ""
-    if fate != "lost":
-        shell.post(subtask - 1, (subtask, shell.generation), (kind, a, b))
+    place: int = shell.latency.turn.get(("notify", subtask)) or subtask
+    send_message(shell, (subtask, shell.generation), (kind, a, b), delay=place - 1, fate=fate)
 
 
 def _timer(shell: CoordinatingShell, effect: Effect) -> None:
@@ -257,10 +296,12 @@ def _give_up(shell: CoordinatingShell, effect: Effect) -> None:
 TELL_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
 ACTIONS: Final[dict[str, Action]] = {
     "acknowledge": acknowledge,
+    "alarm": alarm,
     "cancel_upload": cancel_upload,
     "capture": capture,
     "drain": drain,
     "end_of_input": end_of_input,
+    "later": later,
     "notify": notify,
     "notify_aborted": notify_aborted,
     "open": open_sink,
@@ -270,6 +311,13 @@ ACTIONS: Final[dict[str, Action]] = {
     "timer": timer,
     "upload": upload,
     "write": write,
+}
+BUFFERED_ACTIONS: Final[dict[str, Action]] = {
+    **ACTIONS,
+    "grant": grant,
+    "note": note,
+    "send": hand_over,
+    "transmit": transmit,
 }
 COORDINATOR_ACTIONS: Final[dict[str, Callable[[Any, Effect], None]]] = {
     "deploy": _deploy,

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sinkproof.chaos.schedule import Fault
+from sinkproof.chaos.schedule import IN_ORDER, Fault
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.flow_control import Buffers
 from sinkproof.reference_engine.job_graph import Plan
+from sinkproof.reference_engine.modes import refuse_unsuitable
 from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
-from sinkproof.reference_engine.shells.timing import Latencies, Timing
+from sinkproof.reference_engine.shells.timing import Clock, Latencies, Timing
 from sinkproof.sink_adapters.protocol import Sink
 
 if TYPE_CHECKING:
@@ -66,20 +68,39 @@ class Job:
 
     plan: Plan
     later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
+    again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
+    clock: Clock | None = None  # as attempts see it; None: the true one
     configuration: CheckpointConfiguration
+    buffers: Buffers | None = None  # between subtasks, in the simulated shell; None: none, and none is ever full
     timing: Timing = field(default_factory=Timing)
     restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=RESTARTS_MOST)
-    _latencies: dict[int, Latencies] = field(default_factory=dict, compare=False)
+    _latencies: dict[tuple[int, str], Latencies] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        for plan in filter(None, (self.plan, self.later, self.again)):
+            refuse_unsuitable(plan, self.configuration)
 
     @property
     def widest(self) -> Plan:
         """With every actor that there ever is. Ids are the same in both plans: only the last vertex differs."""
         return max(self.plan, self.later or self.plan, key=lambda plan: len(plan.subtasks))
 
-    def plan_after(self, record: CheckpointRecord | None) -> Plan:
+    def plan_after(self, record: CheckpointRecord | None, *, restarted: bool = False) -> Plan:
+        """`restarted`: this is not the first generation."""
+        if restarted and self.again is not None:
+            return self.again
         return self.plan if record is None or self.later is None else self.later
 
-    def latencies(self, seed: int) -> Latencies:
-        if seed not in self._latencies:
-            self._latencies[seed] = self.timing.latencies(self.widest, seed=seed)
-        return self._latencies[seed]
+    def latencies_after(self, seed: int, *, restarted: bool, order: str = IN_ORDER) -> Latencies:
+        """Where batches are cut in another way, everybody's speed is another, too."""
+        return self.latencies(seed + 1 if restarted and self.again is not None else seed, order=order)
+
+    def latencies(self, seed: int, *, order: str = IN_ORDER) -> Latencies:
+        """`order`: as a schedule writes it."""
+        made = self._latencies.get((seed, order))
+        if made is None:
+            made = self.timing.latencies(self.widest, seed=seed)
+            if order != IN_ORDER:
+                made = made.turned(order.split("+"), [subtask.id for subtask in self.widest.subtasks if subtask.sink])
+            self._latencies[seed, order] = made
+        return made

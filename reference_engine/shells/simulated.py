@@ -1,6 +1,6 @@
 """The simulated shell: the whole job in one process under virtual time, where anybody can die at any point.
 
-A heap of events (time, sequence, actor, generation, kind, a, b); an actor handles one at a time and its effects are
+A heap of (time, sequence, (actor id, generation), event); an actor handles one event at a time and its effects are
 carried out in order (acting.py). No actor's stack ever spans another actor's, so at a point everything but the acting
 actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of the
 job to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no
@@ -9,33 +9,65 @@ buffer flush of the dead can change what is judged. The same loop drives attempt
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.shell import Killed
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
-from sinkproof.reference_engine.configuration import CheckpointingMode
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
+from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, CheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph, restore
-from sinkproof.reference_engine.shells.acting import ACTIONS, act, act_for_coordinator
+from sinkproof.reference_engine.modes import subtask_for
+from sinkproof.reference_engine.restore import Restored, assign, covered, holds_rows, refuse_another_graph, restore
+from sinkproof.reference_engine.shells.acting import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
+from sinkproof.reference_engine.shells.hard_times import HardTimes
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
+from sinkproof.reference_engine.shells.struck import ELECT, Key
 from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
 
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
-Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
-ELECT: Final[Event] = ("elect", None, None)
 CANCEL: Final[Event] = ("cancel", None, None)
+OPEN: Final[Event] = ("open", None, None)
+HURRY: Final = 1_000  # of so many subtasks that open one after the other, none is late for a message of 1 ms
 
 
-class Simulation:
+class Simulation(HardTimes):
     """One run of one schedule."""
+
+    __slots__ = (
+        *("actions", "actor", "crashes", "armed_actor", "armed_left", "armed_point", "checkpoint_id_last"),
+        *(
+            "coordinator",
+            "failure",
+            "fate",
+            "faults",
+            "finished",
+            "generation",
+            "history",
+            "host",
+            "ids",
+            "job",
+            "latency",
+        ),
+        *(
+            "muted",
+            "names",
+            "now",
+            "orders",
+            "over",
+            "plan",
+            "queue",
+            "restart",
+            "restored",
+            "seed",
+            "sequence",
+            "sinks",
+        ),
+        *("sleepers", "spy", "storage", "struck", "subtasks", "trace", "until", "waking_up", "watcher"),
+    )
 
     def __init__(
         self, job: Job, host: Host, *, storage: CheckpointStorage, watcher: Watcher, schedule: Schedule = Schedule()
@@ -43,17 +75,18 @@ class Simulation:
         self.job, self.host, self.storage, self.watcher = job, host, storage, watcher
         self.plan, self.names = job.plan, job.widest.names
         self.latency = job.latencies(schedule.seed)
-        self.seed = schedule.seed
-        self.aligned = job.configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
+        self.seed, self.ids, self.orders, self.crashes = schedule.seed, schedule.ids, schedule.orders, 0
         self.queue: list[tuple[Any, ...]] = []
-        self.now, self.sequence, self.events = 0, 0, 0
+        self.now, self.sequence = 0, 0
         self.coordinator: Coordinator | None = None
-        self.generation, self.checkpoint_id_last, self.actions = 0, 0, ACTIONS
+        self.generation, self.checkpoint_id_last = 0, schedule.ids
+        self.actions = BUFFERED_ACTIONS if job.buffers else ACTIONS
+        self.checkpoint_id_floor = schedule.ids
         self.restart = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.sleepers: dict[Key, int] = {}  # asleep until
+        self.sleepers: dict[Key, float] = {}  # asleep until
         self.waking_up: Key | None = None
         self.until: float = float("inf")
         self.actor: Key = (0, 0)
@@ -75,121 +108,16 @@ class Simulation:
             return
         if self.over:
             raise Killed  # what the dead do while they unwind
-        self.trace.append((self.actor[0], point))
+        actor = self.actor[0]
+        self.trace.append((actor, point))
         if self.spy is not None:
             self.muted = True  # a reader's own lines and files are no points
             self.spy(self, point)
             self.muted = False
-        if point == self.armed_point and self.actor[0] == self.armed_actor:
+        if point == self.armed_point and actor == self.armed_actor:
             self.armed_left -= 1
             if self.armed_left == 0:
                 self.strike()
-
-    def strike(self) -> None:
-        KINDS[self._take_fault().kind].strike(self)
-
-    def _take_fault(self) -> Fault:
-        fault = self.faults.pop(0)
-        self.struck.append(fault)
-        self._arm()
-        self.note(self.names[self.actor[0]], fault.point, fault.kind)
-        self.watcher.striking(self, fault)
-        return fault
-
-    def _arm(self) -> None:
-        """Makes the next fault ready; its occurrence counts from the start of the run."""
-        if not self.faults:
-            self.armed_actor, self.armed_point = -1, ""
-            return
-        fault = self.faults[0]
-        self.armed_actor = self.names.index(fault.actor) if fault.actor in self.names else -1
-        self.armed_point = fault.point
-        self.armed_left = fault.occurrence - self.trace.count((self.armed_actor, fault.point))
-
-    def kill_actor(self) -> NoReturn:
-        key = self.actor
-        if key[0] == 0:
-            self.coordinator = None
-            self.post(self.latency.detect, (0, 0), ELECT)
-        else:
-            self._bury(key)
-            self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it died"))
-            self._let_sleepers_lie()
-        self._judge_first()
-
-    kill_worker = kill_executor = kill_actor
-
-    def _let_sleepers_lie(self) -> None:
-        """Their stacks are under the one of the dead, which would have to unwind, unjudged, for them to wake."""
-        if self.host.dead_unwind:
-            for key in self.sleepers:
-                self._bury(key)
-            self.sleepers.clear()
-            self.until = float("inf")
-
-    def kill_job(self) -> NoReturn:
-        for key in list(self.subtasks):
-            self._bury(key)
-        self.coordinator, self.checkpoint_id_last = None, 0
-        self.queue.clear()
-        self.sleepers.clear()
-        self.waking_up, self.until = None, float("inf")  # no sleeper is left to wait for
-        self.start()
-        self._judge_first()
-
-    def _bury(self, key: Key) -> None:
-        self.subtasks.pop(key, None)
-        sink = self.sinks.pop(key, None)
-        if sink is not None:
-            self.host.kill(sink)
-
-    def _judge_first(self) -> NoReturn:
-        sys.call_tracing(self.run, ())  # lines are points in what follows, too
-        if not self.sleepers:
-            self.end()
-        raise Killed
-
-    def stop_actor(self) -> None:
-        key, wake = self.actor, self.now + self.latency.asleep
-        self.sleepers[key] = wake
-        self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it does not answer"))
-        outer, self.until = self.until, wake
-        sys.call_tracing(self.run, ())  # everybody else goes on, on top of the sleeper's stack
-        self.until, self.now = outer, max(self.now, wake)
-        if self.sleepers.pop(key, None) is None or self.over:
-            raise Killed  # the whole job died meanwhile
-        self.actor = self.waking_up = key
-        self.watcher.waking(self, self.names[key[0]])
-
-    def lose_message(self) -> None:
-        self.fate = "lost"
-
-    def decline_vote(self) -> None:
-        self.fate = "declined"
-
-    # -- for hosts whose attempts see their points elsewhere (process.py) --------------------------
-
-    def armed(self, actor: str) -> tuple[str, int, str] | None:
-        if self.armed_actor < 1 or self.names[self.armed_actor] != actor:
-            return None
-        return self.armed_point, self.armed_left, self.faults[0].kind
-
-    def passed(self, actor: str, points: list[str]) -> None:
-        index = self.names.index(actor)
-        self.trace += [(index, point) for point in points]
-        if index == self.armed_actor:
-            self.armed_left -= points.count(self.armed_point)
-            if self.armed_left <= 0 and self.faults[0].kind == "error":
-                self._take_fault()  # it has struck already, where the point is
-
-    def died(self, actor: str, status: int) -> NoReturn:
-        if self.armed_actor >= 0 and self.names[self.armed_actor] == actor and self.armed_left <= 0:
-            self.strike()
-        self.note(actor, "died", status)
-        self.kill_actor()
-
-    def stopped(self, actor: str) -> None:
-        self.strike()
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -202,7 +130,7 @@ class Simulation:
 
     def post(self, delay: float, key: Key, event: Event) -> None:
         self.sequence += 1
-        heappush(self.queue, (self.now + delay, self.sequence, *key, *event))
+        heappush(self.queue, (self.now + delay, self.sequence, key, event))
 
     def play(self) -> None:
         """From nothing (or from what the storage holds) to the end."""
@@ -237,36 +165,36 @@ class Simulation:
     def run(self) -> None:
         queue = self.queue
         while queue and queue[0][0] <= self.until and not self.over:
-            event = heappop(queue)
-            self.now, _, to, generation, kind, a, b = event
-            self.events += 1
-            if self.events > EVENTS_MOST:
+            self.now, sequence, key, event = heappop(queue)
+            if sequence > EVENTS_MOST:
                 self.failure = f"not finished after {EVENTS_MOST} events"
                 queue.clear()
                 break
             try:
-                if to == 0:
-                    self._deliver_to_coordinator(generation, (kind, a, b))
+                if key[0]:
+                    self._deliver(key, event)
                 else:
-                    self._deliver((to, generation), (kind, a, b))
+                    self._deliver_to_coordinator(key[1], event)
             except Killed:
                 continue
 
     def _deliver(self, key: Key, event: Event) -> None:
-        kind, a, b = event
         if key in self.sleepers:  # deaf; hears it a while after waking up
-            later = self.sleepers[key] - self.now + (6 if kind == "cancel" else 1)
+            later = self.sleepers[key] - self.now + (6 if event[0] == "cancel" else 1)
             self.post(max(later, 1), key, event)
             return
         subtask = self.subtasks.get(key)
         if subtask is None:
             return
         self.actor = key
+        kind, a, b = event
         try:
             if kind == "cancel":
                 self._cancel(key)
             else:
-                act(self, key, subtask.on(kind, a, b))
+                actions = self.actions
+                for effect in subtask.on(kind, a, b):
+                    actions[effect[0]](self, key, effect)
         except Exception as error:  # a sink's own failure ends its attempt, whatever it is
             self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
             self._attempt_failed(key, error)
@@ -297,6 +225,8 @@ class Simulation:
     def _deliver_to_coordinator(self, generation: int, event: Event) -> None:
         self.actor = (0, generation)
         if event[0] == "elect":
+            if self.draining:
+                self.go_on_after_drain()
             if self.coordinator is None and not self.finished:
                 self.restart = self.job.restart() if not self.struck else self.restart
                 self._next_generation()
@@ -306,18 +236,24 @@ class Simulation:
         if event[0] == "regenerate":
             self._next_generation()
             return
-        act_for_coordinator(self, self.coordinator.on(self.now, event))
+        try:
+            act_for_coordinator(self, self.coordinator.on(self.now, event))
+        finally:
+            self.step_down()
 
     def _next_generation(self) -> None:
         self.reach("generation.before")
         self.generation = self.storage.claim_generation()
-        self.plan = self.job.plan_after(self.storage.latest())
+        record, restarted = self.restorable(), self.generation > FIRST_GENERATION + self.ids
+        self.plan = self.job.plan_after(record, restarted=restarted)
+        order = self.orders[self.crashes] if self.crashes < len(self.orders) else IN_ORDER
+        self.latency = self.job.latencies_after(self.seed, restarted=restarted, order=order)
         self.actor = (0, self.generation)
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
         self.coordinator = Coordinator(
             *(self.plan, self.job.configuration, self.restart),
-            record=self.storage.latest(),
+            record=record,
             checkpoint_id_last=self.checkpoint_id_last,
         )
         act_for_coordinator(self, self.coordinator.on(self.now, ("start", None, None)))
@@ -329,20 +265,25 @@ class Simulation:
         for key in list(self.subtasks):
             if key[1] != self.generation:
                 self.post(self.latency.cancel, key, CANCEL)
+        configuration, count, upwards = self.job.configuration, len(self.plan.subtasks), holds_rows(record)
+        # Everybody is open before the first barrier comes, however many they are, and in the same order.
+        hurry = configuration.interval is not None and 2 * count >= configuration.interval
         for plan in self.plan.subtasks:
             if record is not None and record.final and not plan.sink:
                 continue
             key = (plan.id, self.generation)
-            every = self.job.configuration.checkpoint_every_batches
-            subtask = self.subtasks[key] = Subtask(plan, aligned=self.aligned, barrier_every=every)
-            restored = assign(plan, record)
+            subtask = self.subtasks[key] = subtask_for(plan, configuration, buffers=self.job.buffers)
+            restored = assign(plan, record, ignored=configuration.checkpoint_id_of_ignored_in_flight_data)
             restore(subtask, restored)
             if plan.sink:
                 self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
                 self.restored[key] = restored
             # Sources last: with many of them, the first would send rows to sinks that are not open yet.
-            late = len(self.plan.subtasks) if plan.source is not None else 0
-            self.post(late + plan.id, key, ("open", None, None))
+            # With rows to replay in the middle, who they go to first.
+            late = count if plan.source is not None else 0
+            place = self.latency.turn.get(("open", plan.id), plan.id)
+            place = late + (count + 1 - place if upwards else place)
+            self.post(place / HURRY if hurry else place, key, OPEN)
 
     def random_for(self, key: Key) -> Random:
         """Seeded with an integer: a text costs three times as much to hash."""

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Final
 
 from sinkproof.reference_engine.job_graph import Plan
+
+Clock = Callable[[float, int, int], float]  # (true seconds, actor id, generation) -> seconds as that attempt sees them
+BEGINNING: Final = 1_700_000_000.0  # seconds since 1970: nobody's clock shows a time before the sink was written
+AHEAD: Final = 2.0  # seconds that each actor's clock is ahead of the one before
+BACK: Final = 3600.0  # seconds that the clock goes back with each restart: another host, another daylight
+FIRST: Final = 700_000  # generations are counted from here
+
+
+def wrong_clock(seconds: float, actor: int, generation: int) -> float:
+    """One tick a second, so that most are equal; ahead on some hosts; behind where it was, after every restart."""
+    return BEGINNING + seconds // 1 + AHEAD * actor - BACK * (generation - FIRST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +32,17 @@ class Latencies:
     detect: int = 4  # until a death is noticed
     cancel: int = 3  # until an old attempt hears that it is cancelled
     asleep: int = 24  # how long a stopped attempt sleeps
+    turn: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, subtask) -> whose place it takes
+
+    def turned(self, steps: Iterable[str], sinks: Sequence[int]) -> Latencies:
+        """With the last of the sinks first: it is told first, opened first, or the barriers reach it first."""
+        places = dict(zip(sinks, reversed(sinks), strict=True))
+        turn = {(step, sink): places[sink] for step in steps for sink in sinks}
+        if "snapshot" not in steps:
+            return replace(self, turn=turn)
+        channel = {(sender, to): self.channel[sender, places.get(to, to)] for sender, to in self.channel}
+        upload = {subtask: self.upload[places.get(subtask, subtask)] for subtask in self.upload}
+        return replace(self, turn=turn, channel=channel, upload=upload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +51,20 @@ class Timing:
 
     `pace`: added between two batches of a source.
     `asleep`: how long a stopped attempt sleeps. 24 is longer than detection and the restart of the others.
+    `stretch`: by how much the channels are slower, and their differences greater.
     """
 
     pace: int = 0
     asleep: int = 24
+    stretch: int = 1
 
     def latencies(self, plan: Plan, *, seed: int) -> Latencies:
         random = Random(seed)
         channels, paces, uploads = {}, {}, {}
         for subtask in plan.subtasks:
             for sender in subtask.inputs:
-                channels[sender, subtask.id] = random.randint(1, 5) if seed else 1 + (3 * sender + 2 * subtask.id) % 5
+                latency = random.randint(1, 5) if seed else 1 + (3 * sender + 2 * subtask.id) % 5
+                channels[sender, subtask.id] = latency * self.stretch
             paces[subtask.id] = self.pace + (random.randint(2, 5) if seed else 2 + subtask.index % 2)
             uploads[subtask.id] = random.randint(1, 9) if seed else 1 + 6 * (subtask.index % 2) * subtask.sink
         return Latencies(channels, paces, uploads, asleep=self.asleep)

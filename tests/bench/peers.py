@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from sinkproof.canaries.controls import FolderContract
 from sinkproof.chaos.lines import file_points
+from sinkproof.contract import load
 from sinkproof.scratch import Scratch, clear_folder, fresh_folder
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 
@@ -31,7 +32,7 @@ class Crash(BaseException):
 class Peer(RuleBasedStateMachine):
     """Drives a contract's sink through writes, checkpoints, notifications and crashes at file effects."""
 
-    contract: type[FolderContract]
+    contract: Any
     folder: Path
     counts: dict[str, int]
 
@@ -40,6 +41,8 @@ class Peer(RuleBasedStateMachine):
         self.counts["schedules"] += 1
         clear_folder(self.folder)
         self.scratch = Scratch(name="peer", path=self.folder)
+        if isinstance(self.contract, InMemory):
+            self.contract.clear(self.scratch)
         self.offset, self.id, self.generation = 0, 0, 700_000
         self.complete: tuple[int, int, bytes | None] = (0, 0, None)
         self.crash_at = 0
@@ -50,7 +53,13 @@ class Peer(RuleBasedStateMachine):
         self.offset, self.id, state = self.complete
         self.sink = self.contract().sink(self.scratch)
         restored = [(0, state)] if state is not None else []
-        context = Context(generation=self.generation, restored=restored, checkpoint_id_restored=self.id or None)
+        context = Context(
+            generation=self.generation,
+            restored=restored,
+            subtasks_restored=[old for old, _ in restored],
+            checkpoint_id_restored=self.id or None,
+            reach=self.reach,
+        )
         self.call(self.sink.open, context)
 
     def reach(self, point: str) -> None:
@@ -69,8 +78,9 @@ class Peer(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
+        generation = self.generation
         self.call(self.sink.write, Batch([Row(0, self.offset, "k", "v")]))
-        self.offset += 1
+        self.offset += self.generation == generation  # after a crash the source starts from the checkpoint
 
     @rule()
     def checkpoint(self) -> None:
@@ -102,8 +112,23 @@ class Peer(RuleBasedStateMachine):
             raise AssertionError(f"{len(seen)} rows instead of {len(expected)}")
 
 
-def hypothesis_peer(contract: type[FolderContract], *, examples: int, repeats: int) -> dict[str, Any]:
-    """Schedules per second, and the median seconds to a failing one."""
+class InMemory:
+    """memory/two-phase as the state machine wants it: called for a contract, it is always the same one, emptied."""
+
+    def __init__(self) -> None:
+        self.given = load("memory/two-phase").given
+        self.store: Any = None
+
+    def __call__(self) -> Any:
+        return self.given
+
+    def clear(self, scratch: Scratch) -> None:
+        self.store = self.store or self.given.freeze(scratch)
+        self.given.thaw(scratch, self.store)
+
+
+def hypothesis_peer(contract: Any, *, examples: int, repeats: int) -> dict[str, Any]:
+    """Schedules per second, and the median seconds to a failing one. `contract`: a FolderContract, or InMemory."""
     folder, counts, found = fresh_folder(), {"schedules": 0}, []
     options = settings(
         max_examples=examples,

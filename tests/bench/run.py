@@ -11,13 +11,14 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from peers import hypothesis_peer, naive_peer
+from peers import InMemory, hypothesis_peer, naive_peer
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
@@ -25,22 +26,48 @@ from sinkproof.campaign_simulated import ORDER_OF_KINDS, places
 from sinkproof.canaries.kill_table import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.contract import load
+from sinkproof.contract import Contract, check, load, locator_of
+from sinkproof.endings import Endings
+from sinkproof.pairs import FIRST_KINDS, Pairs
 from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory
 
+IN_MEMORY = "Hypothesis state machine of memory/two-phase"
 
-def simulated_rate(locator: str, *, seconds: float) -> float:
-    """Checked schedules per second on one core: all named singles of the subject, over and over."""
+
+@contextmanager
+def bench_laboratory(contract: Contract, *, disk: str = "") -> Iterator[Laboratory]:
+    """`disk`: "memory" or "real", for file sinks; real is tmpfs, where there is one."""
     folder = fresh_folder()
+    settings = {"disk": disk} if disk else {}
     try:
-        with Laboratory(load(locator), Scratch(name=f"{locator}-bench", path=folder)) as laboratory:
-            baseline = laboratory.run(Schedule())
-            faults = [fault for kind in (*ORDER_OF_KINDS, "kill-job") for fault in places(baseline, kind)]
-            return rate(laboratory.run, (Schedule((fault,)) for fault in cycle(faults)), seconds=seconds)
+        with Laboratory(contract, Scratch(name="bench", path=folder, settings=settings)) as laboratory:
+            yield laboratory
     finally:
         shutil.rmtree(folder)
+
+
+def simulated_rate(contract: Contract, *, seconds: float, disk: str = "") -> float:
+    """Schedules per second on one core, each run to its end: all named singles of the subject, over and over."""
+    with bench_laboratory(contract, disk=disk) as laboratory:
+        baseline = laboratory.run(Schedule())
+        faults = [fault for kind in (*ORDER_OF_KINDS, "kill-job") for fault in places(baseline, kind)]
+        return rate(laboratory.run, (Schedule((fault,)) for fault in cycle(faults)), seconds=seconds)
+
+
+def checked_rate(contract: Contract, *, seconds: float, disk: str = "") -> float:
+    """Ordered pairs per second as a campaign checks them. A run stops where an earlier one has stood, because it ends
+    as that one did; a pair that cannot differ from one that is run is not run again. All of them are counted: the time
+    for the whole bound, from the rate at which the most telling ones were run.
+    """
+    with bench_laboratory(contract, disk=disk) as laboratory:
+        baseline, endings = laboratory.run(Schedule()), Endings(laboratory)
+        began, pairs = perf_counter(), Pairs(endings)
+        rests = pairs.prepare([fault for kind in FIRST_KINDS for fault in places(baseline, kind)])
+        prepared = perf_counter() - began
+        per_second = rate(endings.run, pairs.schedules(rests), seconds=seconds)
+        return pairs.in_bound / (prepared + (pairs.in_bound - pairs.equal) / per_second)
 
 
 def process_rate(locator: str, *, seconds: float) -> float:
@@ -73,18 +100,32 @@ def seconds_to_find() -> float:
 
 def measure(seconds: float) -> list[dict[str, Any]]:
     hypothesis = hypothesis_peer(CommitCopiesAgain, examples=2000, repeats=5)
+    in_memory = hypothesis_peer(InMemory(), examples=int(200 * seconds), repeats=1)
     naive = naive_peer(seconds=4 * seconds)
     naive_seconds = naive["find_s"] or naive["at_least_s"]
+    memory, files = load("memory/two-phase"), load("files/two-phase")
+    same = check(locator_of(CommitCopiesAgain), CommitCopiesAgain)
     lines = [
-        ("memory/two-phase, simulated", simulated_rate("memory/two-phase", seconds=seconds), "schedules/s", 4000),
+        ("memory/two-phase, pairs checked", checked_rate(memory, seconds=seconds), "schedules/s", 4000),
+        ("files/two-phase in memory, pairs checked", checked_rate(files, seconds=seconds), "schedules/s", 1000),
         (
-            "files/two-phase on tmpfs, simulated",
-            simulated_rate("files/two-phase", seconds=seconds),
+            "files/two-phase on tmpfs, pairs checked",
+            checked_rate(files, seconds=seconds, disk="real"),
             "schedules/s",
             1000,
         ),
+        ("memory/two-phase, each run to its end", simulated_rate(memory, seconds=seconds), "schedules/s", None),
+        ("files/two-phase in memory, each to its end", simulated_rate(files, seconds=seconds), "schedules/s", None),
+        (
+            "files/two-phase on tmpfs, each to its end",
+            simulated_rate(files, seconds=seconds, disk="real"),
+            "schedules/s",
+            None,
+        ),
+        ("the Hypothesis machine's sink, simulated", simulated_rate(same, seconds=seconds), "schedules/s", None),
         ("files/two-phase, process", process_rate("files/two-phase", seconds=seconds), "kills/s", 100),
         ("Hypothesis state machine", hypothesis["schedules_per_s"], "schedules/s", None),
+        (IN_MEMORY, in_memory["schedules_per_s"], "schedules/s", None),
         ("naive kill loop", naive["trials_per_s"], "trials/s", None),
     ]
     rows = [
@@ -93,7 +134,9 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             "value": round(value, 2),
             "unit": unit,
             "aim": aim,
-            "against_hypothesis": round(value / hypothesis["schedules_per_s"], 2),
+            "against_hypothesis": round(
+                value / (in_memory if "memory/two-phase" in what else hypothesis)["schedules_per_s"], 2
+            ),
             "against_naive": round(value / naive["trials_per_s"], 1),
         }
         for what, value, unit, aim in lines

@@ -18,7 +18,7 @@ from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorag
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.reference_engine.job_graph import Exchange, JobGraph, Plan, source_to_sink
-from sinkproof.reference_engine.restart import FixedDelay
+from sinkproof.reference_engine.restart import FixedDelay, NoRestart
 from sinkproof.reference_engine.shells.in_process import InProcessHost
 from sinkproof.reference_engine.shells.simulated import Job, Simulation
 from sinkproof.reference_engine.sources import GeneratedInput
@@ -174,7 +174,7 @@ class Engine:
     """Makes small jobs and runs them."""
 
     FIRST_GENERATION = FIRST_GENERATION
-    Target, StagingSink, Witness, Steps = Target, StagingSink, Witness, Steps
+    Target, StagingSink, Witness, Steps, NoRestart = Target, StagingSink, Witness, Steps, NoRestart
     count_steps = staticmethod(count_steps)
 
     def input(self, *, key: Callable[[int, int], str] | None = None, **sizes: int) -> GeneratedInput:
@@ -204,11 +204,13 @@ class Engine:
         storage: Any = None,
         restart: Callable[[], Any] = lambda: FixedDelay(attempts=25),
         before: Callable[[Simulation], Any] = lambda simulation: None,
+        buffers: Any = None,
         **options: Any,
     ) -> Run:
         """One run to its end. `before` may change the simulation before it starts."""
         target = target or Target()
-        job = Job(plan=plan or self.plan(), configuration=self.configuration(**options), restart=restart)
+        configuration = self.configuration(**options)
+        job = Job(plan=plan or self.plan(), configuration=configuration, restart=restart, buffers=buffers)
         witness = Witness(target)
         simulation = Simulation(
             job,
@@ -220,6 +222,16 @@ class Engine:
         before(simulation)
         simulation.play()
         return Run(simulation, target, witness)
+
+    def every_single_crash(self, run: Run) -> list[str]:
+        """Schedules: at each point that this run has passed, the death of who was there, and of the whole job."""
+        seen: Counter[tuple[int, str]] = Counter()
+        schedules = []
+        for actor, point in run.simulation.trace:
+            seen[actor, point] += 1
+            name = run.simulation.names[actor] + "." if actor else ""
+            schedules += [f"{name}{point}#{seen[actor, point]}={kind}" for kind in ("kill", "kill-job")]
+        return schedules
 
     def ask(self, at_ms: int, event: str, *, generation: int = FIRST_GENERATION) -> Callable[[Simulation], Any]:
         """For `before`: somebody asks the coordinator for something ("cancel", "stop_with_checkpoint")."""

@@ -11,12 +11,14 @@ import pytest
 from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
 from sinkproof.reference_engine.configuration import (
     CheckpointConfiguration,
+    CheckpointingMode,
     Cleanup,
     ConfigurationError,
     ConfigurationWarning,
 )
 from sinkproof.reference_engine.coordinator import Coordinator
 from sinkproof.reference_engine.restart import NoRestart
+from sinkproof.reference_engine.restore import holds_rows
 
 
 class Clockwork:
@@ -101,8 +103,15 @@ def test_max_concurrent_checkpoints_makes_a_trigger_wait_for_the_one_before(cloc
 
 @pytest.mark.row("S10")
 def test_min_pause_counts_from_the_end_of_one_to_the_trigger_of_the_next(clockwork: Any) -> None:
-    paused = clockwork(checkpoint_interval=10, votes_after=5, min_pause_between_checkpoints=22)
-    assert [10, 37, 64, 91] == list(paused.triggered.values())
+    paused = clockwork(checkpoint_interval=22, votes_after=5, min_pause_between_checkpoints=22)
+    assert [22, 49, 76] == list(paused.triggered.values())
+
+
+@pytest.mark.row("S10")
+def test_an_interval_that_is_shorter_than_the_pause_is_the_pause(clockwork: Any) -> None:
+    with pytest.warns(ConfigurationWarning, match="checkpoint_interval=10 is shorter .* is taken as 22"):
+        paused = clockwork(checkpoint_interval=10, votes_after=1, min_pause_between_checkpoints=22)
+    assert [22, 45, 68, 91] == list(paused.triggered.values())
 
 
 @pytest.mark.row("S07")
@@ -214,6 +223,13 @@ def test_settle_deadline_is_how_long_a_commit_may_be_in_doubt(
         ({"tolerable_checkpoint_failure_number": -1}, "tolerable_checkpoint_failure_number=-1 is impossible"),
         ({"checkpoints_retained": 0}, "checkpoints_retained=0 is impossible"),
         ({"settle_deadline": 0}, "settle_deadline=0 is impossible"),
+        ({"aligned_checkpoint_timeout": -1}, "aligned_checkpoint_timeout=-1 is impossible"),
+        ({"checkpoint_id_of_ignored_in_flight_data": 0}, "checkpoint_id_of_ignored_in_flight_data=0 is impossible"),
+        ({"checkpoint_storage": ""}, "checkpoint_storage is empty"),
+        (
+            {"unaligned_checkpoints": True, "max_concurrent_checkpoints": 2},
+            "unaligned_checkpoints and max_concurrent_checkpoints=2 exclude each other: rows between two barriers",
+        ),
         ({"checkpoint_every_batches": 2}, "checkpoint_interval and checkpoint_every_batches exclude each other"),
     ],
 )
@@ -237,3 +253,38 @@ def test_what_is_not_doubtful_is_not_warned_about() -> None:
         warnings.simplefilter("error")
         assert CheckpointConfiguration(max_concurrent_checkpoints=3).concurrent == 3
         assert CheckpointConfiguration(min_pause_between_checkpoints=5).concurrent == 1
+
+
+AT_LEAST_ONCE = CheckpointingMode.AT_LEAST_ONCE
+
+
+@pytest.mark.row("S10")
+@pytest.mark.parametrize(
+    ("options", "resolved"),
+    [
+        ({"unaligned_checkpoints": True, "checkpointing_mode": AT_LEAST_ONCE}, "EXACTLY_ONCE.* taken as off"),
+        ({"aligned_checkpoint_timeout": 9}, "timeout=9 has no effect without unaligned_checkpoints"),
+        ({"force_unaligned_checkpoints": True}, "has no effect without unaligned_checkpoints"),
+        (
+            {"unaligned_checkpoints": True, "aligned_checkpoint_timeout": 9, "checkpoint_timeout": 9},
+            "is not shorter than checkpoint_timeout=9: a checkpoint is aborted before it turns unaligned",
+        ),
+        ({"checkpoint_interval": 5, "min_pause_between_checkpoints": 9}, "is shorter .* and is taken as 9"),
+    ],
+)
+def test_doubtful_options_are_warned_about_with_how_they_are_resolved(options: Any, resolved: str) -> None:
+    with pytest.warns(ConfigurationWarning, match=resolved) as heard:
+        CheckpointConfiguration(**options)
+    assert len(heard) == 1
+    assert heard[0].filename == __file__, "it names the line that wrote them"
+
+
+@pytest.mark.row("S10")
+@pytest.mark.row("S04")
+def test_at_least_once_no_barrier_overtakes_whatever_else_is_asked_for(engine: Any) -> None:
+    options = {"checkpoint_interval": 7, "checkpointing_mode": AT_LEAST_ONCE}
+    plain = engine.run(schedule="checkpoint.notify#1=kill-job", **options)
+    with pytest.warns(ConfigurationWarning):
+        doubtful = engine.run(schedule="checkpoint.notify#1=kill-job", unaligned_checkpoints=True, **options)
+    assert plain.simulation.history == doubtful.simulation.history
+    assert not any(map(holds_rows, doubtful.witness.decided))

@@ -257,3 +257,29 @@ def test_a_failure_asks_the_restart_strategy_and_ends_this_coordinator(make: Mak
     coordinator = make()
     assert [("restart", 1.0)] == coordinator.on(5, ("failed", 3, "it died"))
     assert [] == coordinator.on(6, ("failed", 4, "it died, too"))
+
+
+@pytest.mark.row("S05")
+@pytest.mark.row("S12")
+def test_a_trigger_says_when_it_was_unless_its_barriers_must_stay_aligned(make: Make) -> None:
+    def started(coordinator: Coordinator, event: str, *, subtask: int | None = None) -> list[Any]:
+        effects = coordinator.on(10, (event, subtask, None))
+        return [effect[4] for effect in effects if effect[0] == "tell" and effect[2] == "trigger"]
+
+    assert [None, None] == started(make(), "tick")
+    assert [10, 10] == started(make(unaligned_checkpoints=True), "tick")
+    ending = make(unaligned_checkpoints=True)
+    assert [] == started(ending, "ended_source", subtask=1)
+    assert [None, None] == started(ending, "ended_source", subtask=2), (
+        "a row that were only recorded would never be written"
+    )
+
+
+@pytest.mark.row("S09")
+def test_a_vote_counts_once(make: Make) -> None:
+    coordinator = make()
+    coordinator.on(10, ("tick", None, None))
+    vote(coordinator, 1, "source[0]", "source[0]", "sink[0]", "sink[1]")
+    assert 3 == len(coordinator.pending[1].states)
+    with pytest.raises(AssertionError, match=r"source\[0\] has voted twice for 1, for different states"):
+        coordinator.on(11, ("acknowledged", 1, ("source[0]", {"of": "another offset"})))

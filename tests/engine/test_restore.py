@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.in_flight import encode_waiting
 from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
 from sinkproof.reference_engine.operators import KEY_GROUPS, KeyedCount, owner_of_group
 from sinkproof.reference_engine.restart import NoRestart
@@ -19,11 +22,13 @@ from sinkproof.reference_engine.restore import (
     RestoreError,
     assign,
     covered,
+    in_flight,
     refuse_another_graph,
     restore,
 )
 from sinkproof.reference_engine.sources import encode_offsets
 from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.sink_adapters.protocol import Batch, Row
 
 SPLITS = 5
 
@@ -172,3 +177,71 @@ def test_pending_transactions_outlive_a_change_of_parallelism(engine: Any, after
     assert again.simulation.finished
     assert engine.rows_of(source) == again.counts
     assert {} == target.staged
+
+
+def key_of(split: int, offset: int) -> str:
+    return f"k{(split + offset) % 7}"
+
+
+@pytest.mark.row("S11")
+@pytest.mark.row("S18")
+@pytest.mark.parametrize(
+    "after", [(1, 2, 3), (5, 2, 3), (3, 1, 3), (3, 4, 3), (3, 2, 1), (3, 2, 5), (5, 5, 5), (1, 1, 1)]
+)
+def test_any_vertex_may_have_more_or_fewer_subtasks_after_a_restore(engine: Any, after: tuple[int, int, int]) -> None:
+    """Pending transactions, counts by key and offsets: each key's count goes on where it was, and no row is missing."""
+    source, storage, target = engine.input(splits=SPLITS, key=key_of), MemoryCheckpointStorage(), engine.Target()
+
+    def plan(sources: int, counts: int, sinks: int) -> Plan:
+        vertices = (
+            Vertex(name="source", parallelism=sources, source=source),
+            Vertex(name="count", parallelism=counts, operator=KeyedCount),
+            Vertex(name="sink", parallelism=sinks, sink=True),
+        )
+        edges = (Edge("source", "count", Exchange.KEYED), Edge("count", "sink", Exchange.KEYED))
+        return JobGraph(vertices, edges).plan()
+
+    engine.run(
+        plan=plan(3, 2, 3),
+        schedule="sink[1].notify_complete.before#2=kill",
+        storage=storage,
+        target=target,
+        restart=NoRestart,
+        checkpoint_interval=9,
+    )
+    assert any(target.staged.values()), "something is pre-committed only"
+    again = engine.run(plan=plan(*after), storage=storage, target=target, checkpoint_interval=9)
+    assert engine.rows_of(source) == again.counts
+    counted: dict[str, list[int]] = {}
+    for row in again.witness.visible_at_end:
+        counted.setdefault(row.key, []).append(int(row.value))
+    assert all(sorted(values) == list(range(1, len(values) + 1)) for values in counted.values())
+
+
+@pytest.mark.row("S11")
+def test_a_job_starts_from_a_named_retained_checkpoint(engine: Any, tmp_path: Path) -> None:
+    """An older one than the last: what it does not cover is read again, and nothing else."""
+    kept = FolderCheckpointStorage(tmp_path / "old", retained=3)
+    engine.run(storage=kept)
+    assert [1, 2, 3] == kept.complete()
+    named, begun = kept.load(2), FolderCheckpointStorage(tmp_path / "new")
+    begun.claim_generation()
+    begun.adopt(named)
+    again = engine.run(storage=begun)
+    offsets = covered(named)
+    assert {2} == {argument[1] for _, argument in again.target.calls_of("open")}
+    written = {(row.split, row.offset) for _, rows in again.target.calls_of("write") for row in rows}
+    assert {row for row in engine.rows_of(engine.input()) if row[1] >= offsets[row[0]]} == written
+    assert [1, 2, 3] == kept.complete(), "the old job's are its own"
+
+
+@pytest.mark.row("S11")
+def test_rows_that_were_restored_once_are_restored_again_though_their_sender_is_gone(engine: Any) -> None:
+    """Twice in a row: from three sources to one, and again before the first rows in flight are all processed."""
+    plan = counting(engine, sources=1, counts=1, sinks=1).subtasks[1]
+    waiting = encode_waiting([("source[2]", Batch([Row(2, 0, "k", "v")])), ("source[0]", Batch([Row(0, 4, "k", "v")]))])
+    states = {"source[0]": {"source": b"[]"}, "count[0]": {"count": {}, "in_flight": waiting}, "sink[0]": {"sink": b""}}
+    record = CheckpointRecord(5, False, states, {"source": 1, "count": 1, "sink": 1})
+    rows = [(row.split, row.offset) for _, batch in assign(plan, record).waiting for row in batch]
+    assert [(2, 0), (0, 4)] == rows
+    assert {(2, 0), (0, 4)} == in_flight(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,21 @@ from sinkproof.chaos.event_log import EventLog
 from sinkproof.contract import load
 from sinkproof.reference_engine.columns import GeneratedColumns
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
-from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Vertex
+from sinkproof.reference_engine.event_time import Watermarks
+from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Vertex, source_to_sink
 from sinkproof.reference_engine.operators import KeyedCount
 from sinkproof.reference_engine.restart import FixedDelay
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.reference_engine.sources import GeneratedInput, Input
+from sinkproof.reference_engine.windows import TumblingWindows
 from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 
 SLOW_SECONDS = 0.01  # per batch; the source makes one in less than a hundredth of it
 SLOW_BATCHES, SLOW_BATCH_ROWS = 150, 10_000
 PATIENCE_MS = 2_000
+WINDOW_MS = 250
 
 
 @lru_cache
@@ -148,3 +151,56 @@ def slow_sink(*, log_path: str) -> Deployment:
     )
     configuration = CheckpointConfiguration(checkpoint_interval=50, closing_patience=PATIENCE_MS)
     return Deployment(job=job(graph, configuration), make_sink=lambda: SlowSink(path))
+
+
+# -- unaligned checkpoints, and windows ------------------------------------------------------------
+
+
+class Hesitant:
+    """A sink that takes its time over each batch, so that rows wait for it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.never = inner, threading.Event()
+        for name in ("open", "snapshot", "notify_complete", "notify_aborted", "settle", "end_of_input", "close"):
+            setattr(self, name, getattr(inner, name))
+
+    def write(self, batch: Batch) -> None:
+        self.never.wait(SLOW_SECONDS / 2)
+        self.inner.write(batch)
+
+
+def row_of_its_own(split: int, offset: int) -> Row:
+    return Row(split, offset, f"{split}-{offset}", "v", 10 * offset)
+
+
+def in_flight(*, folder: str, timeout_ms: int = 0) -> Deployment:
+    """Two sources, two sinks; a checkpoint comes while every buffer is full."""
+    source = GeneratedInput(row_of_its_own, splits=2, rows_per_split=400, batch_rows=10)
+    graph = source_to_sink(source)
+    configuration = CheckpointConfiguration(
+        checkpoint_interval=40,
+        unaligned_checkpoints=True,
+        aligned_checkpoint_timeout=timeout_ms,
+        checkpoints_retained=100,
+        closing_patience=PATIENCE_MS,
+    )
+    make = files(folder)
+    return Deployment(job=job(graph, configuration), make_sink=lambda: Hesitant(make()))
+
+
+def windowed(*, folder: str) -> Deployment:
+    source = GeneratedInput(row_of_one_of_five, splits=2, rows_per_split=200, batch_rows=10)
+    graph = JobGraph(
+        (
+            Vertex(name="source", parallelism=2, source=source, watermarks=Watermarks()),
+            Vertex(name="window", operator=partial(TumblingWindows, WINDOW_MS)),
+            Vertex(name="sink", sink=True),
+        ),
+        (Edge("source", "window", Exchange.KEYED), Edge("window", "sink")),
+    )
+    configuration = CheckpointConfiguration(checkpoint_interval=None, checkpoint_every_batches=5)
+    return Deployment(job=job(graph, configuration), make_sink=files(folder))
+
+
+def row_of_one_of_five(split: int, offset: int) -> Row:
+    return Row(split, offset, f"k{offset % 5}", "v", 10 * offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,11 @@ from sinkproof.reference_engine.shells.spark.channels import (
     ChannelLost,
     InChannel,
     OutChannel,
+    event_of,
+    frame_of,
     receive_hello,
 )
+from sinkproof.reference_engine.subtask import UNDRAINED
 
 Pair = tuple[OutChannel, InChannel]
 Frame = tuple[int, int, bytes]
@@ -98,7 +102,7 @@ def test_only_credits_bound_what_waits_for_a_slow_receiver(
     assert batches_waiting == sent
     assert sum(part.nbytes for part in out.waiting) > (batches_waiting - 3) * len(BATCH)
     received(into)
-    into.give_credit()
+    into.give_credits(1)
     out.take_credits()
     assert (1 if heeds_credits else CREDITS + 1 - 50) == out.credits
 
@@ -133,7 +137,7 @@ def test_a_sender_that_died_gets_no_credit(pair: Pair) -> None:
     out, into = pair
     out.socket.close()
     with pytest.raises(ChannelLost, match="the sender"):
-        into.give_credit()
+        into.give_credits(1)
 
 
 def test_who_goes_away_before_the_hello_is_nobody() -> None:
@@ -142,3 +146,24 @@ def test_who_goes_away_before_the_hello_is_nobody() -> None:
         ours.sendall(HELLO.pack(1, 2)[:5])
         ours.close()
         assert receive_hello(its) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("barrier", 7),
+        ("urgent", 7),
+        ("timed_barrier", (7, 1234.5)),
+        ("watermark", -1.0),
+        ("watermark", 1e15),
+        ("idle", None),
+        ("end", None),
+        ("end", UNDRAINED),
+    ],
+)
+def test_what_is_no_batch_arrives_as_it_was_sent(pair: Pair, kind: str, payload: Any) -> None:
+    out, into = pair
+    code, number, message = frame_of(kind, payload)
+    out.send(code, data=message, checkpoint_id=number)
+    [(code, number, message)] = received(into)
+    assert (kind, payload) == event_of(code, number, bytearray(message))

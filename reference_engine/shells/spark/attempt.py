@@ -17,23 +17,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sinkproof.chaos.event_log import EventLog
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
 from sinkproof.reference_engine.columns import decode, encode
-from sinkproof.reference_engine.configuration import CheckpointingMode
+from sinkproof.reference_engine.flow_control import Buffers
 from sinkproof.reference_engine.job_graph import SubtaskPlan
+from sinkproof.reference_engine.modes import subtask_for
 from sinkproof.reference_engine.restore import Restored, restore
 from sinkproof.reference_engine.shells.acting import ACTIONS, Action, Key, act
 from sinkproof.reference_engine.shells.spark.channels import (
-    BARRIER,
     END,
     ROWS,
     ChannelLost,
     InChannel,
     OutChannel,
+    event_of,
+    frame_of,
     receive_hello,
 )
 from sinkproof.reference_engine.shells.spark.control import Address, Control, accept, connect
@@ -43,11 +45,8 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.striking import Points
 from sinkproof.reference_engine.shells.timing import Latencies
 from sinkproof.reference_engine.sources import decode_offsets
-from sinkproof.reference_engine.subtask import Effect, Subtask
+from sinkproof.reference_engine.subtask import Effect
 from sinkproof.sink_adapters.protocol import Sink
-
-KINDS_OF_FRAMES: Final = {"barrier": BARRIER, "end": END}
-EVENTS_OF_FRAMES: Final = {BARRIER: "barrier", END: "end"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +63,8 @@ class Order:
 class Attempt(RealShell):
     """A shell (acting.Shell) of one actor. `run` returns when the attempt has been cancelled."""
 
+    buffers: Buffers | None = None  # what has come and may not be processed yet waits in the socket
+
     def __init__(self, run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> None:
         self.deployment, self.order, self.listening = deployment, order, listening
         self.job, self.names = deployment.job, order.names
@@ -75,12 +76,7 @@ class Attempt(RealShell):
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
         self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
-        configuration = self.job.configuration
-        self.subtask = Subtask(
-            plan,
-            aligned=configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE,
-            barrier_every=configuration.checkpoint_every_batches,
-        )
+        self.subtask = subtask_for(plan, self.job.configuration, buffers=self.buffers)
         restore(self.subtask, order.restored)
         self.subtasks = {self.key: self.subtask}
         self.restored = {self.key: order.restored}
@@ -120,7 +116,8 @@ class Attempt(RealShell):
         if kind == "rows":
             channel.send(ROWS, data=encode(payload))
         else:
-            channel.send(KINDS_OF_FRAMES[kind], checkpoint_id=payload or 0)
+            code, number, data = frame_of(kind, payload)
+            channel.send(code, data=data, checkpoint_id=number)
         self._watch(channel.fileno(), self._wanted_of(channel))
 
     def _upload(self, _: Any, key: Key, effect: Effect) -> None:
@@ -216,9 +213,12 @@ class Attempt(RealShell):
 
     def _serve(self, channel: OutChannel, mask: int) -> None:
         if mask & ~select.EPOLLOUT:
-            channel.take_credits()
+            self._credited(channel, channel.take_credits())
         channel.flush()
         self._watch(channel.fileno(), self._wanted_of(channel))
+
+    def _credited(self, channel: OutChannel, count: int) -> None:
+        """The channel counts for itself."""
 
     def _accept(self) -> None:
         assert self.listening is not None
@@ -249,13 +249,17 @@ class Attempt(RealShell):
             return
         if frame is None:
             return
-        kind, checkpoint_id, data = frame
-        if kind == ROWS:
-            self._handle(("rows", channel.sender, decode(data)))
-            channel.give_credit()
+        code, number, data = frame
+        channel.ended |= code == END
+        self._take(channel, code, (number, data))
+
+    def _take(self, channel: InChannel, code: int, frame: tuple[int, bytearray]) -> None:
+        if code == ROWS:
+            self._handle(("rows", channel.sender, decode(frame[1])))
+            channel.give_credits(1)
             return
-        channel.ended |= kind == END
-        self._handle((EVENTS_OF_FRAMES[kind], channel.sender, checkpoint_id or None))
+        kind, payload = event_of(code, *frame)
+        self._handle((kind, channel.sender, payload))
 
     def close(self) -> None:
         close = getattr(self.sinks.get(self.key), "close", None)
@@ -302,9 +306,8 @@ class Uploads:
         return found
 
 
-def live(run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> None:
+def live(attempt: Attempt) -> None:
     """The body of an attempt's process. A failure of the sink is told to the coordinator, then ends the attempt."""
-    attempt = Attempt(run, deployment, order, listening=listening)
     try:
         attempt.run()
     except ChannelLost:  # a neighbour has died, or the coordinator: who has seen it die says so
@@ -312,6 +315,6 @@ def live(run: Run, deployment: Deployment, order: Order, *, listening: socket.so
         raise SystemExit(2) from None
     except Exception as error:  # the border: the sink's own failure, whatever it is
         why = f"{type(error).__name__}: {error}"
-        attempt.events.tell("raised", actor=order.plan.name, generation=order.generation, why=why)
+        attempt.events.tell("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
         attempt.coordinator.send("failed", why)
         raise SystemExit(3) from error

@@ -11,9 +11,21 @@ import struct
 from collections import deque
 from typing import Any, Final
 
+from sinkproof.reference_engine.subtask import UNDRAINED
+
 FRAME: Final = struct.Struct("<BIQ")  # kind, bytes that follow, checkpoint id
 HELLO: Final = struct.Struct("<QI")  # generation, actor id of the sender
-ROWS, BARRIER, END = 0, 1, 2
+ROWS, BARRIER, END, URGENT, TIMED, WATERMARK, IDLE = range(7)
+CODES: Final = {
+    "barrier": BARRIER,
+    "end": END,
+    "urgent": URGENT,
+    "timed_barrier": TIMED,
+    "watermark": WATERMARK,
+    "idle": IDLE,
+}
+KINDS: Final = {code: kind for kind, code in CODES.items()}
+NUMBER: Final = struct.Struct("<d")
 # Batches on their way per channel: one being processed, one waiting, one being made. Barriers queue behind them: 8 made
 # no job faster, but took each checkpoint twice as long where sinks are the slowest part (36 ms instead of 17).
 CREDITS: Final = 3
@@ -64,16 +76,18 @@ class OutChannel:
             count -= first.nbytes
             self.waiting.popleft()
 
-    def take_credits(self) -> None:
+    def take_credits(self) -> int:
+        """How many were given."""
         try:
             given = self.socket.recv(4096)
         except BlockingIOError:
-            return
+            return 0
         except OSError as error:
             raise ChannelLost("the receiver is gone") from error
         if not given:
             raise ChannelLost("the receiver has closed the channel")
         self.credits += len(given)
+        return len(given)
 
 
 class InChannel:
@@ -118,9 +132,9 @@ class InChannel:
             self._into = self._into[count:]
         return True
 
-    def give_credit(self) -> None:
+    def give_credits(self, count: int) -> None:
         try:
-            self.socket.send(CREDIT)
+            self.socket.send(CREDIT * count)
         except OSError as error:
             raise ChannelLost("the sender is gone") from error
 
@@ -129,3 +143,30 @@ def receive_hello(connected: socket.socket) -> tuple[int, int] | None:
     """(generation, actor id) of who connects; None if it went away before it said so."""
     hello = connected.recv(HELLO.size, socket.MSG_WAITALL)
     return HELLO.unpack(hello) if len(hello) == HELLO.size else None
+
+
+def frame_of(kind: str, payload: Any) -> tuple[int, int, bytes]:
+    """(code, checkpoint id, message) of an event that is not rows."""
+    match kind:
+        case "timed_barrier":
+            return TIMED, payload[0], NUMBER.pack(payload[1])
+        case "watermark":
+            return WATERMARK, 0, NUMBER.pack(payload)
+        case "end":
+            return END, int(payload is not None), b""
+        case _:
+            return CODES[kind], payload or 0, b""
+
+
+def event_of(code: int, number: int, message: bytearray) -> tuple[str, Any]:
+    """(kind, payload) of a frame that is not rows."""
+    kind = KINDS[code]
+    match kind:
+        case "timed_barrier":
+            return kind, (number, NUMBER.unpack(message)[0])
+        case "watermark":
+            return kind, NUMBER.unpack(message)[0]
+        case "end":
+            return kind, UNDRAINED if number else None
+        case _:
+            return kind, number or None

@@ -120,7 +120,7 @@ class CoordinatorProcess(RealShell):
                 plan=plan,
                 names=self.names,
                 generation=self.generation,
-                restored=assign(plan, record),
+                restored=assign(plan, record, ignored=self.job.configuration.checkpoint_id_of_ignored_in_flight_data),
                 downstream={target: downstream[target] for target in sorted(targets)},
             )
             self.supervisors[plan.id].send("start", order)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from sinkproof.chaos.clock import now
 from sinkproof.reference_engine.shells.acting import Key
+from sinkproof.reference_engine.shells.messages import Held
 from sinkproof.reference_engine.shells.spark.striking import Points
 
 
 class RealShell:
     points: Points
+    held: Held = ()  # none, ever
 
     @property
     def now(self) -> float:
@@ -24,6 +27,9 @@ class RealShell:
     @fate.setter
     def fate(self, value: str) -> None:
         self.points.fate = value
+
+    def clock_for(self, key: Key) -> Callable[[], float]:
+        return lambda: self.now / 1000
 
     def random_for(self, key: Key) -> Random:
         return Random((key[1] << 16) + key[0])

@@ -22,6 +22,7 @@ from sinkproof.reference_engine.columns import MANY_KEYS, decode, encode, route
 from sinkproof.reference_engine.operators import KeyedCount
 from sinkproof.reference_engine.restore import covered
 from sinkproof.reference_engine.shells.spark.attempt import Order, live
+from sinkproof.reference_engine.shells.spark.buffered_attempt import attempt_for
 from sinkproof.reference_engine.shells.spark.control import Control, address_of, connect, listen
 from sinkproof.reference_engine.shells.spark.deployment import Identity, Run
 from sinkproof.reference_engine.shells.spark.nursery import Child, fork
@@ -116,7 +117,7 @@ class Supervisor:
         self.generation = order.generation
         keep = [self.listening.fileno()] if self.listening is not None else []
         run, deployment, listening = self.run_data, self.deployment, self.listening
-        self.child = fork(lambda: live(run, deployment, order, listening=listening), keep=keep)
+        self.child = fork(lambda: live(attempt_for(run, deployment, order, listening=listening)), keep=keep)
         self.events.tell("started", actor=self.name, generation=self.generation, child=self.child.pid)
 
     def stop(self, generation: int) -> None:

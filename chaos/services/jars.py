@@ -1,0 +1,176 @@
+"""Resolves the jars of a service once, with Maven or with the Ivy that PySpark brings; later runs need no network.
+
+Both read the user's own settings, so mirrors and proxies of a company are used as they are for everything else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.jvm import find_java, how_to_install
+from sinkproof.chaos.services.kept import tail
+from sinkproof.chaos.services.places import cache_folder, made_once
+from sinkproof.chaos.services.service import Progress, ServiceUnavailable
+
+RESOLVE_SECONDS: Final = 900.0  # 46 jars, 44 MB: Maven 6 s, Ivy 41 s; on a slow line ten times that
+TELL_SECONDS: Final = 2.0
+DONE: Final = re.compile(r"Downloaded from |\[SUCCESSFUL *\]", re.MULTILINE)  # one file, as Maven and Ivy say it
+INSTALL_MAVEN: Final = {
+    "apt-get": "apt-get install -y maven",
+    "dnf": "dnf install -y maven",
+    "apk": "apk add maven",
+    "pacman": "pacman -S --noconfirm maven",
+}
+POM: Final = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>sinkproof</groupId><artifactId>services</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{}
+</dependencies></project>
+"""
+DEPENDENCY: Final = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+IVY_MODULE: Final = """<ivy-module version="2.0"><info organisation="sinkproof" module="services"/><dependencies>
+{}
+</dependencies></ivy-module>
+"""
+IVY_DEPENDENCY: Final = '<dependency org="{}" name="{}" rev="{}" conf="default"/>'
+REASON: Final = re.compile(r"^(?:\[ERROR\]|\W*UNRESOLVED|\tERRORS|:: .*not found)(.*\S.*)$", re.MULTILINE)
+REASON_CHARACTERS_MOST: Final = 300
+
+
+class Artifact(NamedTuple):
+    group: str
+    name: str
+    version: str
+
+
+class Failed(Exception):
+    """One resolver could not do it; the text is what it said."""
+
+
+def resolved(name: str, artifacts: Sequence[Artifact], *, progress: Progress) -> Path:
+    """The folder with the jars of these artifacts and of all that they need. `name`: of the folder in the cache."""
+    folder = cache_folder() / name
+    made_once(folder, lambda partial: _resolve(partial, artifacts, progress), progress=progress)
+    return folder
+
+
+def is_resolved(name: str) -> bool:
+    return (cache_folder() / name).is_dir()
+
+
+def maven() -> str | None:
+    return shutil.which("mvn")
+
+
+def ivy() -> Path | None:
+    """PySpark's own, found without importing PySpark."""
+    spec = find_spec("pyspark")
+    places = spec.submodule_search_locations if spec is not None else None
+    found = [jar for place in places or () for jar in sorted(Path(place).glob("jars/ivy-2*.jar"))]
+    return found[-1] if found else None
+
+
+def _resolve(partial: Path, artifacts: Sequence[Artifact], progress: Progress) -> None:
+    what = " and ".join(f"{artifact.name} {artifact.version}" for artifact in artifacts)
+    failures = []
+
+    def tell(by: str, text: str) -> None:
+        progress(f"resolving {what} with {by}: {text}")
+
+    for label, resolve in (("Maven", _with_maven), ("Ivy", _with_ivy)):
+        try:
+            resolve(partial, artifacts, functools.partial(tell, label))
+            _check(partial, artifacts)
+        except Failed as failure:
+            failures.append(f"{label}: {failure}")
+            for jar in partial.iterdir():
+                shutil.rmtree(jar) if jar.is_dir() else jar.unlink()
+            continue
+        progress(f"{len(list(partial.iterdir()))} jars are in {cache_folder()}")
+        return
+    raise ServiceUnavailable(
+        f"the jars of {what} cannot be resolved",
+        evidence="; ".join(failures),
+        next_step="Check the version and the network (mirrors belong into Maven's settings.xml); "
+        f"without Maven: {how_to_install(INSTALL_MAVEN)}",
+    )
+
+
+def _check(folder: Path, artifacts: Sequence[Artifact]) -> None:
+    """A resolver that ends well has not always brought everything."""
+    for artifact in artifacts:
+        jar = folder / f"{artifact.name}-{artifact.version}.jar"
+        if not jar.is_file() or not jar.stat().st_size:
+            raise Failed(f"it ended without an error and without {jar.name}")
+
+
+def _with_maven(partial: Path, artifacts: Sequence[Artifact], tell: Progress) -> None:
+    program = maven()
+    if program is None:
+        raise Failed("there is no `mvn` on the PATH")
+    work = partial / "work"
+    work.mkdir()
+    pom = work / "pom.xml"
+    pom.write_text(POM.format("\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    _run([program, "--batch-mode", "--file", str(pom), *goal], work, tell)
+    shutil.rmtree(work)
+
+
+def _with_ivy(partial: Path, artifacts: Sequence[Artifact], tell: Progress) -> None:
+    jar = ivy()
+    if jar is None:
+        raise Failed("PySpark, which brings it, is not installed")
+    work = partial / "work"
+    work.mkdir()
+    module = work / "ivy.xml"
+    module.write_text(IVY_MODULE.format("\n".join(IVY_DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    options = ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle"]
+    target = ["-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]"]
+    _run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, tell)
+    shutil.rmtree(work)
+
+
+def _run(command: list[str], work: Path, tell: Progress) -> None:
+    """Tells how far it is every other second; nothing of it is left when this returns or raises."""
+    log, deadline = work / "log", Deadline(RESOLVE_SECONDS)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=work, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        while not _has_ended(process, min(TELL_SECONDS, deadline.left)):
+            tell(f"{len(DONE.findall(log.read_text(errors='replace')))} files so far")
+            if deadline.over:
+                raise Failed(f"not done after {RESOLVE_SECONDS:.0f} s. It last said: {tail(log)}")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would go on
+        process.wait()
+    if process.returncode:
+        raise Failed(_reason(log.read_text(errors="replace")) or f"exit status {process.returncode}")
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _reason(log: str) -> str:
+    """The line that says why; the rest is advice on how to run the resolver again."""
+    said = REASON.search(log)
+    return said[1].strip()[:REASON_CHARACTERS_MOST] if said else ""

@@ -1,0 +1,77 @@
+"""The Java that services run on, and the options that make a JVM start fast and leave nothing outside its folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.services.service import ServiceUnavailable
+
+JAVA_LEAST: Final = 17
+ANSWERS_SECONDS: Final = 20.0  # a cold one on a busy machine takes 2
+INSTALL: Final = {
+    "apt-get": "apt-get install -y openjdk-17-jre-headless",
+    "dnf": "dnf install -y java-17-openjdk-headless",
+    "apk": "apk add openjdk17-jre-headless",
+    "pacman": "pacman -S --noconfirm jre17-openjdk-headless",
+}
+CONTAINED: Final = (
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",  # no /tmp/hsperfdata_*
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:+IgnoreUnrecognizedVMOptions",  # of another Java than the one these were tried with
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+)
+
+
+def find_java() -> str:
+    """Its path. Raises ServiceUnavailable with the one command that installs it."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    if java is None:
+        found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no `java` was found on the PATH"
+    elif major(java) < JAVA_LEAST:
+        found = f"{java} is version {java_version(java) or 'unknown'}"
+    else:
+        return java
+    raise ServiceUnavailable(
+        f"services need Java {JAVA_LEAST} or newer", evidence=found, next_step=f"Run: {how_to_install(INSTALL)}"
+    )
+
+
+def how_to_install(commands: dict[str, str]) -> str:
+    """For the package manager that is there."""
+    command = next((command for name, command in commands.items() if shutil.which(name)), None)
+    if command is None:
+        return next(iter(commands.values()))
+    return command if os.geteuid() == 0 else f"sudo {command}"
+
+
+def major(java: str) -> int:
+    numbers = [int(number) for number in re.findall(r"\d+", java_version(java))]
+    return numbers[1] if numbers[:1] == [1] and len(numbers) > 1 else (numbers or [0])[0]
+
+
+@cache
+def java_version(java: str) -> str:
+    """As it says itself: 17.0.15; "" if it says nothing of the kind."""
+    command = [java, "-version"]
+    try:
+        answer = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=ANSWERS_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return found[1] if found else ""
+
+
+def class_path(libs: Path) -> str:
+    """In a fixed order, which an archive of classes depends on."""
+    return os.pathsep.join(sorted(map(str, libs.glob("*.jar"))))

@@ -1,0 +1,89 @@
+"""What a broker is told, and why: small, fast to start and fast to come back after a SIGKILL, strict with data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.services.ports import HOST
+
+FEW: Final = "4"  # partitions of internal topics: 50 are the default, and each is a folder to be made and recovered
+
+BROKER: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "listener.security.protocol.map": "DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "DIRECT",
+    "auto.create.topics.enable": "false",  # a misspelt topic is an error, not an empty view
+    "num.partitions": "3",
+    "offsets.topic.num.partitions": FEW,
+    "transaction.state.log.num.partitions": FEW,
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "unclean.leader.election.enable": "false",  # would lose acknowledged rows, and no sink could help it
+    "transaction.max.timeout.ms": "3600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # an expiry is seen within a second
+    # A broker that was killed comes back only when its old session is over: 9 s by default. With these, 3 to 5 s.
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "250",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "initial.broker.registration.timeout.ms": "60000",
+    "log.retention.hours": "24",
+}
+LOGGING: Final = """<Configuration><Appenders>
+<File name="file" fileName="{}" append="true"><PatternLayout pattern="[%d] %p %m (%c{{1}})%n"/></File>
+</Appenders><Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers></Configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One process, broker and controller at once."""
+
+    number: int  # from 1
+    port: int
+    controller_port: int
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSpec:
+    """All that makes one cluster what it is, over any number of restarts."""
+
+    version: str
+    nodes: Sequence[Node]
+    settings: Mapping[str, str] = field(default_factory=dict)  # they win over ours
+    features: Sequence[str] = ()  # name=level, for the format
+    java_options: Sequence[str] = ()
+
+    def properties(self, node: Node, folder: Path) -> str:
+        """The content of its server.properties."""
+        count = len(self.nodes)
+        voters = ",".join(f"{other.number}@{HOST}:{other.controller_port}" for other in self.nodes)
+        copies, needed = ("3", "2") if count >= 3 else ("1", "1")
+        own = {
+            "node.id": str(node.number),
+            "controller.quorum.voters": voters,
+            "listeners": f"DIRECT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
+            "advertised.listeners": f"DIRECT://{node.address}",
+            "log.dirs": str(folder / f"{node.name}-data"),
+            "default.replication.factor": copies,
+            "min.insync.replicas": needed,
+            **{f"{topic}.replication.factor": copies for topic in INTERNAL},
+            **{f"{topic}.min.isr": needed for topic in INTERNAL[1:]},  # offsets follow min.insync.replicas
+        }
+        chosen = {**BROKER, **own, **self.settings}
+        return "".join(f"{name}={value}\n" for name, value in chosen.items())
+
+
+INTERNAL: Final = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")

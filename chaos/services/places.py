@@ -1,0 +1,92 @@
+"""Where things are kept that outlive a run: what was resolved once, which services run, and what those write."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.services.service import Progress, ServiceUnavailable
+
+SHARED_MEMORY: Final = Path("/dev/shm")
+ROOM_LEAST: Final = 1 << 30  # bytes; a broker of a certification writes a few megabytes, one under load a gigabyte
+
+
+def cache_folder() -> Path:
+    """What can be had again: jars, archives of classes."""
+    return _own_folder("XDG_CACHE_HOME", ".cache")
+
+
+def running_folder() -> Path:
+    """One file for each service that runs, whoever started it."""
+    return _own_folder("XDG_STATE_HOME", ".local/state") / "services"
+
+
+def _own_folder(variable: str, below_home: str) -> Path:
+    named = os.environ.get(variable, "")
+    home = Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~"), below_home)
+    return home / "sinkproof"
+
+
+def made(folder: Path) -> Path:
+    """The folder, with all above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServiceUnavailable(
+            f"cannot make the folder {folder}",
+            evidence=str(error),
+            next_step="Name places that can be written with XDG_CACHE_HOME and XDG_STATE_HOME",
+        ) from error
+    return folder
+
+
+def data_home() -> Path:
+    """Below which services write: SINKPROOF_SCRATCH if that is set, memory if there is enough of it, else TMPDIR.
+
+    SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more.
+    """
+    if named := os.environ.get("SINKPROOF_SCRATCH"):
+        return Path(named)
+    roomy = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free >= ROOM_LEAST
+    return SHARED_MEMORY if roomy else Path(tempfile.gettempdir())
+
+
+@contextmanager
+def locked(path: Path, *, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """One process at a time. Whoever holds it is bounded, and the lock dies with its process."""
+    made(path.parent)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def made_once(folder: Path, make: Callable[[Path], None], *, progress: Progress) -> None:
+    """The folder is there whole or not at all: `make` fills another, which is renamed. Of two at once, one waits."""
+    if folder.is_dir():
+        return
+
+    def tell() -> None:
+        progress(f"{folder.name} is being prepared by another process; waiting for it")
+
+    with locked(folder.parent / f".{folder.name}.lock", on_wait=tell):
+        if folder.is_dir():
+            return
+        for abandoned in folder.parent.glob(f".{folder.name}-partial-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-partial-", dir=folder.parent))
+        try:
+            make(partial)
+            partial.chmod(0o755)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)

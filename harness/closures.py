@@ -1,0 +1,153 @@
+"""Every sequence of crashes of the certifying job, and what the certificate may say of it.
+
+1. *plain*: any number of whole-job crashes;
+2. *shifted*: the same with checkpoint ids and generations that begin 1, 8 and 97 higher. What each run passes must be
+   the same but for names: a sink that sorts ids as text, or looks at the parity of a generation, goes other ways;
+3. *ordered*: from each state one run as usual, and one in which the last sink subtask is told first, opened first and
+   snapshots first; also after each lost notification and each declined vote. Each of the three steps alone is turned
+   round in runs that crash once;
+4. *mixed*: any number of whole-job crashes, and between two of them at most one partial death or zombie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.explorer import Closure as Explored
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import STEPS, Fault, order_of
+from sinkproof.endings import Endings
+from sinkproof.explore import JobState, JobWorld
+from sinkproof.reports.document import Closure
+from sinkproof.trial import Laboratory
+
+SHIFTS: Final = (1, 8, 97)  # another parity; ids of two digits behind those of one; ids of three
+EVERY_STEP: Final = order_of(STEPS)
+SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
+MIXED: Final = "whole-job crashes, between two of them at most one partial death or zombie"
+MIXED_SECONDS: Final = 15.0  # write-ahead and masked in memory need 1 to 10; two-phase does not end in minutes
+BETWEEN: Final = ("kill", "stop")
+
+Close = Callable[..., Explored[JobState]]
+
+
+class Closures:
+    """The closures of one subject. `close` runs one and raises when the campaign is to end; what is known then stays
+    in `plain`, `ordered` and so on. `may`: whether this process can show a fault.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        close: Close,
+        may: Callable[[Fault], bool],
+        mixed_seconds: float = MIXED_SECONDS,
+    ) -> None:
+        self.laboratory, self.close, self.may, self.mixed_seconds = laboratory, close, may, mixed_seconds
+        self.plain: Explored[JobState] | None = None
+        self.ordered: Explored[JobState] | None = None
+        self.mixed: Explored[JobState] | None = None
+        self.shifted: dict[int, Explored[JobState]] = {}
+        self.others: dict[str, Explored[JobState]] = {}
+
+    def whole_job(self, preludes: Sequence[tuple[Fault, ...]]) -> None:
+        """`preludes`: what else may strike first."""
+        for step in STEPS:
+            self.close(JobWorld(self.laboratory, order=step), depth_most=1)
+        self.close(JobWorld(self.laboratory), keep=self._keep_plain)
+        for shift in SHIFTS:
+            self.close(JobWorld(self.laboratory, ids=shift), keep=lambda found, by=shift: self._keep_shifted(by, found))
+        world = JobWorld(self.laboratory, preludes=[(), *preludes], orders=[EVERY_STEP])
+        self.close(world, keep=self._keep_ordered)
+
+    def other(self, name: str, world: JobWorld) -> None:
+        self.close(world, keep=lambda found: self.others.__setitem__(name, found))
+
+    def with_partial_deaths(self) -> None:
+        """Bounded by time: for some strategies there are hundreds of thousands."""
+        deadline = Deadline(self.mixed_seconds)
+        world = JobWorld(self.laboratory, between=self._between, endings=Endings(self.laboratory))
+        self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
+
+    def _keep_plain(self, found: Explored[JobState]) -> None:
+        self.plain = found
+
+    def _keep_shifted(self, by: int, found: Explored[JobState]) -> None:
+        self.shifted[by] = found
+
+    def _keep_ordered(self, found: Explored[JobState]) -> None:
+        self.ordered = found
+
+    def _keep_mixed(self, found: Explored[JobState]) -> None:
+        self.mixed = found
+
+    def _between(self, passed: Sequence[tuple[int, str]], marks: Sequence[Any], names: Sequence[str]) -> list[Fault]:
+        """One death and one stop wherever they differ: where nothing has happened since the last place of the same
+        actor, who dies leaves the same; and a stopped source is as good as a dead one, because nobody hears it later.
+        """
+        seen: dict[tuple[int, str], int] = {}
+        faults = []
+        for at, (actor, point) in enumerate(passed):
+            seen[actor, point] = seen.get((actor, point), 0) + 1
+            if is_line(point):
+                continue
+            same = at > 0 and passed[at - 1][0] == actor and marks[at - 1] == marks[at]
+            for kind in BETWEEN[1:] if same else BETWEEN:
+                fault = Fault(names[actor], point, seen[actor, point], kind)
+                heard = kind != "stop" or fault.actor.startswith("sink")
+                if heard and KINDS[kind].applies(fault.actor, point) and self.may(fault):
+                    faults.append(fault)
+        return faults
+
+    # -- what may be said --------------------------------------------------------------------------
+
+    def told(self) -> Closure | None:
+        """None: no state was looked at."""
+        best = self.ordered or self.plain
+        if best is None:
+            return None
+        why = self._why_not()
+        looked = [found for found in (self.plain, self.ordered, *self.shifted.values()) if found is not None]
+        return Closure(
+            states=best.states,
+            complete=not why,
+            why=why,
+            sentence="" if why else SENTENCE,
+            depth=best.depth,
+            merges_audited=sum(found.merges_audited for found in looked),
+            merges_differing=sum(found.merges_differing for found in looked),
+            shifts=tuple(self.shifted),
+        )
+
+    def others_told(self) -> list[Closure]:
+        if self.mixed is None:
+            return []
+        mixed = self.mixed
+        return [Closure(states=mixed.states, complete=mixed.complete, why=mixed.why, of=MIXED, depth=mixed.depth)]
+
+    def _why_not(self) -> str:
+        """Why it is not complete; empty if it is."""
+        if self.plain is None or not self.plain.complete:
+            return self.plain.why if self.plain is not None else "nothing was explored"
+        for shift in SHIFTS:
+            if shift not in self.shifted:
+                return f"the budget ended before ids were shifted by {shift}"
+            if why := differs(self.plain, self.shifted[shift]):
+                return f"with checkpoint ids and generations shifted by {shift}, {why}"
+        if self.ordered is None:
+            return "the budget ended before orders of subtasks were branched"
+        if not self.ordered.complete:
+            return f"with orders of subtasks branched, {self.ordered.why}"
+        return next((f"{name}: {found.why}" for name, found in self.others.items() if not found.complete), "")
+
+
+def differs(plain: Explored[Any], other: Explored[Any]) -> str:
+    """Why two explorations are not the same but for names; empty if they are."""
+    for number, (walk, again) in enumerate(zip(plain.walks, other.walks, strict=False)):
+        if walk != again:
+            return f"run {number} passes other states than without: the sink looks at numbers inside names"
+    return "" if other.complete and len(plain.walks) == len(other.walks) else other.why or "there are other states"

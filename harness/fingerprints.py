@@ -1,0 +1,130 @@
+"""What an object holds, as values that can be compared: whether two sinks of two runs are in the same state.
+
+Only what can be seen is compared: attributes, containers, closures. Whatever may hide something (an open file, a lock,
+a generator, an object made in C) raises Opaque, and then nobody may be taken for equal. What outlives a run (the
+contract, its store, its disk) is compared elsewhere, as the frozen target; here it is itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from functools import partial
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from sinkproof.sink_adapters.protocol import Context
+
+PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
+HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
+# What a sink may reach, but does not hold: the shell is compared as such.
+SHELLS: Final = tuple(f"sinkproof.{name}" for name in ("reference_engine.", "endings", "trial", "scratch", "contract"))
+DEPTH_OUTSIDE_MOST: Final = 4
+NODES_MOST: Final = 500  # a sink that has just been opened holds a few dozen
+
+
+class Opaque(Exception):
+    """Something that cannot be compared; which type."""
+
+
+def outside_of(given: Any) -> frozenset[int]:
+    """Ids of what a contract holds: stores, disks, connections, whoever shares them."""
+    found: dict[int, Any] = {}
+    work = [(given, 0)]
+    while work:
+        thing, depth = work.pop()
+        if id(thing) in found or type(thing) in PLAIN:
+            continue
+        found[id(thing)] = thing
+        if depth < DEPTH_OUTSIDE_MOST:
+            work += [(part, depth + 1) for part in _parts(thing)]
+    return frozenset(found)
+
+
+def _parts(thing: Any) -> list[Any]:
+    if isinstance(thing, dict):
+        return list(thing.values())
+    if isinstance(thing, (list, tuple, set)):
+        return list(thing)
+    return list(getattr(thing, "__dict__", {}).values())
+
+
+def fingerprint(thing: Any, outside: frozenset[int]) -> Any:
+    """Equal for two things that hold equal values in the same places. Raises Opaque."""
+    return _Walk(outside).see(thing)
+
+
+class _Walk:
+    __slots__ = ("outside", "seen")
+
+    def __init__(self, outside: frozenset[int]) -> None:
+        self.outside, self.seen = outside, dict[int, int]()
+
+    def see(self, thing: Any) -> Any:
+        kind = type(thing)
+        if kind in PLAIN:
+            return thing
+        number = id(thing)
+        if number in self.outside or kind is type or kind is ModuleType:
+            return (number,)
+        if number in self.seen:
+            return ("again", self.seen[number])
+        if len(self.seen) > NODES_MOST:
+            raise Opaque("it holds too much")
+        self.seen[number] = len(self.seen)
+        if kind in (tuple, list, deque):
+            return kind.__name__, [self.see(item) for item in thing]
+        if kind is dict:
+            return [(self.see(key), self.see(value)) for key, value in thing.items()]
+        if kind in (set, frozenset):
+            return sorted(repr(self.see(item)) for item in thing)
+        return self._see_rarer(thing, kind)
+
+    def _see_rarer(self, thing: Any, kind: type) -> Any:
+        if kind is MethodType:
+            return thing.__func__.__qualname__, self.see(thing.__self__)
+        if kind is FunctionType:
+            return id(thing.__code__), [self.see(cell.cell_contents) for cell in thing.__closure__ or ()]
+        if kind is BuiltinFunctionType:
+            owner = thing.__self__
+            return thing.__name__, None if isinstance(owner, ModuleType) else self.see(owner)
+        if kind is partial:
+            return self.see(thing.func), self.see(thing.args), self.see(thing.keywords)
+        if kind is Context:  # all of it follows from the restored checkpoint and the generation, but what was drawn
+            return self.see(thing.random)
+        if kind is Random:
+            return thing.getstate()
+        if isinstance(thing, enum.Enum):
+            return kind.__name__, thing.name
+        return self._see_object(thing, kind)
+
+    def _see_object(self, thing: Any, kind: type) -> Any:
+        """An object of Python: its value, if it is a number or a text, too, and its attributes."""
+        if kind.__module__.startswith(SHELLS):
+            return kind.__name__
+        if not kind.__flags__ & HEAP_TYPE:
+            raise Opaque(kind.__qualname__)
+        value: Any = None
+        for base in kind.__mro__:
+            if not base.__flags__ & HEAP_TYPE and base is not object:
+                value = _value_as(base, thing)
+        attributes = [(name, self.see(value)) for name, value in getattr(thing, "__dict__", {}).items()]
+        for name in (name for base in kind.__mro__ for name in _slots(base)):
+            if hasattr(thing, name):
+                attributes.append((name, self.see(getattr(thing, name))))
+        return kind.__qualname__, value, attributes
+
+
+def _value_as(base: type, thing: Any) -> Any:
+    if base in (str, int, bytes, float):
+        return base(thing)
+    if base is tuple:
+        return repr(tuple(thing))
+    raise Opaque(base.__qualname__)
+
+
+def _slots(base: type) -> tuple[str, ...]:
+    names = base.__dict__.get("__slots__", ())
+    names = (names,) if isinstance(names, str) else names
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

@@ -1,0 +1,66 @@
+"""A sentence for every word that a certificate may use, so that whoever reads it need not know ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import CATALOGUE
+
+ORACLES: Final = {
+    "O1": "loss: a row of the input is not visible when everybody has come to rest",
+    "O2": "duplicate: a row is visible more often than the input has it",
+    "O3": "early row: a reader saw a row before its checkpoint was complete, or met it again",
+    "O4": "torn checkpoint: a reader saw some rows of a complete checkpoint, and others of it not",
+    "O5": "disorder: rows of one key are read in another order than they were written",
+    "O6": "no recovery: the job did not finish, although no fault was left, or promised rows stay invisible",
+    "O7": "residue: something invisible lingers after one more quiet recovery",
+    "O8": "power: loss, duplicate or no recovery after the power was lost",
+    "O9": "zombie: what a replaced attempt did later changed what is visible",
+    "O10": "false vote: a checkpoint was acknowledged by all, and a recovery from it did not bring back its rows",
+    "O11": "false marker: what the sink's own marker calls complete is not there",
+}
+CLAIMS: Final = {
+    "NO_LOSS": "in the end every row is there",
+    "NO_DUPLICATES": "in the end no row is there twice",
+    "NO_EARLY_ROWS": "no reader sees a row before its checkpoint is complete",
+    "FENCES_ZOMBIES": "a replaced attempt that goes on changes nothing",
+    "ATOMIC_CHECKPOINT": "a checkpoint becomes visible as a whole, over all subtasks",
+    "ORDER_PER_KEY": "rows of one key are read in the order in which they were written",
+    "LIVENESS": "after every fault the job goes on and comes to its end",
+    "NO_RESIDUE": "no open transaction, staged row or temporary file is left behind",
+    "SURVIVES_POWER_LOSS": "what was committed is there when the power was lost",
+    "HONEST_MARKERS": "what says that something is complete is never ahead of the rows",
+}
+ROOT_CAUSES: Final = {
+    "R1": "data and progress marker not atomic",
+    "R2": "unstable or colliding identity",
+    "R3": "over-skipping",
+    "R4": "premature acknowledge",
+    "R5": "premature publication",
+    "R6": "commit failure swallowed",
+    "R7": "ambiguous outcome taken for failure or success",
+    "R8": "handle or epoch reuse",
+    "R9": "expiry",
+    "R10": "unfenced zombie",
+    "R11": "lingering participants",
+    "R12": "rows assigned to the wrong checkpoint",
+    "R13": "partial commit of many participants forgotten",
+    "R14": "restore or rescale wiring",
+    "R15": "destructive cleanup",
+    "R16": "missing durability barrier",
+    "R17": "replay differs, position too coarse",
+    "R18": "target semantics",
+}
+
+
+def glossary() -> Mapping[str, Mapping[str, str]]:
+    """By kind of word, as the certificate holds it."""
+    return {
+        "points": CATALOGUE,
+        "faults": {word: kind.SENTENCE for word, kind in KINDS.items()},
+        "oracles": ORACLES,
+        "claims": CLAIMS,
+        "root_causes": ROOT_CAUSES,
+    }

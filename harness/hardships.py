@@ -1,0 +1,228 @@
+"""Rarer faults and jobs: what is tried besides deaths, zombies, errors and lost messages, and where.
+
+Places are sparse: of each point the first, the middle and the last time that it is passed. A fault that needs the
+contract's help is tried where the contract offers it; deaths of attempts inside this process only where the contract
+can copy its target (see campaign_simulated.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.contract import Contract, ContractError
+from sinkproof.promises import POWER_LOSSES
+from sinkproof.workload import JOBS, MADE, SECOND_JOB, VIRTUAL_JOBS
+
+if TYPE_CHECKING:
+    from sinkproof.tally import Tally
+    from sinkproof.trial import Laboratory, Trial
+
+WATCH: Final = "watch"  # in a tally's cells: not a fault, but runs in which a reader looked beside the sinks
+EVERYWHERE: Final = "every step"
+MESSAGES: Final = ("late", "repeat")
+HARMLESS: Final = frozenset(
+    {"decline", "depose", "drain", "lose", *MESSAGES}
+)  # nobody dies with sink code on the stack
+SLOW_SECONDS: Final = 3.0  # of some 75 watched runs, which take 0.1 s in memory, and a tenth of that more for each file
+WATCHED_KINDS: Final = ("kill-job", "kill", "stop")
+ELSEWHERE: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # where the engine itself stands when attempts are processes
+TOLD_ODDLY: Final = ("decline", "lose", *MESSAGES)
+TOLD: Final = "notify_complete.before"
+
+
+def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
+    """Up to so many occurrences of each point, whoever passes it: the first, the last, and those in the middle."""
+    passed: defaultdict[str, list[Fault]] = defaultdict(list)
+    seen: defaultdict[tuple[int, str], int] = defaultdict(int)
+    for actor, point in trial.trace:
+        seen[actor, point] += 1
+        name = trial.names[actor]
+        if not is_line(point) and KINDS[kind].applies(name, point):
+            passed[point].append(Fault(name, point, seen[actor, point], kind))
+    for faults in passed.values():
+        last, steps = len(faults) - 1, max(times - 1, 1)
+        yield from dict.fromkeys(faults[step * last // steps] for step in range(times))
+
+
+class Hardships:
+    """The schedules for one subject. `run` is called for each, and for the runs that others are derived from; `close`
+    crashes the whole of a job at every named point, perhaps after other faults. Who cannot be copied is struck after an
+    abort here, because its closures may never come to that.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        tally: Tally,
+        *,
+        run: Callable[[Schedule], Trial],
+        close: Callable[..., None],
+    ) -> None:
+        self.laboratory, self.tally, self.run, self.close = laboratory, tally, run, close
+        self.contract: Contract = laboratory.contract
+        self.exact = self.contract.copies
+        self.thin = False
+
+    def offered(self, *kinds: str) -> list[str]:
+        """Those of the kinds that this contract and this shell allow."""
+        return [kind for kind in kinds if (not needs(kind) or self.contract.offers(needs(kind)))]
+
+    def may(self, fault: Fault) -> bool:
+        return self.exact or fault.kind in HARMLESS or (fault.kind == "kill" and fault.actor == COORDINATOR)
+
+    def try_all(self, baseline: Trial) -> None:
+        """Most telling first."""
+        deadline = Deadline(SLOW_SECONDS)
+        self.watch(baseline)
+        if self.exact and deadline.over:
+            self.thin = True
+            self.tally.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
+        self._try(self._messages(baseline))
+        if not self.exact:
+            self.close(STANDARD, preludes=[(fault,) for kind in TOLD_ODDLY for fault in self._spread(baseline, kind)])
+        self._try(self._of_target(baseline))
+        self._try(self._of_power(baseline))
+        for job in self.jobs():
+            self._try(self._in_job(job))
+            self.close(job)
+        self._try(self._of_engine(baseline))
+        self._try(self._requests(baseline))
+
+    def jobs(self) -> list[str]:
+        return [job for job in VIRTUAL_JOBS if job != SECOND_JOB or self.contract.offers("second_sink")]
+
+    def _try(self, schedules: Iterable[Schedule]) -> None:
+        chosen = [each for each in dict.fromkeys(schedules) if all(map(self.may, each.faults))]
+        self.tally.in_bound += len(chosen)
+        self.tally.progress.start(self.contract.name, self.tally.shell, self.tally.in_bound)
+        for schedule in chosen:
+            self.run(schedule)
+
+    # -- a reader beside the sinks -----------------------------------------------------------------
+
+    def watch(self, baseline: Trial, *, jobs: Iterable[str] = JOBS) -> None:
+        """Runs in which somebody reads wherever the target has changed."""
+        faults = [fault for kind in WATCHED_KINDS for fault in spread(baseline, kind, times=1)]
+        schedules = [*(Schedule(job=job) for job in jobs), *(Schedule((fault,)) for fault in faults if self.may(fault))]
+        self.tally.in_bound += len(schedules)
+        watch(self.laboratory, self.tally, schedules, run=self.run)
+
+    # -- singles, and what follows them ------------------------------------------------------------
+
+    def _spread(self, trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
+        return spread(trial, kind, times=1 if self.thin else times)
+
+    def _messages(self, baseline: Trial) -> Iterator[Schedule]:
+        """Told late, or twice: that a checkpoint is complete, and that one was aborted."""
+        for kind in MESSAGES:
+            yield from (Schedule((fault,)) for fault in spread(baseline, kind, times=8))
+        decline = next(spread(baseline, "decline"), None)
+        if decline is None:
+            return
+        declined = self.run(Schedule((decline,)))
+        for kind in MESSAGES:
+            faults = (fault for fault in spread(declined, kind, times=4) if fault.point == "checkpoint.abort")
+            yield from (Schedule((decline, fault)) for fault in faults)
+
+    def _of_target(self, baseline: Trial) -> Iterator[Schedule]:
+        """Time limits and maintenance, by themselves, between a death and the recovery from it, one after the other."""
+        kinds = self.offered("expire", "maintain")
+        for kind in kinds:
+            yield from (Schedule((fault,)) for fault in self._spread(baseline, kind))
+            yield from self._after_deaths(baseline, kind)
+        if len(kinds) > 1:
+            for fault in self._spread(baseline, "expire"):
+                then = Fault(fault.actor, fault.point, fault.occurrence + 1, "maintain")
+                yield Schedule((fault, then))
+            yield from self._both_after_deaths(baseline)
+
+    def _after_deaths(self, baseline: Trial, kind: str) -> Iterator[Schedule]:
+        """While nobody runs: right before the next generation begins."""
+        for death in self._spread(baseline, "kill-job", times=2):
+            yield Schedule((death, Fault(COORDINATOR, "generation.before", 2, kind)))
+
+    def _both_after_deaths(self, baseline: Trial) -> Iterator[Schedule]:
+        between = (
+            Fault(COORDINATOR, "generation.before", 2, "expire"),
+            Fault(COORDINATOR, "generation.after", 2, "maintain"),
+        )
+        for death in self._spread(baseline, "kill-job", times=2):
+            yield Schedule((death, *between))
+
+    def _of_power(self, baseline: Trial) -> Iterator[Schedule]:
+        for kind in self.offered(*sorted(POWER_LOSSES)):
+            yield from (Schedule((fault,)) for fault in self._spread(baseline, kind))
+
+    def _of_engine(self, baseline: Trial) -> Iterator[Schedule]:
+        """Older checkpoints, a job that is stopped and goes on, two coordinators."""
+        for kind, times in (("drain", 3), ("depose", 3), ("rewind", 2), ("forget", 2)):
+            yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
+
+    def _requests(self, baseline: Trial) -> Iterator[Schedule]:
+        """Requests that outlive their sender, and calls that fail again and again."""
+        for kind, times in (("land", 3), ("fail", 2)):
+            yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def _in_job(self, job: str) -> Iterator[Schedule]:
+        """What a restart does in this job: after deaths of everybody and of one, and for those who wake up later."""
+        alone = self.run(Schedule(job=job))
+        for kind, times in (("kill", 2), ("stop", 2), ("rewind", 1)):
+            yield from (Schedule((fault,), job=job) for fault in self._spread(alone, kind, times=times))
+
+
+def watch(
+    laboratory: Laboratory, tally: Tally, schedules: Sequence[Schedule], *, run: Callable[[Schedule], Trial]
+) -> None:
+    """Tries them while a reader looks wherever the target has changed."""
+    laboratory.watches = True
+    try:
+        for schedule in schedules:
+            run(schedule)
+            cell = tally.cells.setdefault((EVERYWHERE, WATCH), [0, 0, 0])
+            cell[0] += 1
+            cell[1] += 1
+    finally:
+        laboratory.watches = False
+
+
+def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
+    """Why this schedule cannot be tried on this subject in this shell; "": it can."""
+    for fault in schedule.faults:
+        hook = needs(fault.kind)
+        if hook and not contract.offers(hook):
+            return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
+        inside = fault.actor.startswith("sink[") and fault.point not in ELSEWHERE
+        if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
+            return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
+    if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
+        return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
+    if schedule.job in VIRTUAL_JOBS and shell == "spark":
+        return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
+    if schedule.job == SECOND_JOB and shell != "simulated":
+        return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
+    if schedule.job == SECOND_JOB and not contract.offers("second_sink"):
+        return f"job={schedule.job}: {contract.name} does not offer second_sink(scratch)"
+    return ""
+
+
+def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> None:
+    if why := impossible(schedule, contract, shell):
+        raise ContractError(why)
+
+
+def in_processes(baseline: Trial) -> Iterator[Schedule]:
+    """The most telling ones, where the engine itself stands: attempts die by real kills all the same."""
+    deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
+    for job in ("recut", "clocks", "unaligned", "uneven"):
+        yield from (Schedule((fault,), job=job) for fault in deaths)
+    for kind in (*MESSAGES, "drain", "rewind", "forget"):
+        faults = [fault for fault in spread(baseline, kind) if fault.point == "checkpoint.notify"]
+        yield from (Schedule((fault,)) for fault in faults)

@@ -1,0 +1,132 @@
+"""Every ordered pair of faults at named points: the second one wherever somebody passes after the first has struck.
+
+Pairs that cannot differ are run once and counted as equal: when everything that a first fault has left is the same as
+after another one (endings.py), what strikes later strikes both alike; a second death where nothing has happened since
+the place before leaves the same as there; and a sleeper that is buried with the next death, because its stack lies
+below, is as dead as if it had been killed. The most telling come first: second faults that
+strike while the job still recovers from the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.endings import Crossing, Endings, Mark
+from sinkproof.trial import Trial
+
+FIRST_KINDS: Final = ("kill", "stop", "error", "kill-job", "decline", "lose")
+SECOND_KINDS: Final = ("kill", "kill-job", "stop", "error", "decline", "lose")
+DEATHS: Final = ("kill", "kill-job")
+BATCH: Final = 4  # second faults taken from each first one before the next is asked: a budget may end at any time
+
+
+@dataclass(slots=True)
+class Rest:
+    """What may strike after one first fault."""
+
+    first: Fault
+    near: list[Fault]  # while the job recovers
+    far: list[Fault]
+    crossing: Crossing | None
+
+
+class Pairs:
+    """Counts and runs them. `may`: whether a fault can be shown in this process."""
+
+    def __init__(self, endings: Endings, *, may: Callable[[Fault], bool] = lambda fault: True) -> None:
+        self.endings, self.may = endings, may
+        self.in_bound, self.equal, self.run = 0, 0, 0
+
+    def prepare(self, firsts: Sequence[Fault], *, go_on: Callable[[], bool] = lambda: True) -> list[Rest]:
+        """What may follow each first fault; `in_bound` counts all of it, `equal` what need not be run."""
+        shared: set[int] = set()
+        rests = []
+        for first in firsts:
+            if not go_on():
+                break
+            rest = self._rest(first)
+            if first.kind == "stop" and is_source(first):
+                self.equal += len(rest.near) + len(rest.far)
+                continue
+            if rest.crossing is not None and rest.far:
+                self.equal += len(rest.far) if id(rest.crossing) in shared else 0
+                rest.far = [] if id(rest.crossing) in shared else rest.far
+                shared.add(id(rest.crossing))
+            rests.append(rest)
+        return rests
+
+    def _rest(self, first: Fault) -> Rest:
+        trial = self.endings.run(Schedule((first,)), marked=True)
+        crossed, crossing = self.endings.crossed or (len(trial.trace), None)
+        rest = Rest(first, [], [], crossing)
+        if not trial.fired:
+            return rest
+        woke, marks = self.endings.woke_at, self.endings.marks
+        for at, fault in places_after(trial, first):
+            if not self.may(fault):
+                continue
+            self.in_bound += 1
+            buried = first.kind == "stop" and at < woke and fault.kind in DEATHS and fault.actor != COORDINATOR
+            if buried or (fault.kind == "stop" and is_source(fault)) or leaves_the_same(fault, trial, marks, at=at):
+                self.equal += 1
+            elif at < crossed if crossing is not None else at < woke:
+                rest.near.append(fault)
+            else:
+                rest.far.append(fault)
+        return rest
+
+    def schedules(self, rests: Sequence[Rest]) -> Iterator[Schedule]:
+        """All that must be run, a few of each first fault in turn."""
+        for part in ("near", "far"):
+            queues = [(rest.first, iter(getattr(rest, part))) for rest in rests]
+            while queues:
+                left = []
+                for first, seconds in queues:
+                    taken = [second for _, second in zip(range(BATCH), seconds, strict=False)]
+                    yield from (Schedule((first, second)) for second in taken)
+                    left += [(first, seconds)] if len(taken) == BATCH else []
+                queues = left
+
+    def told(self) -> str:
+        """The coverage, as a note."""
+        to_run = self.in_bound - self.equal
+        said = f"{self.in_bound:,} ordered pairs of faults at named points: {self.equal:,} cannot differ from others; "
+        return said + f"of the other {to_run:,}, {'all' if self.run >= to_run else f'{self.run:,}'} were run"
+
+
+def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int) -> bool:
+    """Whether this death leaves what one at the place before leaves: nothing has happened in between that outlives
+    whoever dies. For the whole job that is what is durable; for one of its actors, also what it has sent, and the time:
+    the others hear of the death so much later.
+    """
+    if not 0 < at < len(marks):
+        return False
+    (durable, sent), (durable_before, sent_before) = marks[at], marks[at - 1]
+    if fault.kind == "kill-job":
+        return bool(durable == durable_before)
+    same_actor = trial.trace[at][0] == trial.trace[at - 1][0]
+    return fault.kind == "kill" and same_actor and (durable, sent) == (durable_before, sent_before)
+
+
+def is_source(fault: Fault) -> bool:
+    """Who stops and goes on is as good as dead: what it sends then bears its old generation, and nobody hears it."""
+    return fault.actor.startswith("source")
+
+
+def places_after(trial: Trial, first: Fault) -> Iterator[tuple[int, Fault]]:
+    """(index in the trace, fault) for whatever can strike once the first fault has."""
+    seen: Counter[tuple[int, str]] = Counter()
+    struck = False
+    for at, place in enumerate(trial.trace):
+        seen[place] += 1
+        actor, point = trial.names[place[0]], place[1]
+        if struck and not is_line(point):
+            kinds = [kind for kind in SECOND_KINDS if KINDS[kind].applies(actor, point)]
+            yield from ((at, Fault(actor, point, seen[place], kind)) for kind in kinds)
+        struck = struck or (actor, point, seen[place]) == (first.actor, first.point, first.occurrence)

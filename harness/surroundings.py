@@ -1,0 +1,51 @@
+"""What a simulation may do to a subject beyond calling its sinks: everything here goes through the contract."""
+
+from __future__ import annotations
+
+from sinkproof.contract import Contract, ContractError
+from sinkproof.reference_engine.shells.in_process import InProcessHost
+from sinkproof.scratch import Scratch
+from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.workload import SECOND_SINK
+
+
+class ContractTarget:
+    """The target, as far as the contract lets something happen to it.
+
+    A method that fails is not the sink's fault: it fails on the sink's stack, so that raising there would be taken for
+    an answer of the target. It is kept, and raised when the run is over.
+    """
+
+    def __init__(self, contract: Contract, scratch: Scratch) -> None:
+        self.contract, self.scratch = contract, scratch
+        self.expires_after = contract.expires_after
+        self.failed: ContractError | None = None
+
+    def strike(self, hook: str) -> None:
+        call = self.contract.optional(hook)
+        assert call is not None, "a fault that needs the contract's help was let through"
+        try:
+            call(self.scratch)
+        except Exception as error:  # the border to somebody else's method
+            said = f"{type(error).__name__}: {error}"
+            self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
+
+    def raise_what_failed(self) -> None:
+        failed, self.failed = self.failed, None
+        if failed is not None:
+            raise failed
+
+
+class ContractHost(InProcessHost):
+    """Makes sinks by the contract, those of a second vertex by its second method."""
+
+    def __init__(self, contract: Contract, scratch: Scratch) -> None:
+        super().__init__(lambda: contract.sink(scratch), keeps_dead=contract.copies)
+        self.contract, self.scratch = contract, scratch
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        if not actor.startswith(f"{SECOND_SINK}["):
+            return super().spawn(actor, subtask, generation)
+        self.reap()
+        made: Sink = self.contract.second_sink(self.scratch)
+        return made

@@ -1,0 +1,318 @@
+"""What changed from one certificate to another: a pure function of two documents, and its text.
+
+The second one is worse when it upholds less or has looked at less: a verdict or a grade that fell, a broken claim that
+was not there, a step that is known and was struck before, a closure that was complete, a subject that is gone, a canary
+that escapes. More schedules, other times and flaws that no claim covers are told, but make nothing worse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sinkproof.reports import facts
+from sinkproof.reports.document import Document
+
+VERDICT_RANKS: Final = {"upheld": 0, "unknown": 1, "violated": 2}
+GRADE_RANKS: Final = {
+    "exactly-once": 0,
+    "effectively-once": 1,
+    "at-least-once": 2,
+    "at-most-once": 3,
+    "unknown": 4,
+    "broken": 5,
+}
+PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
+WORTH_TELLING: Final = 1.5  # times as long, or as many schedules: less is the machine's mood
+FINDINGS_TOLD: Final = 4  # of one subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """`before` or `after` is None where one certificate says nothing of it."""
+
+    what: str
+    before: Any
+    after: Any
+    worse: bool = False
+    better: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingChange:
+    """A place where an oracle spoke in one of the two only."""
+
+    oracle: str
+    claimed: bool
+    place: str
+    why: str
+    replay: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectChange:
+    name: str
+    changes: Sequence[Change]
+    findings_new: Sequence[FindingChange] = ()
+    findings_gone: Sequence[FindingChange] = ()
+
+    @property
+    def worse(self) -> bool:
+        return any(change.worse for change in self.changes)
+
+    @property
+    def better(self) -> bool:
+        return any(change.better for change in self.changes) and not self.worse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`worse`: why the second certificate is worse, one line each; nothing: it is not."""
+
+    run: Sequence[Change]
+    subjects: Sequence[SubjectChange]
+    canaries: Sequence[Change]
+    worse: Sequence[str]
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
+    one, other = facts.filled(before), facts.filled(after)
+    run = _run_changes(one, other)
+    subjects = [
+        _subject_change(name, old, new) for name, old, new in _paired(one["subjects"], other["subjects"], ("name",))
+    ]
+    canaries = _canary_changes(one, other)
+    reasons = [sentence(change) for change in (*run, *canaries) if change.worse]
+    reasons += [
+        f"{subject.name}: {sentence(change)}" for subject in subjects for change in subject.changes if change.worse
+    ]
+    return Comparison(run=run, subjects=subjects, canaries=canaries, worse=reasons)
+
+
+def sentence(change: Change) -> str:
+    """One change in words."""
+    if change.after is None:
+        return f"{change.what}: {change.before} before, nothing now"
+    if change.before is None:
+        return f"{change.what}: {change.after}, nothing before"
+    return f"{change.what}: {change.before} → {change.after}"
+
+
+def render(comparison: Comparison) -> str:
+    lines = [sentence(change) for change in comparison.run]
+    groups = (
+        ("worse", [subject for subject in comparison.subjects if subject.worse]),
+        ("better", [subject for subject in comparison.subjects if subject.better]),
+        ("changed", [subject for subject in comparison.subjects if _told(subject) and not _moved(subject)]),
+    )
+    for title, subjects in groups:
+        if subjects:
+            sign = {"worse": "✗ ", "better": "✓ "}.get(title, "")
+            lines += ["", f"{sign}{title}", *(line for subject in subjects for line in _subject_lines(subject))]
+    same = sum(not _told(subject) for subject in comparison.subjects)
+    lines += ["", f"{facts.plural(same, 'subject')} the same"] if same else []
+    lines += (
+        ["", "canaries", *(f"  {sentence(change)}" for change in comparison.canaries)] if comparison.canaries else []
+    )
+    lines += ["", _conclusion(comparison)]
+    return "\n".join(map(facts.visible, lines)).strip() + "\n"
+
+
+def _conclusion(comparison: Comparison) -> str:
+    if not comparison.worse:
+        return "The second certificate is not worse than the first."
+    return "\n".join(["The second certificate is worse:", *(f"  {reason}" for reason in comparison.worse)])
+
+
+def _moved(subject: SubjectChange) -> bool:
+    return subject.worse or subject.better
+
+
+def _told(subject: SubjectChange) -> bool:
+    return bool(subject.changes or subject.findings_new or subject.findings_gone)
+
+
+def _subject_lines(subject: SubjectChange) -> list[str]:
+    lines = [f"  {subject.name}", *(f"    {sentence(change)}" for change in subject.changes)]
+    for word, findings in (("new", subject.findings_new), ("gone", subject.findings_gone)):
+        for finding in findings[:FINDINGS_TOLD]:
+            kind = "breaks a claim" if finding.claimed else "not claimed"
+            lines.append(f"    {word}: {finding.oracle} ({kind}) at {finding.place}: {finding.why}")
+            lines += [f"         {finding.replay}"] if word == "new" else []
+        if len(findings) > FINDINGS_TOLD:
+            lines.append(f"    {word}: {facts.plural(len(findings) - FINDINGS_TOLD, 'more finding')}")
+    return lines
+
+
+def _run_changes(one: Document, other: Document) -> list[Change]:
+    changes = [_ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICT_RANKS)]
+    if one["complete"] != other["complete"]:
+        states = {True: "came to its end", False: "did not come to its end"}
+        changes.append(
+            Change(
+                what="the run",
+                before=states[one["complete"]],
+                after=states[other["complete"]],
+                worse=not other["complete"],
+                better=other["complete"],
+            )
+        )
+    changes += _time(one["seconds"], other["seconds"])
+    return [change for change in changes if change.before != change.after]
+
+
+def _subject_change(name: str, old: Document | None, new: Document | None) -> SubjectChange:
+    if old is None or new is None:
+        change = Change(
+            what="certified",
+            before=old and f"{old['verdict']}, {old['grade']}",
+            after=new and f"{new['verdict']}, {new['grade']}",
+            worse=new is None or new["verdict"] == "violated",
+        )
+        return SubjectChange(name=name, changes=[change])
+    changes = [
+        _ranked("verdict", old["verdict"], new["verdict"], ranks=VERDICT_RANKS),
+        _ranked("grade", old["grade"], new["grade"], ranks=GRADE_RANKS),
+        *_claim_changes(old, new),
+        *_broken_claims(old, new),
+        *_coverage(old, new),
+        *_time(facts.totals(old).seconds, facts.totals(new).seconds),
+    ]
+    return SubjectChange(
+        name=name,
+        changes=[change for change in changes if change.before != change.after],
+        findings_new=_only_in(new, old),
+        findings_gone=_only_in(old, new),
+    )
+
+
+def _ranked(what: str, before: str, after: str, *, ranks: Mapping[str, int]) -> Change:
+    step = ranks[after] - ranks[before]
+    return Change(what=what, before=before, after=after, worse=step > 0, better=step < 0)
+
+
+def _claim_changes(old: Document, new: Document) -> list[Change]:
+    """What is promised, and what became of each promise. One that is no longer made is no better and no worse."""
+    changes = []
+    for claim, before, after in _paired(old["claims"], new["claims"], ("claim",)):
+        if before is not None and after is not None:
+            changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICT_RANKS))
+        else:
+            told = [value and f"claimed, {value['verdict']}" for value in (before, after)]
+            changes.append(Change(what=claim, before=told[0], after=told[1]))
+    return changes
+
+
+def _broken_claims(old: Document, new: Document) -> list[Change]:
+    """Oracles that speak against a claim in one of the two only; where is told by the findings."""
+    spoke = [{finding["oracle"] for finding in subject["findings"] if finding["claimed"]} for subject in (old, new)]
+    return [
+        Change(
+            what=f"{oracle} against a claim",
+            before="found" if oracle in spoke[0] else "not found",
+            after="found" if oracle in spoke[1] else "not found",
+            worse=oracle in spoke[1],
+            better=oracle in spoke[0],
+        )
+        for oracle in sorted(spoke[0] ^ spoke[1])
+    ]
+
+
+def _coverage(old: Document, new: Document) -> list[Change]:
+    changes = []
+    for shell, before, after in _paired(old["shells"], new["shells"], ("shell",)):
+        if before is None or after is None:
+            told = [value and facts.plural(value["schedules_run"], "schedule") for value in (before, after)]
+            changes.append(Change(what=f"{shell} shell", before=told[0], after=told[1], worse=after is None))
+            continue
+        lost = sorted((set(before["points_reached"]) - set(after["points_reached"])) & set(after["points_known"]))
+        if lost:
+            was, now = len(before["points_reached"]), len(after["points_reached"])
+            what = f"{shell} shell, steps struck (no longer {', '.join(lost)})"
+            changes.append(Change(what=what, before=was, after=now, worse=True))
+        numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines struck", "lines_reached"))
+        changes += [
+            Change(what=f"{shell} shell, {what}", before=before[key], after=after[key])
+            for what, key in numbers
+            if _differ(before[key] or 0, after[key] or 0)
+        ]
+        changes += [
+            _closure(f"{shell} shell, closure of {of}", one, other)
+            for of, one, other in _paired(before["closures"], after["closures"], ("of",))
+        ]
+    return changes
+
+
+def _closure(what: str, before: Document | None, after: Document | None) -> Change:
+    states = [closure and (f"{', '.join(facts.closure_facts(closure)[:2])}") for closure in (before, after)]
+    was, now = bool(before and before["complete"]), bool(after and after["complete"])
+    return Change(what=what, before=states[0], after=states[1], worse=was and not now, better=now and not was)
+
+
+def _time(before: float, after: float) -> list[Change]:
+    if not _differ(before, after):
+        return []
+    return [Change(what="time", before=facts.seconds_text(before), after=facts.seconds_text(after))]
+
+
+def _differ(before: float, after: float) -> bool:
+    least, most = sorted((max(before, 0.001), max(after, 0.001)))
+    return most >= WORTH_TELLING * least
+
+
+def _canary_changes(one: Document, other: Document) -> list[Change]:
+    if one["canaries"] and not other["canaries"]:
+        return [Change(what="canaries", before=facts.canary_sentence(one), after="none were tried", worse=True)]
+    changes = []
+    for name, before, after in _paired(one["canaries"], other["canaries"], ("name", "shell")):
+        right = [value and value["convicted"] != value["control"] for value in (before, after)]
+        changes.append(
+            Change(
+                what=name,
+                before=before and _fate(before),
+                after=after and _fate(after),
+                worse=right[1] is False and right[0] is not False,
+                better=right[0] is False and right[1] is True,
+            )
+        )
+    return [change for change in changes if change.before != change.after]
+
+
+def _fate(canary: Document) -> str:
+    return "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
+
+
+def _only_in(subject: Document, other: Document) -> list[FindingChange]:
+    known = {_key(finding) for finding in other["findings"]}
+    found = {_key(finding): finding for finding in reversed(subject["findings"]) if _key(finding) not in known}
+    return [
+        FindingChange(
+            oracle=finding["oracle"],
+            claimed=finding["claimed"],
+            place=place,
+            why=finding["why"],
+            replay=finding["replay"],
+        )
+        for (_, _, place), finding in reversed(found.items())
+    ]
+
+
+def _key(finding: Document) -> tuple[str, bool, str]:
+    """The same flaw in two runs: which attempt was struck, and for the how-many-th time, does not matter."""
+    last = finding["schedule"].split()[-1] if finding["schedule"].split() else ""
+    match = PLACE.fullmatch(last)
+    return finding["oracle"], finding["claimed"], f"{match['point']}={match['kind']}" if match else last
+
+
+def _paired(
+    one: Iterable[Document], other: Iterable[Document], keys: Sequence[str]
+) -> list[tuple[str, Document | None, Document | None]]:
+    """What is called the same in both, in the first one's order, then what only the second one has."""
+
+    def named(values: Iterable[Document]) -> dict[str, Document]:
+        return {" in ".join(str(value[key]) for key in keys if value[key]): value for value in values}
+
+    before, after = named(one), named(other)
+    return [(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]

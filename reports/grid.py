@@ -1,0 +1,116 @@
+"""The crash space of a subject as a grid: steps of the protocol by kinds of faults, each cell the worst outcome.
+
+Steps are grouped by what stands before the dot (commit.before, commit.after), in the order that the document gives
+them, which is the protocol's; then the sink's own lines, file by file. Kinds of faults are grouped by shell, those that
+strike at most places first. Words that nobody has heard of before get a row or a column of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sinkproof.reports.document import Document
+
+SEVERITY: Final = ("violated", "finding", "upheld", "unfired", "none")
+LINE_POINT: Final = re.compile(r"line\((?P<file>[^()]+):(?P<number>\d+)\)")
+LINES_OF: Final = "lines of "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    outcome: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A protocol step, or all lines of one file together; one cell per column. `first`: a group of steps begins."""
+
+    point: str
+    first: bool
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    columns: tuple[tuple[str, str], ...]  # (shell, fault)
+    rows: tuple[Row, ...]
+
+    def by_shell(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """Each shell with its kinds of faults, and where in a row their cells stand."""
+        shells: dict[str, list[tuple[str, int]]] = {}
+        for index, (shell, fault) in enumerate(self.columns):
+            shells.setdefault(shell, []).append((fault, index))
+        return list(shells.items())
+
+    def spans(self, column: int) -> list[tuple[Cell, bool, int]]:
+        """A column's cells from step to step: (cell, a group begins, how many steps); places not tried are one."""
+        found: list[tuple[Cell, bool, int]] = []
+        for row in self.rows:
+            cell = row.cells[column]
+            if cell.outcome == "none" and found and found[-1][0] == cell:
+                found[-1] = (cell, found[-1][1], found[-1][2] + 1)
+            else:
+                found.append((cell, row.first, 1))
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Outcome -> how many cells have it; those that were not tried are not counted."""
+        found = [cell.outcome for row in self.rows for cell in row.cells]
+        return {outcome: found.count(outcome) for outcome in SEVERITY[:-1]}
+
+
+def grid(subject: Document) -> Grid:
+    """Every named step that is known or was struck, then the lines."""
+    cells: dict[tuple[str, str, str], Cell] = {}
+    for shell in subject["shells"]:
+        for outcome in shell["outcomes"]:
+            key = (row_of(outcome["point"]), shell["shell"], outcome["fault"])
+            before = [cells[key]] if key in cells else []
+            cells[key] = worst([Cell(outcome=outcome["outcome"], runs=outcome["runs"]), *before])
+    columns = _columns(cells)
+    struck = dict.fromkeys(point for point, _, _ in cells)
+    known = [point for shell in subject["shells"] for point in shell["points_known"]]
+    points = [point for point in dict.fromkeys([*known, *struck]) if not point.startswith(LINES_OF)]
+    lines = [point for point in struck if point.startswith(LINES_OF)]
+    rows: list[Row] = []
+    for point in [*points, *lines] if columns else []:
+        first = not rows or group_of(rows[-1].point) != group_of(point)
+        rows.append(Row(point=point, first=first, cells=_cells(point, columns, cells)))
+    return Grid(columns=tuple(columns), rows=tuple(rows))
+
+
+def worst(cells: Sequence[Cell]) -> Cell:
+    """Several cells as one: the gravest outcome, all runs."""
+    outcome = min((cell.outcome for cell in cells), key=SEVERITY.index, default="none")
+    return Cell(outcome=outcome, runs=sum(cell.runs for cell in cells))
+
+
+def point_outcome(shell: Document, point: str) -> Cell:
+    """What came of a point in this shell, over all faults."""
+    return worst([Cell(outcome=o["outcome"], runs=o["runs"]) for o in shell["outcomes"] if o["point"] == point])
+
+
+def row_of(point: str) -> str:
+    """All lines of a file share a row, whether the document counts them one by one or together."""
+    match = LINE_POINT.fullmatch(point)
+    return f"{LINES_OF}{match['file']}" if match else point
+
+
+def group_of(point: str) -> str:
+    return LINES_OF if point.startswith(LINES_OF) else point.partition(".")[0]
+
+
+def _columns(cells: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    found = [(shell, fault) for _, shell, fault in cells]
+    shells = list(dict.fromkeys(shell for shell, _ in found))
+    return sorted(dict.fromkeys(found), key=lambda column: (shells.index(column[0]), -found.count(column), column[1]))
+
+
+def _cells(
+    point: str, columns: Sequence[tuple[str, str]], cells: Mapping[tuple[str, str, str], Cell]
+) -> tuple[Cell, ...]:
+    return tuple(cells.get((point, *column), Cell(outcome="none", runs=0)) for column in columns)

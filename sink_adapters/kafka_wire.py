@@ -1,0 +1,224 @@
+"""The few requests that settle transactions from a process that did not begin them. No client library offers these.
+
+Plain bytes over a plain socket, each request in one stated version: which version is sent decides what it does. What a
+broker answers is a value; that it does not answer is an OSError.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from itertools import count
+from typing import Final, NamedTuple
+
+ANSWER_BYTES_MOST: Final = 1 << 26
+FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID, END_TXN, METADATA = 10, 18, 22, 26, 3
+DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 65, 66
+CLIENT: Final = b"sinkproof"
+ANY_LENGTH: Final = -1  # of how long a transaction has been open
+NEW_PRODUCER: Final = -1
+
+
+class Description(NamedTuple):
+    """A transactional id as its coordinator knows it."""
+
+    error: int
+    state: str
+    producer: int
+    epoch: int
+    partitions: frozenset[tuple[str, int]]  # topic, number
+
+
+class Reader:
+    """Takes an answer apart, from its beginning to its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, form: str) -> int:
+        (value,) = struct.unpack_from(">" + form, self.data, self.at)
+        self.at += struct.calcsize(">" + form)
+        return int(value)
+
+    def text(self) -> str:
+        return self._text(self.take("h"))
+
+    def length(self) -> int:
+        """Of a compact array or text: one more is sent, so that 0 says there is none."""
+        return self.number() - 1
+
+    def compact_text(self) -> str:
+        return self._text(self.length())
+
+    def number(self) -> int:
+        """Seven bits a byte, the lowest first."""
+        value = shift = 0
+        while True:
+            byte = self.take("B")
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def tags(self) -> dict[int, bytes]:
+        """What newer versions add to the end of a structure."""
+        found = {}
+        for _ in range(self.number()):
+            tag, size = self.number(), self.number()
+            found[tag] = self.data[self.at : self.at + size]
+            self.at += size
+        return found
+
+    def _text(self, length: int) -> str:
+        start, self.at = self.at, self.at + max(length, 0)
+        return self.data[start : self.at].decode()
+
+
+class Connection:
+    """To one broker. One question at a time; after an OSError it is of no use any more."""
+
+    def __init__(self, address: str, *, seconds: float) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = address
+        self.socket = socket.create_connection((host, int(port)), timeout=seconds)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._numbers = count(1)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def brokers(self) -> dict[int, str]:
+        """Their addresses by node id."""
+        answer = self._ask(METADATA, 1, struct.pack(">i", 0))
+        found = {}
+        for _ in range(answer.take("i")):
+            node, host, port = answer.take("i"), answer.text(), answer.take("i")
+            answer.text()  # its rack
+            found[node] = f"{host}:{port}"
+        return found
+
+    def finalized_features(self) -> dict[str, int]:
+        """The level of each that the whole cluster has agreed on."""
+        name = _compact(CLIENT.decode())
+        answer = self._ask(API_VERSIONS, 3, name + _compact("1") + b"\0", flexible=True, plain_answer=True)
+        if answer.take("h"):
+            return {}
+        for _ in range(answer.length()):
+            answer.at += 6
+            answer.tags()
+        answer.take("i")  # throttled
+        features = Reader(answer.tags().get(2, b"\x01"))
+        found = {}
+        for _ in range(features.length()):
+            feature = features.compact_text()
+            found[feature] = features.take("h")
+            features.take("h")
+            features.tags()
+        return found
+
+    def coordinator(self, transactional_id: str) -> tuple[int, str]:
+        """(error, address)."""
+        answer = self._ask(FIND_COORDINATOR, 1, _text(transactional_id) + b"\x01")
+        answer.take("i")
+        error = answer.take("h")
+        answer.text()  # said about the error
+        answer.take("i")
+        host, port = answer.text(), answer.take("i")
+        return error, f"{host}:{port}"
+
+    def end(self, transactional_id: str, producer: int, epoch: int, *, commit: bool, version: int) -> int:
+        """The error. Version 5 also gives the id another epoch, so that who still has the old one is fenced."""
+        content = _compact(transactional_id) + struct.pack(">qh?", producer, epoch, commit) + b"\0"
+        answer = self._ask(END_TXN, version, content, flexible=True)
+        answer.take("i")
+        return answer.take("h")
+
+    def take_over(self, transactional_id: str, *, timeout_ms: int) -> int:
+        """The error. On success what was open is aborted, and who held the id is fenced by a higher epoch."""
+        content = _compact(transactional_id) + struct.pack(">iqh", timeout_ms, NEW_PRODUCER, NEW_PRODUCER) + b"\0"
+        answer = self._ask(INIT_PRODUCER_ID, 4, content, flexible=True)
+        answer.take("i")
+        return answer.take("h")
+
+    def describe(self, transactional_id: str) -> Description:
+        answer = self._ask(DESCRIBE_TRANSACTIONS, 0, b"\x02" + _compact(transactional_id) + b"\0", flexible=True)
+        answer.take("i")
+        answer.length()
+        error = answer.take("h")
+        answer.compact_text()
+        state = answer.compact_text()
+        answer.take("i")  # its timeout
+        answer.take("q")  # its start
+        producer, epoch = answer.take("q"), answer.take("h")
+        partitions = []
+        for _ in range(answer.length()):
+            topic = answer.compact_text()
+            partitions += [(topic, answer.take("i")) for _ in range(answer.length())]
+            answer.tags()
+        return Description(error, state, producer, epoch, frozenset(partitions))
+
+    def transactions(self, pattern: str, states: Sequence[str]) -> tuple[int, list[str]]:
+        """(error, transactional ids) of those that this broker coordinates. `pattern`: of the whole id, as in RE2."""
+        content = _number(len(states) + 1) + b"".join(map(_compact, states)) + b"\x01"
+        content += struct.pack(">q", ANY_LENGTH) + _compact(pattern) + b"\0"
+        answer = self._ask(LIST_TRANSACTIONS, 2, content, flexible=True)
+        answer.take("i")
+        error = answer.take("h")
+        for _ in range(answer.length()):
+            answer.compact_text()  # a state that it does not know
+        found = []
+        for _ in range(answer.length()):
+            found.append(answer.compact_text())
+            answer.take("q")
+            answer.compact_text()
+            answer.tags()
+        return error, found
+
+    # -- bytes ------------------------------------------------------------------------------------
+
+    def _ask(
+        self, key: int, version: int, content: bytes, *, flexible: bool = False, plain_answer: bool = False
+    ) -> Reader:
+        number = next(self._numbers)
+        header = struct.pack(">hhih", key, version, number, len(CLIENT)) + CLIENT + (b"\0" if flexible else b"")
+        message = header + content
+        self.socket.sendall(struct.pack(">i", len(message)) + message)
+        (length,) = struct.unpack(">i", self._receive(4))
+        if not 4 <= length <= ANSWER_BYTES_MOST:
+            raise ConnectionError(f"{self.address} does not speak as Kafka does")
+        answer = Reader(self._receive(length))
+        if answer.take("i") != number:
+            raise ConnectionError(f"{self.address} answers another question")
+        if flexible and not plain_answer:
+            answer.tags()
+        return answer
+
+    def _receive(self, length: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self.socket.recv(length - len(parts))
+            if not part:
+                raise ConnectionError(f"{self.address} has hung up")
+            parts += part
+        return bytes(parts)
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def _number(value: int) -> bytes:
+    low = b""
+    while value > 0x7F:
+        low += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return low + bytes([value])
+
+
+def _compact(value: str) -> bytes:
+    data = value.encode()
+    return _number(len(data) + 1) + data
