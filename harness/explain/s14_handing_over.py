@@ -104,7 +104,7 @@ def _network() -> Scene:
             kind, checkpoint_id, body = frame
             came.append(f"barrier {checkpoint_id}" if kind == BARRIER else _take(decode(body), rows))
             if kind == ROWS:
-                into.give_credit(1)
+                into.give_credits(1)
         out.take_credits()
     size = sum(message.size for message in messages)
     return Scene(
