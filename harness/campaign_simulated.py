@@ -85,6 +85,7 @@ class SimulatedCampaign:
             Hardships(self.laboratory, self.tally, run=self._try, close=self._crash_job).try_all(baseline)
             for job in rescaled(self.tally):
                 self._close(JobWorld(self.laboratory, job=job), depth_most=1)
+            self._before_endless_closures()
             self.closures.whole_job([*self._messages(baseline), *self._missed()])
             self.closures.other("in the job with idle gaps", JobWorld(self.laboratory, job="sparse"))
             self.closures.other("at executed lines", JobWorld(self.laboratory, tracing=self.tracer))
@@ -141,6 +142,14 @@ class SimulatedCampaign:
 
     def _crash_job(self, job: str, *, preludes: Sequence[tuple[Fault, ...]] = ((),)) -> None:
         self._close(JobWorld(self.laboratory, job=job, preludes=preludes), depth_most=1)
+
+    def _before_endless_closures(self) -> None:
+        """Names drawn at random, or what is left behind, make the closures of some folders endless."""
+        if self.exact:
+            return
+        if missed := self._missed():
+            self._crash_job(STANDARD, preludes=missed)
+        self._crash_job("sparse")
 
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""

@@ -215,13 +215,13 @@ def test_a_replay_survives_the_sink(sinkproof_command: Run, name: str, told: str
 LIMITED = """
 import resource, sys
 from sinkproof.cli import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
+resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 main()
 """
 
 
 def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, command_environment: dict[str, str]) -> None:
-    """Files may not grow beyond 2,500 bytes: the certificate does, with its first subject."""
+    """Files may not grow beyond 12,000 bytes: the certificate does, with its first subject."""
     arguments = ["certify", "memory/two-phase", "--on", "simulated", "--no-canaries", "--budget", "1s", "--out", "out"]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *arguments],

@@ -158,6 +158,7 @@ class Simulation(HardTimes):
             self._bury(key)
         self.queue.clear()
         self.faults.clear()
+        self._arm()
         self.finished, self.coordinator = False, None
         self.start()
         self.run()
