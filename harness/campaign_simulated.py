@@ -39,8 +39,9 @@ from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS, LATE_JOB, RESCALED_JOBS
 
-ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "error")  # few and telling first; kill-job is the closure's
-LINE_KINDS: Final = ("kill", "stop")
+# Few and telling ones first; kill-job is the closure's.
+ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
+LINE_KINDS: Final = ("kill", "stop", "pause")
 STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
 RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once

@@ -18,7 +18,7 @@ from sinkproof.explore import JobState, JobWorld
 from sinkproof.source_files import source_line
 from sinkproof.trial import Laboratory, Tracing, Trial
 
-DEATHS = ("kill", "stop")
+DEATHS = ("kill", "stop", "pause")
 
 
 def needs_copies(laboratory: Laboratory, schedule: Schedule) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.faults import KINDS, is_not_on_spark, is_virtual, needs
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.contract import Contract, ContractError
@@ -202,6 +202,8 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
         inside = fault.actor.startswith("sink[") and fault.point not in ELSEWHERE
         if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
+        if is_not_on_spark(fault.kind) and shell == "spark":
+            return f"{fault}: {fault.kind!r} cannot strike on Spark. Replay it with --on process"
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
     if schedule.job in VIRTUAL_JOBS and shell == "spark":

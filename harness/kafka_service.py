@@ -44,7 +44,7 @@ class KafkaService:
 
 
 def kafka_service(*, start: bool) -> KafkaService:
-    """What SINKPROOF_KAFKA names; else the cluster that an ancestor of this process, or itself, has started; else the
+    """What SINKPROOF_KAFKA names; else the cluster that this process, or its nearest ancestor, has started; else the
     one of `services start`. `start`: else a new one, which ends with this process.
     """
     service = _find()
@@ -73,7 +73,8 @@ def _find() -> KafkaService | None:
         address = named.partition(":")[2]
         return KafkaService(endpoint=address, direct_endpoint=address)
     family = _ancestors()
-    found = [LocalKafka.attach(entry) for entry in running(KIND) if entry.owner in family]
+    near = sorted((entry for entry in running(KIND) if entry.owner in family), key=lambda entry: -family[entry.owner])
+    found = [LocalKafka.attach(entry) for entry in near]
     service = found[-1] if found else (None if named else running_kafka())
     if service is None:
         return None
@@ -82,11 +83,12 @@ def _find() -> KafkaService | None:
     return KafkaService(endpoint=service.endpoint, direct_endpoint=service.direct_endpoint)
 
 
-def _ancestors() -> set[int]:
-    """This process and all above it."""
-    found, pid = set(), os.getpid()
+def _ancestors() -> dict[int, int]:
+    """This process and all above it, and how far above they are."""
+    found: dict[int, int] = {}
+    pid = os.getpid()
     while pid > 1:
-        found.add(pid)
+        found[pid] = len(found)
         try:
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except FileNotFoundError:

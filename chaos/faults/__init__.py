@@ -5,6 +5,7 @@ A kind is a module with KIND (its word in schedules), SENTENCE (for people), `ap
 not return. A kind may also say
 
     NEEDS     the method or attribute of the contract without which it is never injected
+    NOT_ON_SPARK  True: strikes in the simulated and the process shell only
     VIRTUAL   True: the engine must be simulated. In the process shell it strikes where the engine itself stands, that
               is at the coordinator's points and around calls, and on Spark nowhere
 
@@ -34,6 +35,7 @@ from sinkproof.chaos.faults import (
     lose_names,
     lose_power,
     maintain,
+    pause,
     repeat,
     rewind,
     stop,
@@ -50,7 +52,7 @@ class FaultKind(Protocol):
 
 
 MODULES: Final[tuple[FaultKind, ...]] = (
-    *(kill_job, kill, kill_worker, kill_executor, stop, error, lose, decline),
+    *(kill_job, kill, kill_worker, kill_executor, stop, pause, error, lose, decline),
     *(late, repeat, land, fail, depose, drain, rewind, forget),
     *(expire, maintain, lose_power, lose_bytes, lose_names),
 )
@@ -60,6 +62,10 @@ KINDS: Final[dict[str, FaultKind]] = {kind.KIND: kind for kind in MODULES}
 def needs(kind: str) -> str:
     """What a contract must offer for this kind to be injected; "": nothing."""
     return str(getattr(KINDS[kind], "NEEDS", ""))
+
+
+def is_not_on_spark(kind: str) -> bool:
+    return is_virtual(kind) or bool(getattr(KINDS[kind], "NOT_ON_SPARK", False))
 
 
 def is_virtual(kind: str) -> bool:

@@ -27,6 +27,9 @@ class Shell(Protocol):
     def stop_actor(self) -> None:
         """The acting attempt stops here, is taken for dead and replaced; returns when it wakes up as a zombie."""
 
+    def pause_actor(self) -> None:
+        """The acting attempt stops here and goes on a moment later; nobody takes it for dead."""
+
     def lose_message(self) -> None:
         """The message that is about to be sent never arrives."""
 

@@ -28,7 +28,7 @@ from sinkproof.reference_engine.shells.attempts import (
     Overseer,
     SinkError,
 )
-from sinkproof.reference_engine.shells.process_child import Recipe, Watched
+from sinkproof.reference_engine.shells.process_child import SLEEPS, Recipe, Watched
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
 
 __all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
@@ -183,7 +183,7 @@ class RemoteSink(Attempt):
         """Returns when the attempt goes on."""
         kind = self.armed[2] if self.armed is not None else ""
         struck = self._read_journal() <= 0
-        if silence.silence is Silence.STOPPED and struck and kind == "stop":
+        if silence.silence is Silence.STOPPED and struck and kind in SLEEPS:
             self._sleep()
             return
         status = self.child.wait_status

@@ -26,6 +26,7 @@ from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Transa
 
 INJECTED: Final = "injected: the target did not answer"
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
+SLEEPS: Final = ("stop", "pause")  # kinds for which an attempt stops itself
 STRUCK: Final = pickle.dumps(("struck",))
 
 
@@ -86,7 +87,7 @@ class _Inner:
                 self.inside.send(STRUCK)
                 self.rearm()
             raise OSError(INJECTED)
-        if self.kind == "stop":
+        if self.kind in SLEEPS:
             os.kill(os.getpid(), signal.SIGSTOP)
             self.rearm()  # it was continued
             return

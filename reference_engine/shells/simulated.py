@@ -27,6 +27,7 @@ from sinkproof.reference_engine.shells.struck import ELECT, Key
 from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Sink
 
+SOON: Final = 0.5  # ms; all latencies are whole
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
 Event = tuple[str, Any, Any]  # kind, a, b
 CANCEL: Final[Event] = ("cancel", None, None)
@@ -180,9 +181,9 @@ class Simulation(HardTimes):
                 continue
 
     def _deliver(self, key: Key, event: Event) -> None:
-        if key in self.sleepers:  # deaf; hears it a while after waking up
-            later = self.sleepers[key] - self.now + (6 if event[0] == "cancel" else 1)
-            self.post(max(later, 1), key, event)
+        if key in self.sleepers:  # deaf; hears it after waking up, before what comes then: channels keep their order
+            later = self.sleepers[key] - self.now + (6 if event[0] == "cancel" else SOON)
+            self.post(max(later, SOON), key, event)
             return
         subtask = self.subtasks.get(key)
         if subtask is None:

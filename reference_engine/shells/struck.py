@@ -135,16 +135,24 @@ class Struck(ABC):
         raise Killed
 
     def stop_actor(self) -> None:
-        key, wake = self.actor, self.now + self.latency.asleep
-        self.sleepers[key] = wake
+        key = self.actor
         self.post(self.latency.detect, (0, key[1]), ("failed", key[0], "it does not answer"))
+        self._sleep(self.latency.asleep)
+        self.waking_up = key
+        self.watcher.waking(self, self.names[key[0]])  # type: ignore[arg-type]
+
+    def pause_actor(self) -> None:
+        self._sleep(self.latency.paused)
+
+    def _sleep(self, duration: int) -> None:
+        key, wake = self.actor, self.now + duration
+        self.sleepers[key] = wake
         outer, self.until = self.until, wake
         sys.call_tracing(self.run, ())  # everybody else goes on, on top of the sleeper's stack
         self.until, self.now = outer, max(self.now, wake)
         if self.sleepers.pop(key, None) is None or self.over:
             raise Killed  # the whole job died meanwhile
-        self.actor = self.waking_up = key
-        self.watcher.waking(self, self.names[key[0]])  # type: ignore[arg-type]
+        self.actor = key
 
     def lose_message(self) -> None:
         self.fate = "lost"

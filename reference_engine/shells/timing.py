@@ -32,6 +32,7 @@ class Latencies:
     detect: int = 4  # until a death is noticed
     cancel: int = 3  # until an old attempt hears that it is cancelled
     asleep: int = 24  # how long a stopped attempt sleeps
+    paused: int = 16  # how long one is paused: the others are told of a checkpoint within 10
     turn: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, subtask) -> whose place it takes
 
     def turned(self, steps: Iterable[str], sinks: Sequence[int]) -> Latencies:

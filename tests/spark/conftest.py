@@ -23,7 +23,7 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.scratch import fresh_folder
 
 HERE = Path(__file__).parent
-RUN_SECONDS = 10.0  # a run takes one at most
+RUN_SECONDS = 40.0  # a run takes one at most; the first of a session waits for Python to be imported
 FOUR = ("split", "offset", "key", "value")
 
 

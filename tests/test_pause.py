@@ -1,0 +1,57 @@
+"""A pause: two subtasks of a sink in the middle of something at once, and nobody is taken for dead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign_process import process_laboratory
+from sinkproof.campaign_simulated import places
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.contract import load
+from sinkproof.hardships import impossible
+from sinkproof.scratch import Scratch
+from sinkproof.source_files import files_of
+from sinkproof.trial import Laboratory, Trial
+
+HERE = Path(__file__).parent / "shared_lists.py"
+
+
+def paused_at_every_line(name: str, tmp_path: Path) -> list[Trial]:
+    contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="simulated")
+    with Laboratory(contract, scratch) as laboratory:
+        tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
+        laboratory.files = tracer.files
+        baseline = laboratory.run(Schedule(), tracing=tracer)
+        pauses = [Schedule((fault,)) for fault in places(baseline, "pause", lines=True)]
+        return [laboratory.run(schedule, tracing=tracer) for schedule in pauses]
+
+
+def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_path: Path) -> None:
+    wrong = [trial for trial in paused_at_every_line("Overwriting", tmp_path) if trial.anomalies]
+    assert wrong
+    assert {"O1"} == {anomaly.oracle for trial in wrong for anomaly in trial.anomalies}
+
+
+def test_who_is_refused_and_reads_again_loses_nothing(tmp_path: Path) -> None:
+    trials = paused_at_every_line("Right", tmp_path)
+    assert len(trials) > 100
+    assert [] == [(str(trial.schedule), trial.anomalies) for trial in trials if trial.anomalies or not trial.finished]
+    assert {1} == {sum(what == "generation" for _, _, _, what, _ in trial.history) for trial in trials}  # nobody died
+
+
+@pytest.mark.parametrize("name", ["Right", "Overwriting"])
+def test_a_process_is_paused_for_real_and_goes_on(name: str, tmp_path: Path) -> None:
+    contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="process")
+    line = next(number for number, text in enumerate(HERE.read_text().splitlines(), 1) if "temporary.write" in text)
+    with process_laboratory(contract, scratch) as laboratory:
+        trial = laboratory.run(parse(f"sink[0].line(shared_lists.py:{line})#1=pause"))
+    assert (True, True, 0) == (trial.fired, trial.finished, trial.kills)
+    assert (name == "Overwriting") is bool(trial.anomalies)
+
+
+def test_on_spark_it_is_refused() -> None:
+    contract = load(f"{HERE}:Right")
+    assert "cannot strike on Spark" in impossible(parse("sink[0].write.before#1=pause"), contract, "spark")
