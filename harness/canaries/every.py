@@ -21,7 +21,6 @@ from sinkproof.chaos.schedule import NO_FAULT
 REAL: Final = ("simulated", "process")
 ON_SPARK: Final = frozenset(  # a trial takes seconds there, and points pass at other times than in a simulation
     {
-        "abort clears the buffer",
         "close() removes pending files",
         "commit copies again",
         "commit raises on repeat",
