@@ -23,6 +23,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A broker that pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
+    from sinkproof.chaos.services.kafka_local import KIND, LocalKafka
+    from sinkproof.chaos.services.kept import running
+
+    for entry in [entry for entry in running(KIND) if entry.owner == os.getpid()]:
+        LocalKafka.attach(entry).end()
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The root of the checkout."""
