@@ -281,10 +281,10 @@ class ProcessCampaign:
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
 
     def _stop_at_lines(self, baseline: Trial) -> None:
-        """Zombies from within every line, and pauses there; what they run into is recorded, too."""
+        """Pauses at every line, and zombies from within it; what they run into is recorded, too."""
         self.laboratory.trace_lines = True
-        self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "stop", lines=True))
-        self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "pause", lines=True))
+        for kind in ("pause", "stop"):
+            self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, kind, lines=True))
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
 
