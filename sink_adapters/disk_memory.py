@@ -7,9 +7,11 @@ loses nothing, and an open file goes on writing to what it opened, whatever its 
 
 from __future__ import annotations
 
-import pickle
+import marshal
+from typing import Any, Final
 
-Frozen = dict[str, bytes | None]
+# Of marshal's format, the last in which equal values are written alike, whether or not they are the same object.
+BY_VALUE: Final = 2
 
 
 class File:
@@ -128,11 +130,25 @@ class MemoryDisk:
     # -- exact copies -----------------------------------------------------------------------------
 
     def freeze(self) -> bytes:
-        """With what was synced, and with every inode's identity."""
-        return pickle.dumps(self.root)
+        """With what was synced, and with every inode's identity. Equal for equal disks, however they came about."""
+        return _by_value(self.root, synced=True)
+
+    def while_powered(self) -> bytes:
+        """Without what was synced, which only a loss of power shows. Not to be thawed."""
+        return _by_value(self.root, synced=False)
 
     def thaw(self, frozen: bytes) -> None:
-        self.root = pickle.loads(frozen)
+        nodes = marshal.loads(frozen)
+        made: list[Node] = [File() if isinstance(node[0], bytes) else Folder() for node in nodes]
+        for node, (now, synced) in zip(made, nodes, strict=True):
+            if isinstance(node, File):
+                node.written, node.synced = now, synced
+            else:
+                node.names = {name: made[number] for name, number in now}
+                node.synced = {name: made[number] for name, number in synced}
+        root = made[0]
+        assert isinstance(root, Folder)
+        self.root = root
 
     # -- paths ------------------------------------------------------------------------------------
 
@@ -150,6 +166,29 @@ class MemoryDisk:
         if not isinstance(found, Folder):
             raise FileNotFoundError(path)
         return found, name
+
+
+def _by_value(root: Folder, *, synced: bool) -> bytes:
+    """Every node once, as (bytes, synced bytes) or (names, synced names), where names are (name, number of a node)."""
+    nodes: list[Any] = []
+    numbers: dict[int, int] = {}
+
+    def number_of(node: Node) -> int:
+        if (known := numbers.get(id(node))) is not None:
+            return known
+        number = numbers[id(node)] = len(nodes)
+        nodes.append(None)
+        if isinstance(node, File):
+            nodes[number] = node.written, node.synced if synced else b""
+        else:
+            nodes[number] = numbered(node.names), numbered(node.synced) if synced else []
+        return number
+
+    def numbered(names: dict[str, Node]) -> list[tuple[str, int]]:
+        return [(name, number_of(names[name])) for name in sorted(names)]
+
+    number_of(root)
+    return marshal.dumps(nodes, BY_VALUE)
 
 
 def _forget(folder: Folder, *, names: bool, data: bool, kept: float = 0.0) -> None:

@@ -110,6 +110,8 @@ class RealDisk:
         self._freeze_into(frozen, "")
         return frozen
 
+    while_powered = freeze
+
     def _freeze_into(self, frozen: Frozen, prefix: str) -> None:
         with os.scandir(f"{self.root}/{prefix}") as listing:
             entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing)

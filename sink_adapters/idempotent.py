@@ -6,12 +6,11 @@ as a replay makes other keys: then each attempt leaves rows of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sinkproof.sink_adapters.optional import call_if_there
-from sinkproof.sink_adapters.protocol import Batch, Context, Row
-from sinkproof.sink_adapters.state import EMPTY
+from sinkproof.sink_adapters.direct import DirectSink
+from sinkproof.sink_adapters.protocol import Batch, Row
 
 Entry = tuple[str, Row]
 
@@ -31,17 +30,14 @@ def row_identity(row: Row) -> str:
     return f"{row[0]}-{row[1]}"
 
 
-class IdempotentSink:
+class IdempotentSink(DirectSink):
     """Effectively once, if `key` depends on nothing but the row."""
 
-    __slots__ = ("_reach", "key", "target")
+    __slots__ = ("key",)
 
     def __init__(self, target: UpsertTarget, *, key: Callable[[Row], str] = row_identity) -> None:
-        self.target, self.key = target, key
-
-    def open(self, context: Context) -> None:
-        self._reach = context.reach
-        call_if_there(self.target, "attach", context)
+        super().__init__(target)
+        self.key = key
 
     def write(self, batch: Batch) -> None:
         key = self.key
@@ -49,23 +45,3 @@ class IdempotentSink:
         self._reach("upsert.before")
         self.target.upsert(entries)
         self._reach("upsert.after")
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        """The state is empty: what was written is in the target, and what follows is replayed."""
-        call_if_there(self.target, "flush")
-        return EMPTY
-
-    def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
-        return ()
-
-    def notify_aborted(self, checkpoint_id: int) -> None:
-        """Its rows are visible already."""
-
-    def settle(self, now: float) -> Iterable[int]:
-        return ()
-
-    def end_of_input(self) -> None:
-        """Nothing to do."""
-
-    def close(self) -> None:
-        call_if_there(self.target, "close")

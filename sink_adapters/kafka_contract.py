@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
 from sinkproof.sink_adapters.idempotent import IdempotentSink
+from sinkproof.sink_adapters.kafka_evidence import evidence
 from sinkproof.sink_adapters.kafka_log import KafkaCommitter, KafkaLog
 from sinkproof.sink_adapters.kafka_marked_log import KafkaMarkedLog
 from sinkproof.sink_adapters.kafka_masked import KafkaSegments, read_masked
@@ -24,6 +25,8 @@ from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 PARTITIONS: Final = 2
 TOPIC: Final = "topic"  # the file that tells the attempts of a run its name
 SENT: Final = "-sent"  # the committer's topic
+BESIDE: Final = {"two-phase": MARKERS, "write-ahead-marker": MARKERS, "masked": MARKERS, "write-ahead": SENT}
+AHEAD: Final = 8  # runs whose topics are made by one request: 200 ms for 40 topics, 50 for one; and removed likewise
 Identity = tuple[int, int]
 
 
@@ -48,11 +51,16 @@ class KafkaContract:
     """Everything but the sink. There is no copy of a broker, so sinks are processes."""
 
     marks_points = True
-    shells = ("process",)
+    side_by_side = True
+    shells = ("process", "spark")
+    libraries = ("confluent_kafka", "sinkproof.kafka_service")
 
     def __init__(self, strategy: str, *, claims: tuple[str, ...], grade: str) -> None:
         self.strategy, self.claims, self.grade = strategy, claims, grade
         self._numbers = count(1)
+        self._fresh: dict[str, list[str]] = {}  # topics that were made ahead, by endpoint
+        self._used: dict[str, list[str]] = {}
+        self.late_requests = True if strategy == "two-phase" else None  # ids and epochs are used once
         if "NO_RESIDUE" in claims:
             self.residue = self._residue
         if grade == "effectively-once":
@@ -60,17 +68,30 @@ class KafkaContract:
 
     def setup(self, scratch: Any) -> None:
         service = scratch.service("kafka", start=True)
-        topic = f"{scratch.path.name}-{os.getpid()}-{next(self._numbers)}"
-        topics = {topic: {}, topic + MARKERS: COMPACTED, topic + SENT: COMPACTED}
-        make_topics(service.direct_endpoint, topics, partitions=PARTITIONS)
-        (scratch.path / TOPIC).write_text(topic)
+        fresh = self._fresh.setdefault(service.direct_endpoint, [])
+        if not fresh:
+            made = [f"{scratch.path.name}-{os.getpid()}-{next(self._numbers)}" for _ in range(_ahead(service))]
+            make_topics(service.direct_endpoint, self._with_their_own(made), partitions=PARTITIONS)
+            fresh += reversed(made)
+        (scratch.path / TOPIC).write_text(fresh.pop())
 
     def teardown(self, scratch: Any) -> None:
         place = scratch.path / TOPIC
-        if place.exists():
-            topic = place.read_text()
-            remove_topics(scratch.service("kafka").direct_endpoint, [topic, topic + MARKERS, topic + SENT])
-            place.unlink()
+        if not place.exists():
+            return
+        service = scratch.service("kafka")
+        used = self._used.setdefault(service.direct_endpoint, [])
+        used.append(place.read_text())
+        place.unlink()
+        if len(used) >= _ahead(service):
+            remove_topics(service.direct_endpoint, [*self._with_their_own(used)])
+            used.clear()
+
+    def _with_their_own(self, topics: list[str]) -> dict[str, Mapping[str, str]]:
+        """What the strategy keeps beside each topic, and the settings of all."""
+        beside = BESIDE.get(self.strategy)
+        plain: dict[str, Mapping[str, str]] = {topic: {} for topic in topics}
+        return plain | ({topic + beside: COMPACTED for topic in topics} if beside else {})
 
     def sink(self, scratch: Any) -> Sink:
         return SINKS[self.strategy](scratch.service("kafka").endpoint, self._topic(scratch))
@@ -87,9 +108,20 @@ class KafkaContract:
         records = read(scratch.service("kafka").direct_endpoint, self._topic(scratch))
         return [identity(record.value) for record in records if record.value is not None]
 
+    def evidence(self, scratch: Any) -> list[str]:
+        """What the broker says when something is wrong with a run."""
+        topic = self._topic(scratch)
+        topics = [*self._with_their_own([topic])]
+        return evidence(scratch.service("kafka").direct_endpoint, topics, topic + SEPARATOR)
+
     def _residue(self, scratch: Any) -> list[str]:
         """Transactions that nobody has ended."""
         return lingering(scratch.service("kafka").direct_endpoint, self._topic(scratch) + SEPARATOR)
 
     def _topic(self, scratch: Any) -> str:
         return str((scratch.path / TOPIC).read_text())
+
+
+def _ahead(service: Any) -> int:
+    """On a cluster that is not ours nothing is left behind."""
+    return AHEAD if service.own else 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Final, TypeVar
 
-from sinkproof.sink_adapters.kafka_wire import Connection, Description
+from sinkproof.sink_adapters.kafka_wire import Connection, Description, Listed, Producing
 
 REQUEST_SECONDS: Final = 2.0
 # Of one question, with all its repetitions. A broker that was killed takes longer to come back, but engines take a call
@@ -19,6 +19,8 @@ REQUEST_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.02
 NOT_NOW: Final = {
+    5: "a partition has no leader",
+    6: "not the leader",
     7: "request timed out",
     14: "coordinator is loading",
     15: "coordinator is not available",
@@ -78,14 +80,43 @@ class Control:
 
     def transactions(self, pattern: str, states: Sequence[str]) -> list[str]:
         """Transactional ids, sorted, of all coordinators. Raises NotNow."""
+        return [listed.name for listed in self.listed(pattern, states)]
+
+    def listed(self, pattern: str, states: Sequence[str]) -> list[Listed]:
+        """The same, with what their coordinators say. No states: all."""
         brokers = self._anywhere(lambda connection: (0, connection.brokers()))
-        found: list[str] = []
+        found: list[Listed] = []
         for address in brokers.values():
             found += self._persist(
                 lambda address=address: address,  # type: ignore[misc]
                 lambda connection: connection.transactions(pattern, states),
             )
         return sorted(found)
+
+    def await_none(self, pattern: str, states: Sequence[str], *, seconds: float) -> bool:
+        """Whether by then no transaction is in one of these states. Raises NotNow."""
+        for _ in range(int(seconds / AGAIN_SECONDS)):
+            if not self.transactions(pattern, states):
+                return True
+            select.select([], [], [], AGAIN_SECONDS)
+        return False
+
+    def end_offset(self, topic: str, partition: int, *, committed: bool) -> tuple[int, int]:
+        """(error, offset). Raises NotNow."""
+
+        def ask(connection: Connection) -> tuple[int, tuple[int, int]]:
+            found = connection.end_offset(topic, partition, committed=committed)
+            return found[0], found
+
+        return self._anywhere(ask)
+
+    def producers(self, topic: str, partition: int) -> tuple[int, list[Producing]]:
+        """(error, who has written there lately). Raises NotNow."""
+        return self._anywhere(lambda connection: ((found := connection.producers(topic, partition))[0], found))
+
+    def partitions(self, topic: str) -> tuple[int, list[int]]:
+        """(error, numbers). Raises NotNow."""
+        return self._anywhere(lambda connection: ((found := connection.partitions(topic))[0], found))
 
     def close(self) -> None:
         for connection in self._connections.values():

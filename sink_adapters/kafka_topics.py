@@ -21,6 +21,10 @@ def make_topics(endpoint: str, topics: Mapping[str, Mapping[str, str]], *, parti
     _await_leaders(admin, {*topics})
 
 
+def topics_there(endpoint: str) -> set[str]:
+    return {*_admin(endpoint).list_topics(timeout=SECONDS).topics}
+
+
 def _await_leaders(admin: Any, wanted: set[str]) -> None:
     """The controller has answered; the broker that a client asks next may not have heard of it yet."""
     for _ in range(int(SECONDS / AGAIN_SECONDS)):

@@ -25,7 +25,7 @@ TIMEOUT_SECONDS: Final = (
 )
 FLUSH_SECONDS: Final = 8.0  # engines take a call of 10 s for hung
 START_SECONDS: Final = 8.0
-STATISTICS_MS: Final = 50
+STATISTICS_MS: Final = 20  # until the client tells its producer id: a vote may have to wait for it
 SEPARATOR: Final = "."
 ONGOING: Final = "Ongoing"
 TIMEOUT_OF_SWEEP_MS: Final = 60_000  # of an id that will never be used again

@@ -14,10 +14,13 @@ from typing import Final, NamedTuple
 
 ANSWER_BYTES_MOST: Final = 1 << 26
 FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID, END_TXN, METADATA = 10, 18, 22, 26, 3
-DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 65, 66
+LIST_OFFSETS, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 2, 61, 65, 66
 CLIENT: Final = b"sinkproof"
 ANY_LENGTH: Final = -1  # of how long a transaction has been open
 NEW_PRODUCER: Final = -1
+NO_LEADER: Final = 5
+NOBODY: Final = -1  # who asks is no replica
+LATEST: Final = -1
 
 
 class Description(NamedTuple):
@@ -28,6 +31,22 @@ class Description(NamedTuple):
     producer: int
     epoch: int
     partitions: frozenset[tuple[str, int]]  # topic, number
+
+
+class Listed(NamedTuple):
+    """A transactional id, as it is listed."""
+
+    name: str
+    producer: int
+    state: str
+
+
+class Producing(NamedTuple):
+    """Who writes to a partition, as its leader knows it. `since`: where its open transaction begins; -1: none is."""
+
+    producer: int
+    epoch: int
+    since: int
 
 
 class Reader:
@@ -92,13 +111,38 @@ class Connection:
 
     def brokers(self) -> dict[int, str]:
         """Their addresses by node id."""
-        answer = self._ask(METADATA, 1, struct.pack(">i", 0))
+        return self._metadata(())[0]
+
+    def partitions(self, topic: str) -> tuple[int, list[int]]:
+        """(error, numbers). A topic that is not there is not made."""
+        answer = self._metadata((topic,))[1]
+        answer.take("i")  # it was asked for one
+        error = answer.take("h")
+        answer.text()
+        answer.take("b")  # internal
+        numbers = []
+        for _ in range(answer.take("i")):
+            problem = answer.take("h")
+            error = problem if problem == NO_LEADER else error
+            numbers.append(answer.take("i"))
+            answer.take("i")  # its leader
+            for _ in range(2):  # replicas; those in sync
+                count_of_ids = answer.take("i")
+                answer.at += 4 * count_of_ids
+        return error, sorted(numbers)
+
+    def _metadata(self, topics: Sequence[str]) -> tuple[dict[int, str], Reader]:
+        """Brokers, and what is said about topics."""
+        answer = self._ask(METADATA, 4, struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + b"\0")
+        answer.take("i")  # throttled
         found = {}
         for _ in range(answer.take("i")):
             node, host, port = answer.take("i"), answer.text(), answer.take("i")
             answer.text()  # its rack
             found[node] = f"{host}:{port}"
-        return found
+        answer.text()  # the cluster's id
+        answer.take("i")  # its controller
+        return found, answer
 
     def finalized_features(self) -> dict[str, int]:
         """The level of each that the whole cluster has agreed on."""
@@ -160,8 +204,8 @@ class Connection:
             answer.tags()
         return Description(error, state, producer, epoch, frozenset(partitions))
 
-    def transactions(self, pattern: str, states: Sequence[str]) -> tuple[int, list[str]]:
-        """(error, transactional ids) of those that this broker coordinates. `pattern`: of the whole id, as in RE2."""
+    def transactions(self, pattern: str, states: Sequence[str]) -> tuple[int, list[Listed]]:
+        """(error, those that this broker coordinates). `pattern`: of the whole id, as in RE2. No states: all."""
         content = _number(len(states) + 1) + b"".join(map(_compact, states)) + b"\x01"
         content += struct.pack(">q", ANY_LENGTH) + _compact(pattern) + b"\0"
         answer = self._ask(LIST_TRANSACTIONS, 2, content, flexible=True)
@@ -171,9 +215,40 @@ class Connection:
             answer.compact_text()  # a state that it does not know
         found = []
         for _ in range(answer.length()):
-            found.append(answer.compact_text())
-            answer.take("q")
-            answer.compact_text()
+            found.append(Listed(answer.compact_text(), answer.take("q"), answer.compact_text()))
+            answer.tags()
+        return error, found
+
+    def end_offset(self, topic: str, partition: int, *, committed: bool) -> tuple[int, int]:
+        """(error, offset): where readers end; with `committed`, those who wait behind open transactions."""
+        content = struct.pack(">ib", NOBODY, committed) + struct.pack(">i", 1) + _text(topic)
+        answer = self._ask(LIST_OFFSETS, 2, content + struct.pack(">iiq", 1, partition, LATEST))
+        answer.take("i")
+        answer.take("i")
+        answer.text()
+        for _ in range(2):  # how many partitions, and which
+            answer.take("i")
+        error = answer.take("h")
+        answer.take("q")  # its time
+        return error, answer.take("q")
+
+    def producers(self, topic: str, partition: int) -> tuple[int, list[Producing]]:
+        """(error, who has written there lately)."""
+        content = b"\x02" + _compact(topic) + b"\x02" + struct.pack(">i", partition) + b"\0\0"
+        answer = self._ask(DESCRIBE_PRODUCERS, 0, content, flexible=True)
+        answer.take("i")
+        answer.length()
+        answer.compact_text()
+        answer.length()
+        answer.take("i")
+        error = answer.take("h")
+        answer.compact_text()  # said about the error
+        found = []
+        for _ in range(answer.length()):
+            producer, epoch = answer.take("q"), answer.take("i")
+            for form in ("i", "q", "i"):  # its last record, when that was, the coordinator's epoch
+                answer.take(form)
+            found.append(Producing(producer, epoch, answer.take("q")))
             answer.tags()
         return error, found
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Fenced
+from sinkproof.sink_adapters.traffic import SENT
 
 SOCKET: Final = "memory.socket"
 LENGTH: Final = struct.Struct("!I")
@@ -47,7 +48,9 @@ class RemoteStore:
         return partial(self._request, name)
 
     def _request(self, name: str, *arguments: Any) -> Any:
-        self._socket.sendall(_framed((name, arguments)))
+        message = _framed((name, arguments))
+        SENT.add(len(message))
+        self._socket.sendall(message)
         head = self._read(LENGTH.size)
         failed, answer = pickle.loads(self._read(LENGTH.unpack(head)[0]))
         if failed:

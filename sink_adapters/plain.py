@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
-from sinkproof.sink_adapters.optional import call_if_there
-from sinkproof.sink_adapters.protocol import Batch, Context
-from sinkproof.sink_adapters.state import EMPTY
+from sinkproof.sink_adapters.direct import DirectSink
+from sinkproof.sink_adapters.protocol import Batch
 
 
 class AppendTarget(Protocol):
@@ -20,39 +18,15 @@ class AppendTarget(Protocol):
         """Adds the rows, visible at once. Nothing is ever taken back."""
 
 
-class PlainSink:
+class PlainSink(DirectSink):
     """At least once: rows behind the last complete checkpoint are written again after a crash."""
 
-    __slots__ = ("_reach", "target")
+    __slots__ = ()
 
     def __init__(self, target: AppendTarget) -> None:
-        self.target = target
-
-    def open(self, context: Context) -> None:
-        self._reach = context.reach
-        call_if_there(self.target, "attach", context)
+        super().__init__(target)
 
     def write(self, batch: Batch) -> None:
         self._reach("append.before")
         self.target.append(batch)
         self._reach("append.after")
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        """Without the flush, acknowledged rows could still be lost: at-most-once for those."""
-        call_if_there(self.target, "flush")
-        return EMPTY
-
-    def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
-        return ()
-
-    def notify_aborted(self, checkpoint_id: int) -> None:
-        """Its rows are visible already."""
-
-    def settle(self, now: float) -> Iterable[int]:
-        return ()
-
-    def end_of_input(self) -> None:
-        """Nothing to do."""
-
-    def close(self) -> None:
-        call_if_there(self.target, "close")

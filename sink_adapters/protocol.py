@@ -145,12 +145,13 @@ class Context:
 class Sink(Protocol):
     """One parallel subtask of a sink. No base class is needed; the last four may be missing altogether."""
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> Iterable[int] | None:
         """First, once per attempt, in a process that knows nothing.
 
-        On return everything of the restored checkpoint and before is committed, or in doubt and being settled; what
-        newer attempts wrote and must not show is aborted; attempts of earlier generations are fenced. May be killed
-        half way and called again, with the same bytes and a greater generation, any number of times.
+        On return everything of the restored checkpoint and before is committed; what newer attempts wrote and must
+        not show is aborted; attempts of earlier generations are fenced. May be killed half way and called again, with
+        the same bytes and a greater generation, any number of times. Returns the checkpoint ids that could not be
+        settled yet (None: all are): `settle` is called until they are.
         """
 
     def write(self, batch: Batch) -> None:
@@ -188,6 +189,11 @@ class Sink(Protocol):
 
 REQUIRED_CALLS = ("open", "write", "snapshot", "notify_complete")
 OPTIONAL_CALLS = ("notify_aborted", "settle", "end_of_input", "close")
+
+
+def left_in_doubt(answer: object) -> list[int]:
+    """What `open` has returned, if it is ids: whoever answers with anything else has said nothing."""
+    return [each for each in answer if isinstance(each, int)] if isinstance(answer, (list, tuple, set)) else []
 
 
 def missing_calls(sink: Any) -> list[str]:

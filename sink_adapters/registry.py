@@ -297,17 +297,17 @@ class FilesContract:
             return readers.masked_text(disk, live, form=self._form)
         return readers.log_text(disk, live)
 
-    def _lose(self, what: str, scratch: Scratch) -> None:
-        """Of a disk in memory, which is what files are simulated on."""
-        getattr(self.disk(scratch), what)()
-        self._effects[str(scratch.path)].count += 1
+    def _ask(self, what: str, scratch: Scratch) -> Any:
+        """Of the disk. Only one in memory, which is what files are simulated on, can lose power."""
+        answer = getattr(self.disk(scratch), what)()
+        self._effects[str(scratch.path)].count += what.startswith("lose_")
+        return answer
 
-    lose_power: Any = partialmethod(_lose, "lose_power")
-    lose_bytes: Any = partialmethod(_lose, "lose_bytes")
-    lose_names: Any = partialmethod(_lose, "lose_names")
-
-    def freeze(self, scratch: Scratch) -> Any:
-        return self.disk(scratch).freeze()
+    freeze: Any = partialmethod(_ask, "freeze")
+    while_powered: Any = partialmethod(_ask, "while_powered")
+    lose_power: Any = partialmethod(_ask, "lose_power")
+    lose_bytes: Any = partialmethod(_ask, "lose_bytes")
+    lose_names: Any = partialmethod(_ask, "lose_names")
 
     def thaw(self, scratch: Scratch, frozen: Any) -> None:
         self.disk(scratch).thaw(frozen)

@@ -5,11 +5,14 @@ No simulation can stand for a broker, so their sinks are processes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from sinkproof.sink_adapters.kafka_contract import SINKS, KafkaContract
-from sinkproof.sink_adapters.registry import EXACTLY, STRATEGIES, Pair, Strategy
+from sinkproof.sink_adapters import cassandra_contract, kafka_contract
+from sinkproof.sink_adapters.cassandra_contract import CassandraContract
+from sinkproof.sink_adapters.kafka_contract import KafkaContract
+from sinkproof.sink_adapters.registry import AT_LEAST, EXACTLY, STRATEGIES, Pair, Strategy
 
 MARKED: Final = Strategy(
     sentence="rows wait in the state and are sent, with a marker, in one transaction when their checkpoint is complete",
@@ -25,15 +28,47 @@ MASKED: Final = Strategy(
 OF_KAFKA: Final = {**STRATEGIES, "write-ahead-marker": MARKED, "masked": MASKED}
 
 
-def _on_kafka(strategy: str) -> Pair:
-    promised = OF_KAFKA[strategy]
-    return Pair(
-        name=f"kafka/{strategy}",
-        sentence=promised.sentence,
-        claims=promised.claims,
-        grade=promised.grade,
-        contract=partial(KafkaContract, strategy, claims=promised.claims, grade=promised.grade),
-    )
+# What changes more each time that it is sent, is sent twice by a crash between sending and recording.
+COUNTER: Final = Strategy(
+    sentence="rows wait in the state and are counted when their checkpoint is complete",
+    claims=AT_LEAST,
+    grade="at-least-once",
+)
+LIST: Final = Strategy(
+    sentence="rows wait in the state and are appended to a list when their checkpoint is complete",
+    claims=AT_LEAST,
+    grade="at-least-once",
+)
+OWN_KEY: Final = Strategy(
+    sentence="rows are upserted at once, under keys that every replay makes anew",
+    claims=AT_LEAST,
+    grade="at-least-once",
+)
+OF_CASSANDRA: Final = {
+    **STRATEGIES,
+    "write-ahead": STRATEGIES["write-ahead-upsert"],
+    "write-ahead-counter": COUNTER,
+    "write-ahead-list": LIST,
+    "idempotent-own-key": OWN_KEY,
+}
 
 
-SERVICE_PAIRS: Final[dict[str, Pair]] = {pair.name: pair for pair in map(_on_kafka, SINKS)}
+def _pairs(
+    target: str, strategies: Mapping[str, Strategy], *, sinks: Iterable[str], contract: Callable[..., Any]
+) -> dict[str, Pair]:
+    return {
+        f"{target}/{name}": Pair(
+            name=f"{target}/{name}",
+            sentence=strategies[name].sentence,
+            claims=strategies[name].claims,
+            grade=strategies[name].grade,
+            contract=partial(contract, name, claims=strategies[name].claims, grade=strategies[name].grade),
+        )
+        for name in sinks
+    }
+
+
+SERVICE_PAIRS: Final[dict[str, Pair]] = {
+    **_pairs("kafka", OF_KAFKA, sinks=kafka_contract.SINKS, contract=KafkaContract),
+    **_pairs("cassandra", OF_CASSANDRA, sinks=cassandra_contract.SINKS, contract=CassandraContract),
+}

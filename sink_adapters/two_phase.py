@@ -103,7 +103,7 @@ class TwoPhaseCommitSink:
 
     # -- starting ---------------------------------------------------------------------------------
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> Iterable[int]:
         """1 fence earlier attempts, 2 commit what the checkpoint promised, 3 abort everything else of theirs."""
         self.context, self._reach = context, context.reach
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
@@ -114,9 +114,10 @@ class TwoPhaseCommitSink:
             self._reach("fence.before")
             self.target.fence(self.owner, context.generation)
             self._reach("fence.after")
-        self._commit_covered()
+        in_doubt = self._commit_covered()
         self._abort_lingering()
         call_if_there(self.target, "ready")
+        return in_doubt
 
     def _restore(self, restored: Sequence[tuple[int, bytes]]) -> None:
         users: list[tuple[int, Any]] = []

@@ -59,7 +59,7 @@ class WriteAheadSink:
         self._rows: list[Row] = []  # since the last snapshot
         self._pending: list[Pending] = []  # by checkpoint
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> Iterable[int]:
         """1 sweep up, 2 send what the checkpoint promised and the committer does not know."""
         self.context, self._reach = context, context.reach
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
@@ -73,7 +73,7 @@ class WriteAheadSink:
         for _, state in context.restored:
             self._pending += _restored(state)
         self._pending.sort(key=lambda entry: entry[:2])
-        self._publish_covered()
+        return self._publish_covered()
 
     def _helpers(self) -> list[object]:
         helpers: list[object] = [self.target, self.committer]

@@ -11,34 +11,11 @@ from sinkproof.sink_adapters.adapt import adapt
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemoryCommitter, MemoryLog, MemorySegments, MemoryTransactions
 from sinkproof.sink_adapters.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import Batch, Row
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    old = range(len(states))
-    return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-def two_phase(store: MemoryStore, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(MemoryTransactions(store, **options))
+from .by_hand import batch, restored, started, two_phase
 
 
 class FiveMethods:

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemorySegments
 from sinkproof.sink_adapters.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import CommitOutcome
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def offsets(store: MemoryStore) -> list[int]:
-    return [offset for _, offset in store.read()]
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    old = range(len(states))
-    return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+from .by_hand import batch, offsets, restored, started
 
 
 def masked(store: MemoryStore) -> MaskedSink:

@@ -10,38 +10,11 @@ import pytest
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.memory import MemoryTransactions
 from sinkproof.sink_adapters.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row, Sink, TransactionLost
+from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, TransactionLost
 from sinkproof.sink_adapters.state import DamagedState
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def offsets(store: MemoryStore) -> list[int]:
-    return [offset for _, offset in store.read()]
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    old = range(len(states))
-    return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-def two_phase(store: MemoryStore, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(MemoryTransactions(store, **options))
+from .by_hand import batch, offsets, restored, started, two_phase
 
 
 @pytest.mark.row("S18")

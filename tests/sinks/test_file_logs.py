@@ -9,40 +9,15 @@ from typing import Any
 import pytest
 
 from sinkproof.sink_adapters import readers
-from sinkproof.sink_adapters.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_log import FileCommitter, FileLog
-from sinkproof.sink_adapters.file_masked import MaskedFiles
 from sinkproof.sink_adapters.file_system import Files
 from sinkproof.sink_adapters.idempotent import IdempotentSink
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
-from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.plain import PlainSink
-from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import Context
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    return started(sink, generation=generation, restored=list(enumerate(states)), **context)
-
-
-@pytest.fixture(params=[RealDisk, MemoryDisk])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
-
-
-def masked(disk: Any, **options: Any) -> MaskedSink:
-    return MaskedSink(MaskedFiles(Files(disk), **options))
+from .by_hand import batch, masked_files, restored, started
 
 
 @pytest.mark.row("S27")
@@ -84,7 +59,7 @@ def test_the_committer_knows_exactly_what_was_recorded_also_by_the_dead_and_with
 
 @pytest.mark.row("S25")
 def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> None:
-    sink = started(masked(RealDisk(tmp_path)), generation=7)
+    sink = started(masked_files(RealDisk(tmp_path)), generation=7)
     for checkpoint_id in (1, 2):
         sink.write(batch(checkpoint_id))
         sink.snapshot(checkpoint_id)
@@ -98,13 +73,13 @@ def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> 
 
 @pytest.mark.row("S25")
 def test_hidden_files_of_dead_attempts_are_collected_and_revealed_ones_never(disk: Any) -> None:
-    old = [started(masked(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
+    old = [started(masked_files(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
     for subtask, sink in enumerate(old):
         sink.write(batch(subtask))
     states = [sink.snapshot(1) for sink in old]
     for subtask, sink in enumerate(old):
         sink.write(batch(10 + subtask))
-    again = restored(masked(disk), 2, *states)
+    again = restored(masked_files(disk), 2, *states)
     assert [] == readers.masked_residue(disk)
     old[0].write(batch(20))  # zombies, into a file whose name is gone and under a marker that is there
     old[0].snapshot(2)

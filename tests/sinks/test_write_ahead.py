@@ -11,33 +11,10 @@ import pytest
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.memory import MemoryCommitter, MemoryLog, MemoryTable
 from sinkproof.sink_adapters.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import Context, Row
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def offsets(store: MemoryStore) -> list[int]:
-    return [offset for _, offset in store.read()]
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    old = range(len(states))
-    return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+from .by_hand import batch, offsets, restored, started
 
 
 def write_ahead(store: MemoryStore, *, target: Any = None) -> WriteAheadSink:

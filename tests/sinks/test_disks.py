@@ -12,56 +12,9 @@ import pytest
 from sinkproof.sink_adapters import readers
 from sinkproof.sink_adapters.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.disk_real import RealDisk
-from sinkproof.sink_adapters.file_masked import MaskedFiles
-from sinkproof.sink_adapters.file_system import Files
-from sinkproof.sink_adapters.files import FileTransactions
-from sinkproof.sink_adapters.masked import MaskedSink
-from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink, nothing
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.protocol import nothing
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-@pytest.fixture(params=[RealDisk, MemoryDisk])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
-
-
-def two_phase(disk: Any, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(FileTransactions(Files(disk), **options))
-
-
-def masked(disk: Any, **options: Any) -> MaskedSink:
-    return MaskedSink(MaskedFiles(Files(disk), **options))
-
-
-def tree(disk: Any, folder: str) -> list[str]:
-    """Files below the folder."""
-    below = [f"{folder}/{name}" for name in disk.list(folder)]
-    return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
-
-
-class Died(BaseException):
-    """The machine ends here."""
-
-
-def dying_at(count: int) -> Any:
-    """A `reach` that ends the machine at the point after so many."""
-    left = [count]
-
-    def reach(_: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Died
-
-    return reach
+from .by_hand import Died, batch, dying_at, masked_files, started, tree, two_phase_files
 
 
 class Story:
@@ -90,10 +43,10 @@ class Story:
 
 
 @pytest.mark.row("S22")
-@pytest.mark.parametrize("make", [two_phase, masked])
+@pytest.mark.parametrize("make", [two_phase_files, masked_files])
 def test_nothing_that_was_acknowledged_is_lost_with_the_power_wherever_it_fails(make: Any) -> None:
     """At every point of the first attempt, at every third one of the next, and when all is done."""
-    read = readers.read_committed if make is two_phase else readers.read_masked
+    read = readers.read_committed if make is two_phase_files else readers.read_masked
     points: list[str] = []
     Story(make).attempt(points.append)
     assert len(points) > 40
@@ -136,6 +89,41 @@ def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
     disk.write(held, b"2")  # by the dead, into what they opened
     assert (["folder/file"], [], b"1") == (tree(disk, "folder"), disk.list("more"), disk.read("folder/file"))
     assert disk.is_folder("folder/empty")
+
+
+def test_copies_of_equal_disks_are_equal_however_they_came_about(disk: Any) -> None:
+    """Names in another order, and the same text as another object."""
+    copies = []
+    for names in (["one", "two"], ["two", "".join(["o", "ne"])]):
+        disk.make_directory("folder")
+        for name in names:
+            file = disk.create(f"folder/{name}")
+            disk.write(file, "".join(["by", name]).encode())
+            disk.fsync(file)
+        disk.fsync_directory("folder")
+        copies.append((disk.freeze(), disk.while_powered()))
+        for name in names:
+            disk.unlink(f"folder/{name}")
+        disk.fsync_directory("folder")
+    assert copies[0] == copies[1]
+
+
+def test_only_what_a_loss_of_power_shows_makes_a_difference_to_one_of_two_copies() -> None:
+    disk = MemoryDisk()
+    file = disk.create("file")
+    disk.write(file, b"1")
+    before = disk.freeze(), disk.while_powered()
+    disk.fsync(file)
+    disk.fsync_directory("")
+    synced = disk.freeze(), disk.while_powered()
+    assert before[0] != synced[0]
+    assert before[1] == synced[1]
+    disk.write(file, b"2")
+    assert disk.while_powered() != synced[1]
+    disk.thaw(synced[0])
+    assert b"1" == disk.read("file")
+    disk.lose_power()
+    assert b"1" == disk.read("file"), "what was synced when it was copied is safe"
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,10 @@ from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
 from sinkproof.sink_adapters.registry import PAIRS
 
+from .by_hand import rows
+
 TOKEN = ("sink", 1)
 OWNER = Owner("sink", 0, 1)
-
-
-def rows(*offsets: int) -> tuple[Row, ...]:
-    return tuple(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
 
 
 @pytest.fixture(params=["in this process", "behind a socket"])
@@ -208,6 +206,7 @@ STARTS_AND_DIES = """
 import os, sys
 from pathlib import Path
 from sinkproof.sink_adapters import memory_server
+
 server = memory_server.start(Path(sys.argv[1]))
 sys.stdout.write(f"{server.pid}\\n")
 sys.stdout.flush()

@@ -8,40 +8,12 @@ from typing import Any
 import pytest
 
 from sinkproof.sink_adapters.idempotent import IdempotentSink
-from sinkproof.sink_adapters.memory import MemoryLog, MemoryTable, MemoryTransactions
+from sinkproof.sink_adapters.memory import MemoryLog, MemoryTable
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.plain import PlainSink
-from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.protocol import Batch, Row
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def offsets(store: MemoryStore) -> list[int]:
-    return [offset for _, offset in store.read()]
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    old = range(len(states))
-    return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-def two_phase(store: MemoryStore, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(MemoryTransactions(store, **options))
+from .by_hand import batch, offsets, restored, started, two_phase
 
 
 @pytest.mark.row("S19")

@@ -14,72 +14,19 @@ from sinkproof.sink_adapters import readers
 from sinkproof.sink_adapters.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_formats import JSON_LINES
-from sinkproof.sink_adapters.file_masked import MaskedFiles
-from sinkproof.sink_adapters.file_system import Files
-from sinkproof.sink_adapters.files import FileTransactions
-from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.parquet_format import PARQUET
-from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.protocol import Batch, Fenced, Row, TransactionLost
 
-
-def batch(*offsets: int) -> Batch:
-    return Batch(Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets)
-
-
-def started(sink: Sink, **context: Any) -> Sink:
-    sink.open(Context(**context))
-    return sink
-
-
-def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
-    context.setdefault("checkpoint_id_restored", 1)
-    return started(sink, generation=generation, restored=list(enumerate(states)), **context)
-
-
-@pytest.fixture(params=[RealDisk, MemoryDisk])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return MemoryDisk() if request.param is MemoryDisk else RealDisk(tmp_path)
-
-
-def two_phase(disk: Any, **options: Any) -> TwoPhaseCommitSink:
-    return TwoPhaseCommitSink(FileTransactions(Files(disk), **options))
-
-
-def masked(disk: Any, **options: Any) -> MaskedSink:
-    return MaskedSink(MaskedFiles(Files(disk), **options))
-
-
-def tree(disk: Any, folder: str) -> list[str]:
-    """Files below the folder."""
-    below = [f"{folder}/{name}" for name in disk.list(folder)]
-    return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
+from .by_hand import Died, batch, dying_at, masked_files, restored, started, tree, two_phase_files
 
 
 def committed(disk: Any, **options: Any) -> list[int]:
     return [offset for _, offset in readers.read_committed(disk, **options)]
 
 
-class Died(BaseException):
-    """The machine ends here."""
-
-
-def dying_at(count: int) -> Any:
-    """A `reach` that ends the machine at the point after so many."""
-    left = [count]
-
-    def reach(_: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Died
-
-    return reach
-
-
 @pytest.mark.row("S22")
 def test_a_file_is_in_progress_then_pending_then_committed(disk: Any) -> None:
-    sink = started(two_phase(disk), generation=7)
+    sink = started(two_phase_files(disk), generation=7)
     sink.write(batch(0, 1))
     assert ["staging/sink-0/g7/00000001-0001.open"] == tree(disk, "staging")
     sink.snapshot(1)
@@ -94,7 +41,7 @@ def test_a_file_is_in_progress_then_pending_then_committed(disk: Any) -> None:
 
 @pytest.mark.row("S22")
 def test_parts_are_rolled_by_size_and_at_each_checkpoint_and_sort_by_checkpoint(disk: Any) -> None:
-    sink = started(two_phase(disk, roll_bytes=90))
+    sink = started(two_phase_files(disk, roll_bytes=90))
     for checkpoint_id in range(9, 12):
         sink.write(batch(checkpoint_id * 10, checkpoint_id * 10 + 1))
         sink.write(batch(checkpoint_id * 10 + 2))
@@ -108,7 +55,7 @@ def test_parts_are_rolled_by_size_and_at_each_checkpoint_and_sort_by_checkpoint(
 
 @pytest.mark.row("S22")
 def test_rows_go_into_the_folder_of_their_bucket(disk: Any) -> None:
-    sink = started(two_phase(disk, bucket=lambda row: f"odd={row.offset % 2}/all"))
+    sink = started(two_phase_files(disk, bucket=lambda row: f"odd={row.offset % 2}/all"))
     sink.write(batch(0, 1, 2))
     sink.snapshot(1)
     sink.notify_complete(1)
@@ -122,18 +69,18 @@ def test_rows_go_into_the_folder_of_their_bucket(disk: Any) -> None:
 @pytest.mark.parametrize("bucket", ["", "/etc", "../up", "a/../b", "a/"])
 def test_a_bucket_that_leads_out_of_the_folder_is_refused(disk: Any, bucket: str) -> None:
     with pytest.raises(ValueError, match="it must be a relative folder"):
-        started(two_phase(disk, bucket=lambda row: bucket)).write(batch(0))
+        started(two_phase_files(disk, bucket=lambda row: bucket)).write(batch(0))
 
 
 @pytest.mark.row("S18")
 def test_a_restore_commits_what_was_promised_and_leaves_nothing_else_behind(disk: Any) -> None:
-    sink = started(two_phase(disk))
+    sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
     sink.write(batch(1))
     sink.snapshot(2)
     sink.write(batch(2))
-    again = restored(two_phase(disk), 2, state)
+    again = restored(two_phase_files(disk), 2, state)
     assert ([0], []) == (committed(disk), readers.transactions_residue(disk))
     again.write(batch(1, 2))
     again.snapshot(3)
@@ -148,6 +95,7 @@ from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.file_system import Files
 from sinkproof.sink_adapters.files import FileTransactions
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+
 sink = TwoPhaseCommitSink(FileTransactions(Files(RealDisk(sys.argv[1]))))
 sink.open(Context(generation=2, checkpoint_id_restored=1, restored=[(0, sys.argv[2].encode())]))
 """
@@ -155,7 +103,7 @@ sink.open(Context(generation=2, checkpoint_id_restored=1, restored=[(0, sys.argv
 
 @pytest.mark.row("S22")
 def test_any_other_process_can_commit_from_the_bytes_alone(tmp_path: Path) -> None:
-    sink = started(two_phase(RealDisk(tmp_path), roll_bytes=1))
+    sink = started(two_phase_files(RealDisk(tmp_path), roll_bytes=1))
     sink.write(batch(0))
     sink.write(batch(1))
     state = sink.snapshot(1)
@@ -165,13 +113,13 @@ def test_any_other_process_can_commit_from_the_bytes_alone(tmp_path: Path) -> No
 
 @pytest.mark.row("S22")
 def test_files_of_removed_subtasks_are_committed_or_removed(disk: Any) -> None:
-    old = [started(two_phase(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
+    old = [started(two_phase_files(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
     for subtask, sink in enumerate(old):
         sink.write(batch(subtask))
     states = [sink.snapshot(1) for sink in old]
     for subtask, sink in enumerate(old):
         sink.write(batch(10 + subtask))
-    restored(two_phase(disk), 2, *states)
+    restored(two_phase_files(disk), 2, *states)
     assert ([0, 1, 2], []) == (committed(disk), readers.transactions_residue(disk))
 
 
@@ -179,9 +127,9 @@ def test_files_of_removed_subtasks_are_committed_or_removed(disk: Any) -> None:
 def test_a_zombie_finds_its_folder_gone_whatever_it_tries(disk: Any) -> None:
     attempts = [lambda sink: sink.write(batch(2)), lambda sink: sink.snapshot(2)]
     for generation, act in enumerate(attempts, start=1):
-        zombie = started(two_phase(disk, roll_bytes=1), generation=generation)
+        zombie = started(two_phase_files(disk, roll_bytes=1), generation=generation)
         zombie.write(batch(1))
-        started(two_phase(disk), generation=10)
+        started(two_phase_files(disk), generation=10)
         before = disk.freeze()
         with pytest.raises(Fenced, match=f"staging/sink-0/g{generation} is gone"):
             act(zombie)
@@ -192,11 +140,11 @@ def test_a_zombie_finds_its_folder_gone_whatever_it_tries(disk: Any) -> None:
 
 @pytest.mark.row("S22")
 def test_a_zombie_that_writes_on_into_a_file_it_holds_open_reaches_nobody(disk: Any) -> None:
-    zombie = started(two_phase(disk))
+    zombie = started(two_phase_files(disk))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
     zombie.write(batch(1))
-    restored(two_phase(disk), 2, state)
+    restored(two_phase_files(disk), 2, state)
     zombie.write(batch(2))  # into a file whose name is gone
     with pytest.raises(Fenced):
         zombie.snapshot(2)
@@ -205,35 +153,35 @@ def test_a_zombie_that_writes_on_into_a_file_it_holds_open_reaches_nobody(disk: 
 
 @pytest.mark.row("S22")
 def test_a_zombie_may_settle_again_what_is_complete(disk: Any) -> None:
-    zombie = started(two_phase(disk))
+    zombie = started(two_phase_files(disk))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
-    restored(two_phase(disk), 2, state)
+    restored(two_phase_files(disk), 2, state)
     assert [] == list(zombie.notify_complete(1) or ())
     assert [0] == committed(disk)
 
 
 @pytest.mark.row("S22")
 def test_an_attempt_that_has_been_replaced_before_it_was_opened_is_fenced(disk: Any) -> None:
-    started(two_phase(disk), generation=2)
+    started(two_phase_files(disk), generation=2)
     with pytest.raises(Fenced, match="generation 1 of sink-0 has been replaced by 2"):
-        started(two_phase(disk), generation=1)
+        started(two_phase_files(disk), generation=1)
 
 
 @pytest.mark.row("S21")
 def test_a_pending_file_that_is_gone_fails_the_job(disk: Any) -> None:
-    sink = started(two_phase(disk))
+    sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
     disk.unlink("staging/sink-0/g1/00000001-0001.pending")
-    for lost in (lambda: sink.notify_complete(1), lambda: restored(two_phase(disk), 2, state)):
+    for lost in (lambda: sink.notify_complete(1), lambda: restored(two_phase_files(disk), 2, state)):
         with pytest.raises(TransactionLost, match="checkpoint 1 of sink-0 is complete"):
             lost()
 
 
 def test_a_file_of_another_job_is_never_overwritten(disk: Any) -> None:
     for rows, other in ((batch(0), False), (batch(5), True)):
-        sink = started(two_phase(disk))
+        sink = started(two_phase_files(disk))
         sink.write(rows)
         sink.snapshot(1)
         if other:
@@ -246,27 +194,27 @@ def test_a_file_of_another_job_is_never_overwritten(disk: Any) -> None:
 
 @pytest.mark.row("S22")
 def test_crashes_in_open_leave_no_more_behind_however_many_there_are(disk: Any) -> None:
-    sink = started(two_phase(disk))
+    sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
     frozen, points = disk.freeze(), list[str]()
-    restored(two_phase(disk), 2, state, reach=points.append)
+    restored(two_phase_files(disk), 2, state, reach=points.append)
     assert len(points) > 8
     for at in range(len(points)):
         disk.thaw(frozen)
         for generation in range(2, 8):
             with suppress(Died):
-                restored(two_phase(disk), generation, state, reach=dying_at(at))
+                restored(two_phase_files(disk), generation, state, reach=dying_at(at))
             assert len(readers.transactions_residue(disk)) <= 1
 
 
 @pytest.mark.row("S22")
 def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
-    sinks = [started(two_phase(disk), sink_id=sink_id) for sink_id in ("a", "a-0", "b/c")]
+    sinks = [started(two_phase_files(disk), sink_id=sink_id) for sink_id in ("a", "a-0", "b/c")]
     for offset, sink in enumerate(sinks):
         sink.write(batch(offset))
         sink.snapshot(1)
-    started(two_phase(disk), sink_id="a", generation=2)
+    started(two_phase_files(disk), sink_id="a", generation=2)
     for sink in sinks[1:]:
         sink.notify_complete(1)
     assert [1, 2] == committed(disk)
@@ -274,7 +222,7 @@ def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
 
 
 @pytest.mark.row("S22")
-@pytest.mark.parametrize("make", [two_phase, masked])
+@pytest.mark.parametrize("make", [two_phase_files, masked_files])
 def test_parquet_holds_the_same_rows(disk: Any, make: Any) -> None:
     sink = started(make(disk, form=PARQUET, roll_bytes=100))
     for checkpoint_id in (1, 2):
@@ -282,7 +230,7 @@ def test_parquet_holds_the_same_rows(disk: Any, make: Any) -> None:
         sink.write(batch(checkpoint_id * 10 + 2))
         sink.snapshot(checkpoint_id)
     sink.notify_complete(2)
-    read = readers.read_committed if make is two_phase else readers.read_masked
+    read = readers.read_committed if make is two_phase_files else readers.read_masked
     assert [10, 11, 12, 20, 21, 22] == [offset for _, offset in read(disk, form=PARQUET)]
 
 
