@@ -180,7 +180,8 @@ class Server:
         while (seen := _wait_id(anything)) is not None:
             pid, ours = seen.si_pid, seen.si_pid in self.forked
             if seen.si_code not in DEATHS:
-                os.waitid(os.P_PID, pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+                with suppress(ChildProcessError):  # it was killed meanwhile, and has only its death left to tell
+                    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
                 if ours:
                     stopped = seen.si_code == os.CLD_STOPPED
                     self.tell("stopped" if stopped else "continued", pid, seen.si_status)

@@ -76,7 +76,28 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.fsync_directory": "a folder's entries are about to be forced to disk",
 }
 
-CATALOGUE: Final[dict[str, str]] = {**AROUND_CALLS, **COORDINATOR_POINTS, **SINK_POINTS}
+MESSAGE_POINTS: Final[dict[str, str]] = {  # of a broker, not of a sink: they pass where a proxy stands in between
+    "init_producer.request": "a producer asks for an id, or for another epoch of it",
+    "init_producer.reply": "a producer has its id; it does not know",
+    "add_partitions.request": "a transaction is about to grow by a partition",
+    "add_partitions.reply": "the transaction has grown; its producer does not know",
+    "produce.request": "records are on their way to the broker",
+    "produce.reply": "the records are stored; their producer does not know",
+    "end_txn.request": "the end of a transaction is asked for",
+    "end_txn.reply": "the end of a transaction is decided; who asked for it does not know",
+}
+
+# Where it makes a difference to a sink that the system it writes to is gone: between the first row of a checkpoint and
+# the last thing done about it. Sources and votes never speak to that system.
+COMMIT_WINDOW: Final = frozenset(
+    {
+        *(point for point in SINK_POINTS if not point.startswith("file.")),
+        *(point for point in AROUND_CALLS if point.split(".")[0] in ("open", "write", "snapshot", "notify_complete")),
+        *("checkpoint.persist.before", "checkpoint.persist.after", "checkpoint.notify"),
+    }
+)
+
+CATALOGUE: Final[dict[str, str]] = {**AROUND_CALLS, **COORDINATOR_POINTS, **SINK_POINTS, **MESSAGE_POINTS}
 
 
 def line_point(file: str, number: int) -> str:

@@ -5,9 +5,10 @@ A kind is a module with KIND (its word in schedules), SENTENCE (for people), `ap
 not return. A kind may also say
 
     NEEDS     the method or attribute of the contract without which it is never injected
-    NOT_ON_SPARK  True: strikes in the simulated and the process shell only
     VIRTUAL   True: the engine must be simulated. In the process shell it strikes where the engine itself stands, that
               is at the coordinator's points and around calls, and on Spark nowhere
+
+    SLEEPS    True: an attempt that is a process stands still (SIGSTOP) while `strike` is at work outside of it
 
 What is still promised after a kind has struck stands in harness/promises.py.
 """
@@ -18,12 +19,16 @@ from typing import Any, Final, Protocol
 
 from sinkproof.chaos.faults import (
     decline,
+    delay,
     depose,
+    double,
     drain,
+    drop,
     error,
     expire,
     fail,
     forget,
+    hold,
     kill,
     kill_executor,
     kill_job,
@@ -35,9 +40,13 @@ from sinkproof.chaos.faults import (
     lose_names,
     lose_power,
     maintain,
+    network,
     pause,
     repeat,
     rewind,
+    service_kill,
+    service_pause,
+    service_stop,
     stop,
 )
 
@@ -55,6 +64,9 @@ MODULES: Final[tuple[FaultKind, ...]] = (
     *(kill_job, kill, kill_worker, kill_executor, stop, pause, error, lose, decline),
     *(late, repeat, land, fail, depose, drain, rewind, forget),
     *(expire, maintain, lose_power, lose_bytes, lose_names),
+    *(service_kill, service_stop, service_pause),
+    *network.NETWORK,
+    *(drop, delay, double, hold),
 )
 KINDS: Final[dict[str, FaultKind]] = {kind.KIND: kind for kind in MODULES}
 
@@ -64,8 +76,8 @@ def needs(kind: str) -> str:
     return str(getattr(KINDS[kind], "NEEDS", ""))
 
 
-def is_not_on_spark(kind: str) -> bool:
-    return is_virtual(kind) or bool(getattr(KINDS[kind], "NOT_ON_SPARK", False))
+def sleeps(kind: str) -> bool:
+    return bool(getattr(KINDS[kind], "SLEEPS", False))
 
 
 def is_virtual(kind: str) -> bool:

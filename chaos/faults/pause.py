@@ -1,4 +1,4 @@
-"""One sink attempt stops (SIGSTOP) for so short a time that nobody takes it for dead, and goes on; others do meanwhile.
+"""One sink attempt stands still for so short a time that nobody takes it for dead; the others go on meanwhile.
 
 Healed by nothing: two subtasks of a sink run at once, and may find each other in the middle of something.
 """
@@ -6,8 +6,8 @@ Healed by nothing: two subtasks of a sink run at once, and may find each other i
 from sinkproof.chaos.faults.shell import Shell
 
 KIND = "pause"
-SENTENCE = "this process stops for a moment, while the others go on; nobody takes it for dead"
-NOT_ON_SPARK = True  # the others would have to be waited for
+SENTENCE = "this process stands still for a moment, while the others go on; nobody takes it for dead"
+SLEEPS = True
 
 
 def applies(actor: str, point: str) -> bool:

@@ -67,5 +67,8 @@ class VirtualShell(Shell, Protocol):
     def lose_power(self, hook: str) -> NoReturn:
         """As kill_job, and the target loses what was not forced to disk, as far as the contract's method says."""
 
+    def break_service(self, how: str) -> None:
+        """The external systems that the subject uses are told to "kill", "stop" or "pause", and then to come back."""
+
     def pass_time(self) -> None:
         """The clock jumps beyond the target's own time limit."""

@@ -7,6 +7,7 @@ from sinkproof.chaos.faults.shell import Shell
 
 KIND = "stop"
 SENTENCE = "this process stops, is replaced, and later goes on as a zombie"
+SLEEPS = True
 
 
 def applies(actor: str, point: str) -> bool:

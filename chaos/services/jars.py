@@ -6,25 +6,18 @@ Both read the user's own settings, so mirrors and proxies of a company are used 
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.jvm import find_java, how_to_install
-from sinkproof.chaos.services.kept import tail
 from sinkproof.chaos.services.places import cache_folder, made_once
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
+from sinkproof.chaos.services.tools import Failed, Tool
 
-RESOLVE_SECONDS: Final = 900.0  # 46 jars, 44 MB: Maven 6 s, Ivy 41 s; on a slow line ten times that
-TELL_SECONDS: Final = 2.0
 DONE: Final = re.compile(r"Downloaded from |\[SUCCESSFUL *\]", re.MULTILINE)  # one file, as Maven and Ivy say it
 INSTALL_MAVEN: Final = {
     "apt-get": "apt-get install -y maven",
@@ -45,17 +38,13 @@ IVY_MODULE: Final = """<ivy-module version="2.0"><info organisation="sinkproof" 
 """
 IVY_DEPENDENCY: Final = '<dependency org="{}" name="{}" rev="{}" conf="default"/>'
 REASON: Final = re.compile(r"^(?:\[ERROR\]|\W*UNRESOLVED|\tERRORS|:: .*not found)(.*\S.*)$", re.MULTILINE)
-REASON_CHARACTERS_MOST: Final = 300
+TOOL: Final = Tool(counted=DONE, reason=REASON)
 
 
 class Artifact(NamedTuple):
     group: str
     name: str
     version: str
-
-
-class Failed(Exception):
-    """One resolver could not do it; the text is what it said."""
 
 
 def resolved(name: str, artifacts: Sequence[Artifact], *, progress: Progress) -> Path:
@@ -124,7 +113,7 @@ def _with_maven(partial: Path, artifacts: Sequence[Artifact], tell: Progress) ->
     pom = work / "pom.xml"
     pom.write_text(POM.format("\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts)))
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-    _run([program, "--batch-mode", "--file", str(pom), *goal], work, tell)
+    TOOL.run([program, "--batch-mode", "--file", str(pom), *goal], work, tell)
     shutil.rmtree(work)
 
 
@@ -138,39 +127,5 @@ def _with_ivy(partial: Path, artifacts: Sequence[Artifact], tell: Progress) -> N
     module.write_text(IVY_MODULE.format("\n".join(IVY_DEPENDENCY.format(*artifact) for artifact in artifacts)))
     options = ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle"]
     target = ["-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]"]
-    _run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, tell)
+    TOOL.run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, tell)
     shutil.rmtree(work)
-
-
-def _run(command: list[str], work: Path, tell: Progress) -> None:
-    """Tells how far it is every other second; nothing of it is left when this returns or raises."""
-    log, deadline = work / "log", Deadline(RESOLVE_SECONDS)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=work, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        while not _has_ended(process, min(TELL_SECONDS, deadline.left)):
-            tell(f"{len(DONE.findall(log.read_text(errors='replace')))} files so far")
-            if deadline.over:
-                raise Failed(f"not done after {RESOLVE_SECONDS:.0f} s. It last said: {tail(log)}")
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would go on
-        process.wait()
-    if process.returncode:
-        raise Failed(_reason(log.read_text(errors="replace")) or f"exit status {process.returncode}")
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
-def _reason(log: str) -> str:
-    """The line that says why; the rest is advice on how to run the resolver again."""
-    said = REASON.search(log)
-    return said[1].strip()[:REASON_CHARACTERS_MOST] if said else ""

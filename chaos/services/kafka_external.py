@@ -1,68 +1,19 @@
-"""A Kafka that somebody else runs, given by its address: it is used as it is, and never stopped."""
+"""A Kafka that somebody else runs."""
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import Final
 
+from sinkproof.chaos.services.external import ExternalService
 from sinkproof.chaos.services.kafka_metadata import ask
-from sinkproof.chaos.services.service import ServiceUnavailable
 
 ANSWER_SECONDS: Final = 10.0
 
 
-class ExternalKafka:
-    """See Service. Faults that need its processes are refused."""
-
+class ExternalKafka(ExternalService):
     name = "kafka"
+    title = "Kafka"
 
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = self.direct_endpoint = endpoint
-        self.node_count = len(self._ask())
-
-    def start(self, *, node: int | None = None) -> None:
-        self._refuse("started")
-
-    def stop(self, *, node: int | None = None) -> None:
-        self._refuse("stopped")
-
-    def kill(self, *, node: int | None = None) -> None:
-        self._refuse("killed")
-
-    def pause(self, *, node: int | None = None) -> None:
-        self._refuse("paused")
-
-    def resume(self, *, node: int | None = None) -> None:
-        self._refuse("resumed")
-
-    def restart(self, *, node: int | None = None) -> None:
-        self._refuse("restarted")
-
-    def died_by_itself(self) -> str:
-        try:
-            self._ask()
-        except ServiceUnavailable as error:
-            return str(error)
-        return ""
-
-    def close(self) -> None:
-        """Nothing is held of it."""
-
-    def _ask(self) -> dict[int, str]:
-        problems = []
-        for address in self.endpoint.split(","):
-            try:
-                return ask(address, seconds=ANSWER_SECONDS).brokers
-            except (OSError, ValueError) as error:
-                problems.append(f"{address}: {error}")
-        raise ServiceUnavailable(
-            f"no Kafka answers at {self.endpoint}",
-            evidence="; ".join(problems),
-            next_step="Check the address: external:HOST:PORT, of a listener without TLS and passwords",
-        )
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise ServiceUnavailable(
-            f"the Kafka at {self.endpoint} cannot be {what}",
-            evidence="somebody else runs it",
-            next_step="Leave out its address: then a broker of our own is used, and broken",
-        )
+    @staticmethod
+    def count_nodes(address: str) -> int:
+        return len(ask(address, seconds=ANSWER_SECONDS).brokers)

@@ -13,7 +13,7 @@ FEW: Final = "4"  # partitions of internal topics: 50 are the default, and each 
 
 BROKER: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
-    "listener.security.protocol.map": "DIRECT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "DIRECT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "DIRECT",
     "auto.create.topics.enable": "false",  # a misspelt topic is an error, not an empty view
@@ -46,6 +46,8 @@ class Node:
     number: int  # from 1
     port: int
     controller_port: int
+    front_port: int = 0  # of the proxy, where clients are told to come; 0: there is none
+    back_port: int = 0  # where the proxy leads them
 
     @property
     def name(self) -> str:
@@ -54,6 +56,21 @@ class Node:
     @property
     def address(self) -> str:
         return f"{HOST}:{self.port}"
+
+    @property
+    def front(self) -> str:
+        return f"{HOST}:{self.front_port}" if self.front_port else self.address
+
+    @property
+    def listeners(self) -> tuple[str, str]:
+        """Where it listens, and what clients are told. Who comes through the proxy stays on it."""
+        listens, told = (
+            f"DIRECT://{self.address},CONTROLLER://{HOST}:{self.controller_port}",
+            f"DIRECT://{self.address}",
+        )
+        if not self.front_port:
+            return listens, told
+        return f"{listens},PROXIED://{HOST}:{self.back_port}", f"{told},PROXIED://{self.front}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +91,8 @@ class KafkaSpec:
         own = {
             "node.id": str(node.number),
             "controller.quorum.voters": voters,
-            "listeners": f"DIRECT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
-            "advertised.listeners": f"DIRECT://{node.address}",
+            "listeners": node.listeners[0],
+            "advertised.listeners": node.listeners[1],
             "log.dirs": str(folder / f"{node.name}-data"),
             "default.replication.factor": copies,
             "min.insync.replicas": needed,

@@ -19,7 +19,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 MESSAGE_BYTES_MOST: Final = 1 << 17  # a class path of 50 jars takes 5 KB
 PR_SET_PDEATHSIG: Final = 1
@@ -79,11 +79,26 @@ class Node:
         self.ordered = self.ordered or number in (signal.SIGTERM, signal.SIGKILL)
         self.process.send_signal(number)
 
+    def end(self) -> None:
+        self.signal(signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(DEATH_SECONDS)
+
+
+class KeptNode(Protocol):
+    """A node as its keeper sees it, wherever it runs."""
+
+    def look(self) -> dict[str, Any]: ...
+
+    def signal(self, number: int) -> None: ...
+
+    def end(self) -> None: ...
+
 
 class Keeper:
     def __init__(self, folder: Path, listener: socket.socket) -> None:
         self.folder, self.listener = folder, listener
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, KeptNode] = {}
         self.last: socket.socket | None = None  # who asked for the end, and waits for it
 
     def serve(self, owner: int) -> None:
@@ -110,19 +125,28 @@ class Keeper:
         name = request.get("name", "")
         if request["do"] == "spawn":
             try:
-                self.nodes[name] = Node(name, request, self.folder)
+                self.nodes[name] = self.started(name, request)
             except OSError as error:
                 return {"refused": str(error)}
         elif request["do"] == "signal":
             self.nodes[name].signal(request["number"])
         return {"nodes": {name: node.look() for name, node in self.nodes.items()}}
 
+    def started(self, name: str, request: dict[str, Any]) -> KeptNode:
+        if not request.get("image"):
+            return Node(name, request, self.folder)
+        from sinkproof.chaos.services.contained import ContainedNode
+
+        if name in self.nodes:
+            self.nodes[name].end()  # what has ended is still there until somebody removes it
+        return ContainedNode(request, self.folder, self.folder / f"{name}.out")
+
     def bury(self) -> None:
         for node in self.nodes.values():
-            node.signal(signal.SIGKILL)
+            with suppress(OSError):
+                node.signal(signal.SIGKILL)
         for node in self.nodes.values():
-            with suppress(subprocess.TimeoutExpired):
-                node.process.wait(DEATH_SECONDS)
+            node.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def tell_the_last(self) -> None:

@@ -32,6 +32,7 @@ SOCKET: Final = "keeper.socket"
 PREFIX: Final = "sinkproof"  # of a folder, followed by the kind, never by a number: those are scratch folders
 OUTPUT_BYTES_SHOWN: Final = 8000
 LINES_SHOWN: Final = 12
+CONTAINED: Final = "contained"  # in the details of an entry: its nodes are in containers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,9 @@ class Kept:
         self.entry, self.folder = entry, Path(entry.folder)
         self.keeper: subprocess.Popen[bytes] | None = None  # where we started it and it ends with us
 
-    def spawn(self, name: str, command: Sequence[str]) -> None:
-        answer = self._ask({"do": "spawn", "name": name, "command": list(command)})
+    def spawn(self, name: str, command: Sequence[str], *, image: str = "") -> None:
+        """`image`: of the container that it runs in; "": it is a process of this machine."""
+        answer = self._ask({"do": "spawn", "name": name, "command": list(command), "image": image})
         if "refused" in answer:
             raise ServiceFailed(
                 f"{name} of {self.entry.kind} cannot be started",
@@ -196,11 +198,11 @@ def _start_keeper(kept: Kept, descriptors: tuple[int, int, int]) -> None:
         process.returncode = 0  # it outlives us: nobody here waits for it, and nobody warns of that
 
 
-def running(kind: str) -> list[Entry]:
-    """Every service of this kind that runs, oldest first."""
+def running(*kinds: str) -> list[Entry]:
+    """Every service of these kinds, or of any, that runs, oldest first."""
     sweep_the_dead()
     found = [entry for path in _entries() if (entry := _read(path)) is not None]
-    return [entry for entry in found if entry.kind == kind]
+    return [entry for entry in found if not kinds or entry.kind in kinds]
 
 
 def sweep_the_dead() -> list[str]:
@@ -210,6 +212,10 @@ def sweep_the_dead() -> list[str]:
         entry = _read(path)
         if entry is None or _is_kept(path):
             continue
+        if entry.details.get(CONTAINED):
+            from sinkproof.chaos.services.contained import sweep
+
+            sweep(entry.folder)
         if Path(entry.folder).name.startswith(f"{PREFIX}-{entry.kind}-"):
             shutil.rmtree(entry.folder, ignore_errors=True)
             removed.append(entry.folder)

@@ -8,6 +8,10 @@ from typing import Protocol
 Progress = Callable[[str], None]  # one line for who waits
 
 
+def silent(_: str) -> None:
+    """The progress of who does not look."""
+
+
 class ServiceError(Exception):
     """Something about a service: what happened, the evidence, the next step."""
 

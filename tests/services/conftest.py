@@ -10,13 +10,15 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services import kafka
-from sinkproof.chaos.services.kafka_local import Installation
+from sinkproof.chaos.services.cassandra import CASSANDRA
 from sinkproof.chaos.services.keeper import DEATH_SECONDS
 from sinkproof.chaos.services.kept import pause
+from sinkproof.chaos.services.local import Installation
 from sinkproof.chaos.services.places import running_folder
+from sinkproof.chaos.services.service import silent
 from sinkproof.scratch import fresh_folder
 
-BROKERS = ("installation", "shared_kafka")
+BROKERS = ("installation", "shared_kafka", "cassandra_installation")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,7 +35,8 @@ def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     data = fresh_folder()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SINKPROOF_SCRATCH", str(data))
-    monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
+    for name in ("KAFKA", "CASSANDRA", "TOXIPROXY"):
+        monkeypatch.delenv(f"SINKPROOF_{name}", raising=False)
     yield data
     left = [*running_folder().glob("*.json"), *data.iterdir()]
     data.rmdir() if not left else None
@@ -55,5 +58,10 @@ def assert_gone() -> Callable[[Path], None]:
 
 @pytest.fixture(scope="session")
 def installation() -> Installation:
-    """Java and the jars of the default version: `make kafka` has resolved them."""
-    return kafka.short_lived(kafka.install(kafka.VERSION, progress=kafka.silent))
+    """Java and the jars of the default version: `make services` has resolved them."""
+    return kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+
+
+@pytest.fixture(scope="session")
+def cassandra_installation() -> Installation:
+    return CASSANDRA.short_lived(CASSANDRA.install(CASSANDRA.version, progress=silent))

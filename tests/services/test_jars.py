@@ -15,7 +15,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services import jars, kafka
 from sinkproof.chaos.services.kept import pause
 from sinkproof.chaos.services.places import cache_folder
-from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.service import ServiceUnavailable, silent
 
 BROKER = jars.Artifact("org.example", "broker", "1.0")
 LOGGING = jars.Artifact("org.example", "logging", "2.0")
@@ -65,7 +65,7 @@ def test_a_second_run_needs_no_resolver(tools: Path) -> None:
 def test_what_a_resolver_says_is_the_evidence_of_its_failure(tools: Path) -> None:
     maven(tools, "echo '[INFO] Scanning'; echo '[ERROR] Could not find artifact broker:jar:1.0'; exit 1")
     with pytest.raises(ServiceUnavailable) as error:
-        jars.resolved("broker", BOTH, progress=kafka.silent)
+        jars.resolved("broker", BOTH, progress=silent)
     assert "the jars of broker 1.0 and logging 2.0 cannot be resolved" == error.value.what
     assert "Maven: Could not find artifact broker:jar:1.0" in error.value.evidence
     assert "Ivy: PySpark, which brings it, is not installed" in error.value.evidence
@@ -75,14 +75,14 @@ def test_what_a_resolver_says_is_the_evidence_of_its_failure(tools: Path) -> Non
 def test_jars_that_are_missing_after_a_good_end_are_noticed(tools: Path) -> None:
     maven(tools, GIVE.replace("echo jar > $out/logging-2.0.jar;", ""))
     with pytest.raises(ServiceUnavailable, match=r"without logging-2\.0\.jar"):
-        jars.resolved("broker", BOTH, progress=kafka.silent)
+        jars.resolved("broker", BOTH, progress=silent)
     assert not jars.is_resolved("broker")
 
 
 def test_without_any_resolver_the_command_that_brings_one_is_named(tools: Path) -> None:
     (tools / "apt-get").symlink_to("/bin/true")
     with pytest.raises(ServiceUnavailable, match="apt-get install -y maven"):
-        jars.resolved("broker", BOTH, progress=kafka.silent)
+        jars.resolved("broker", BOTH, progress=silent)
 
 
 def test_ivy_does_it_where_maven_fails(tools: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_ivy_does_it_where_maven_fails(tools: Path, monkeypatch: pytest.MonkeyPa
     java.chmod(0o755)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(jars, "ivy", lambda: tmp_path / "ivy.jar")
-    folder = jars.resolved("broker", BOTH, progress=kafka.silent)
+    folder = jars.resolved("broker", BOTH, progress=silent)
     assert ["arguments-1.jar", "broker-1.0.jar", "logging-2.0.jar"] == sorted(jar.name for jar in folder.iterdir())
     assert "-jar" in (folder / "arguments-1.jar").read_text()
 
@@ -130,7 +130,7 @@ def test_a_resolution_that_was_killed_leaves_nothing_that_is_taken_for_whole(too
     gate.open("w").close()  # its resolver ends, too
     assert not jars.is_resolved("broker")
     maven(tools, GIVE)
-    folder = jars.resolved("broker", BOTH, progress=kafka.silent)
+    folder = jars.resolved("broker", BOTH, progress=silent)
     assert [folder] == [path for path in cache_folder().iterdir() if path.is_dir()]
 
 
@@ -152,14 +152,14 @@ def test_ctrl_c_ends_the_resolver_too(tools: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["9", "latest", "4.2.1; rm", "../4.2.1"])
 def test_what_is_no_version_is_refused_before_anything_is_asked(tools: Path, version: str) -> None:
     with pytest.raises(ServiceUnavailable, match="is no version of Kafka"):
-        kafka.install(version, progress=kafka.silent)
+        kafka.install(version, progress=silent)
 
 
 def test_without_java_the_one_command_is_named(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     (tools / "apt-get").symlink_to("/bin/true")
     with pytest.raises(ServiceUnavailable, match=r"no `java` was found.*openjdk-17") as error:
-        kafka.install(kafka.VERSION, progress=kafka.silent)
+        kafka.install(kafka.VERSION, progress=silent)
     assert error.value.next_step.endswith("apt-get install -y openjdk-17-jre-headless")
 
 
@@ -167,5 +167,5 @@ def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(ServiceUnavailable, match="XDG_CACHE_HOME"):
-        jars.resolved("broker", BOTH, progress=kafka.silent)
+        jars.resolved("broker", BOTH, progress=silent)
     assert os.path.isfile(tmp_path / "file")

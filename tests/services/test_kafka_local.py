@@ -16,9 +16,10 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services import kafka
 from sinkproof.chaos.services.kafka_external import ExternalKafka
-from sinkproof.chaos.services.kafka_local import Installation, LocalKafka, Wanted, start_kafka
+from sinkproof.chaos.services.kafka_local import LocalKafka, start_kafka
 from sinkproof.chaos.services.kafka_metadata import ask
 from sinkproof.chaos.services.kept import pause
+from sinkproof.chaos.services.local import Installation, Wanted
 from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 
@@ -92,6 +93,9 @@ def test_a_death_that_nobody_ordered_is_told(broker: LocalKafka) -> None:
 def test_two_clusters_do_not_meet(broker: LocalKafka, installation: Installation) -> None:
     with start_kafka(installation, Wanted(), version=kafka.VERSION) as other:
         make_topic(other.endpoint, "mine")
+        deadline = Deadline(20)  # a broker hears of a topic when the controller has answered
+        while not topics(other.endpoint) and not deadline.over:
+            pause(other.pid(1), 0.05)
         assert (set(), {"mine"}) == (topics(broker.endpoint), topics(other.endpoint))
         assert set() == set(broker.spec.nodes) & set(other.spec.nodes)
     assert [1] == broker.living()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.services.kafka_local import Installation
 from sinkproof.chaos.services.kafka_metadata import ask
 from sinkproof.chaos.services.kept import Kept, running
+from sinkproof.chaos.services.local import Installation
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,6 +59,22 @@ def test_a_broker_that_died_is_told_and_can_be_stopped(command: Command, install
     assert "died by itself: node-1 ended with status -9" in command("services", "status").stdout
     assert 2 == command("doctor").returncode
     assert 0 == command("services", "stop").returncode
+
+
+def test_each_kind_is_started_by_its_name_and_stop_ends_all(command: Command) -> None:
+    started = command("services", "start", "toxiproxy", "--json")
+    assert 0 == started.returncode, started.stderr
+    row = json.loads(started.stdout)
+    assert ("toxiproxy", 1) == (row["kind"], len(row["living"]))
+    assert [row] == json.loads(command("services", "status", "--json").stdout)
+    stopped = command("services", "stop")
+    assert (0, f"toxiproxy at {row['endpoint']} is stopped") == (stopped.returncode, stopped.stderr.strip()[11:])
+    assert "nothing runs\n" == command("services", "status").stdout
+
+
+def test_a_port_is_of_one_service(command: Command) -> None:
+    run = command("services", "start", "kafka", "toxiproxy", "--port", "21000")
+    assert (3, True) == (run.returncode, "--port is of one service" in run.stderr)
 
 
 def test_stopping_nothing_is_no_failure(command: Command) -> None:

@@ -1,0 +1,68 @@
+"""A service that somebody else runs, given by its address: it is used as it is, and never stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NoReturn
+
+from sinkproof.chaos.services.service import ServiceUnavailable
+
+
+class ExternalService:
+    """See Service. Faults that need its processes are refused."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    count_nodes: Callable[[str], int]  # of the cluster behind an address; raises OSError or ValueError
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = self.direct_endpoint = endpoint
+        self.node_count = self._ask()
+
+    def start(self, *, node: int | None = None) -> None:
+        self._refuse("started")
+
+    def stop(self, *, node: int | None = None) -> None:
+        self._refuse("stopped")
+
+    def kill(self, *, node: int | None = None) -> None:
+        self._refuse("killed")
+
+    def pause(self, *, node: int | None = None) -> None:
+        self._refuse("paused")
+
+    def resume(self, *, node: int | None = None) -> None:
+        self._refuse("resumed")
+
+    def restart(self, *, node: int | None = None) -> None:
+        self._refuse("restarted")
+
+    def died_by_itself(self) -> str:
+        try:
+            self._ask()
+        except ServiceUnavailable as error:
+            return str(error)
+        return ""
+
+    def close(self) -> None:
+        """Nothing is held of it."""
+
+    def _ask(self) -> int:
+        problems = []
+        for address in self.endpoint.split(","):
+            try:
+                return type(self).count_nodes(address)
+            except (OSError, ValueError) as error:
+                problems.append(f"{address}: {error}")
+        raise ServiceUnavailable(
+            f"no {self.title} answers at {self.endpoint}",
+            evidence="; ".join(problems),
+            next_step="Check the address: external:HOST:PORT, of a listener without TLS and passwords",
+        )
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ServiceUnavailable(
+            f"the {self.title} at {self.endpoint} cannot be {what}",
+            evidence="somebody else runs it",
+            next_step="Leave out its address: then one of our own is used, and broken",
+        )

@@ -1,0 +1,47 @@
+"""What is asked of a toxiproxy: each has its own address, each request its time, and a refusal is an error."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection, HTTPException
+from typing import Any, Final
+
+ANSWER_SECONDS: Final = 5.0
+REFUSED: Final = 400
+
+
+class ToxiproxyError(Exception):
+    """It has refused, or answered what cannot be understood."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"toxiproxy answered {status}: {said}")
+        self.status, self.said = status, said
+
+
+class ToxiproxyApi:
+    """A client of one server, given as host:port. Raises OSError where nobody answers in time."""
+
+    def __init__(self, address: str, *, seconds: float = ANSWER_SECONDS) -> None:
+        self.address, self.seconds = address, seconds
+
+    def version(self) -> str:
+        return str(self.ask("GET", "/version")["version"])
+
+    def ask(self, method: str, path: str, *, content: Any = None) -> Any:
+        """What the server answers, None for nothing."""
+        body = None if content is None else json.dumps(content)
+        connection = HTTPConnection(self.address, timeout=self.seconds)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json", "User-Agent": "sinkproof"})
+            answer = connection.getresponse()
+            said = answer.read().decode(errors="replace")
+        except HTTPException as error:
+            raise ToxiproxyError(0, f"no HTTP: {error}") from error
+        finally:
+            connection.close()
+        if answer.status >= REFUSED:
+            raise ToxiproxyError(answer.status, said.strip())
+        try:
+            return json.loads(said) if said.strip() else None
+        except ValueError as error:
+            raise ToxiproxyError(answer.status, said[:200]) from error
