@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sinkproof.reference_engine.operators import KEY_GROUPS, key_group
+from sinkproof.reference_engine.sources import Input
 from sinkproof.sink_adapters.protocol import Batch, row_schema
 
 SCHEMA: Final = row_schema()
@@ -202,8 +203,8 @@ def _batch(rows: pa.RecordBatch) -> Batch:
 # -- generated rows --------------------------------------------------------------------------------
 
 
-class GeneratedColumns:
-    """An Input of seeded rows, each a pure function of (seed, split, offset), wherever batches are cut.
+class GeneratedColumns(Input):
+    """Seeded rows, each a pure function of (seed, split, offset), wherever batches are cut.
 
     Keys are `k0000000` and on, each as likely as any other; the event time of a row is its offset.
     """

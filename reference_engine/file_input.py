@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from zlib import crc32
 
 from sinkproof.reference_engine.input_rows import Picked
-from sinkproof.reference_engine.sources import InputError
+from sinkproof.reference_engine.sources import Input, InputError
 from sinkproof.sink_adapters.protocol import Batch
 
 JSON_SUFFIXES: Final = (".jsonl", ".json", ".ndjson")
@@ -62,7 +62,7 @@ class InputFile:
         return {"path": self.path, "rows": self.map.rows, "bytes": self.size, "checksum": self.checksum}
 
 
-class FileInput:
+class FileInput(Input):
     """JSON-lines or Parquet files, one kind of them; `paths` are files, folders, or patterns such as `logs/*.jsonl`.
 
     `key`, `value` and `event_time` name columns; without `value` it is the whole record, as compact JSON with sorted

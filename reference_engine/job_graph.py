@@ -1,9 +1,8 @@
 """The job as its author writes it (vertices and edges), and the plan that shells deploy (subtasks and channels).
 
 Chained operators share a subtask and hand rows over by a call; everything else goes through a channel, whether the
-other
-end is in the same process or across the network. Two vertices are chained when their parallelism is equal, the edge
-between them is `forward`, and neither forbids it.
+other end is in the same process or across the network. Two vertices are chained when their parallelism is equal, the
+edge between them is `forward`, and neither forbids it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from sinkproof.reference_engine.event_time import Watermarks
 from sinkproof.reference_engine.operators import Operator, key_group, owner_of_group
-from sinkproof.reference_engine.sources import Input
+from sinkproof.reference_engine.sources import Source
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 PARTS_TAKEN: Final = ("source", "sink", "event_time", "in_flight", "queued")
@@ -59,7 +58,7 @@ class Vertex:
 
     name: str
     parallelism: int = 1
-    source: Input | None = None
+    source: Source | None = None
     watermarks: Watermarks | None = None  # of a source whose job has windows
     operator: Callable[[], Operator] | None = None
     sink: bool = False
@@ -110,7 +109,7 @@ class SubtaskPlan:
     vertex: str
     index: int
     parallelism: int
-    source: Input | None
+    source: Source | None
     watermarks: Watermarks | None
     event_time: bool  # somebody in the job says watermarks
     splits: tuple[int, ...]
@@ -288,7 +287,9 @@ class JobGraph:
         )
 
 
-def source_to_sink(source: Input, *, sources: int = 2, sinks: int = 2, exchange: Exchange = Exchange.KEYED) -> JobGraph:
+def source_to_sink(
+    source: Source, *, sources: int = 2, sinks: int = 2, exchange: Exchange = Exchange.KEYED
+) -> JobGraph:
     """The job that certifies sinks: a source, a keyed exchange, a sink."""
     return JobGraph(
         (Vertex(name="source", parallelism=sources, source=source), Vertex(name="sink", parallelism=sinks, sink=True)),

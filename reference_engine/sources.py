@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Protocol
@@ -14,20 +15,38 @@ class InputError(ValueError):
     """What is there to be read is not what it was, or not what it was said to be: what, where, and what to do."""
 
 
-class Input(Protocol):
-    """What really is there to be read: bounded, in splits, the same at every replay."""
+class Source(Protocol):
+    """What a job reads."""
+
+    splits: int
+
+    def reader(self, index: int, parallelism: int) -> SourceReader:
+        """For source subtask `index`, at the beginning of its splits: those that are `index` modulo `parallelism`."""
+
+
+class Input(ABC):
+    """A source that really is there from beginning to end: bounded, in splits, the same at every replay."""
 
     splits: int
     batch_rows: int
 
+    @abstractmethod
     def length(self, split: int) -> int:
         """How many rows the split holds."""
 
+    @abstractmethod
     def batch(self, split: int, offset: int) -> Batch:
         """The rows from `offset` on, `batch_rows` of them, or fewer at the end."""
 
+    def name_of(self, split: int) -> str:
+        """For people."""
+        return f"split {split} of the input"
 
-class GeneratedInput:
+    def reader(self, index: int, parallelism: int) -> SourceReader:
+        return InputReader(self, range(index, self.splits, parallelism))
+
+
+class GeneratedInput(Input):
     """Rows made from (split, offset) by a pure function; batches are made once and shared by every run."""
 
     def __init__(
@@ -47,25 +66,63 @@ class GeneratedInput:
         return made
 
 
-class SourceReader:
-    """The splits that one source subtask reads, in turn; its state is the offset of each."""
+class SourceReader(ABC):
+    """What one source subtask reads; its state is the offset of each of its splits."""
 
-    __slots__ = ("batches_read", "input", "offsets", "turn")
+    __slots__ = ("batches_read", "offsets")
 
-    def __init__(self, source: Input, splits: Iterable[int]) -> None:
-        self.input = source
+    def __init__(self, splits: Iterable[int]) -> None:
         self.offsets = dict.fromkeys(splits, 0)
-        self.turn, self.batches_read = 0, 0
+        self.batches_read = 0
 
     def restore(self, offsets: Iterable[tuple[int, int]]) -> None:
         self.offsets.update(offsets)
+
+    def ready(self) -> bool:
+        """Whether `next` has an answer. It is asked first where sources may have to wait."""
+        return True
+
+    def caught_up(self) -> bool:
+        """Whether everything that is there was given: only then is a source without rows idle."""
+        return True
+
+    @abstractmethod
+    def next(self) -> tuple[int, int] | None:
+        """(split, offset) of the next batch, or None at the end of all splits; moves past it."""
+
+    @abstractmethod
+    def batch(self, split: int, offset: int) -> Batch:
+        """What `next` has named."""
+
+    @abstractmethod
+    def length(self, split: int) -> float:
+        """Where the split ends; infinite if nobody knows."""
+
+    def live(self) -> list[int]:
+        """The splits that are not at their end."""
+        return [split for split, offset in self.offsets.items() if offset < self.length(split)]
+
+    def capture(self) -> bytes:
+        return encode_offsets(tuple(self.offsets.items()))
+
+
+class InputReader(SourceReader):
+    """Reads its splits in turn."""
+
+    __slots__ = ("input", "turn")
+
+    def __init__(self, source: Input, splits: Iterable[int]) -> None:
+        super().__init__(splits)
+        self.input, self.turn = source, 0
+
+    def restore(self, offsets: Iterable[tuple[int, int]]) -> None:
+        super().restore(offsets)
         for split, offset in self.offsets.items():
             if offset > self.input.length(split):
                 raise InputError(_cut_short(self.input, split, offset))
         self.batches_read = sum(-(-offset // self.input.batch_rows) for offset in self.offsets.values())
 
     def next(self) -> tuple[int, int] | None:
-        """(split, offset) of the next batch, or None at the end of all splits; moves past it."""
         splits = list(self.offsets)
         for step in range(len(splits)):
             split = splits[(self.turn + step) % len(splits)]
@@ -77,16 +134,18 @@ class SourceReader:
                 return split, offset
         return None
 
-    def capture(self) -> bytes:
-        return encode_offsets(tuple(self.offsets.items()))
+    def batch(self, split: int, offset: int) -> Batch:
+        return self.input.batch(split, offset)
+
+    def length(self, split: int) -> float:
+        return self.input.length(split)
 
 
 def _cut_short(source: Input, split: int, offset: int) -> str:
     """Going on would end the split here, and nobody would ever hear of it."""
-    name = source.name_of(split) if hasattr(source, "name_of") else f"split {split} of the input"
     return (
-        f"{name} holds {source.length(split)} rows, but {offset} of it are in the checkpoint: it was cut or replaced. "
-        "Put the old one back, or begin anew with an empty output folder"
+        f"{source.name_of(split)} holds {source.length(split)} rows, but {offset} of it are in the checkpoint: it was "
+        "cut or replaced. Put the old one back, or begin anew with an empty output folder"
     )
 
 

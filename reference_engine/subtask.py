@@ -25,7 +25,6 @@ from sinkproof.reference_engine.alignment import Aligned, Alignment, Event, Trac
 from sinkproof.reference_engine.event_time import ENDED, NEVER, ChannelClock, Moved, SourceClock
 from sinkproof.reference_engine.in_flight import Waiting
 from sinkproof.reference_engine.job_graph import SubtaskPlan
-from sinkproof.reference_engine.sources import SourceReader
 from sinkproof.sink_adapters.protocol import Batch
 
 UNDRAINED: Final = "undrained"  # an end after which the same job may go on: windows stay open
@@ -59,7 +58,7 @@ class Subtask:
         self.plan = plan
         self.alignment: Alignment = Aligned(len(plan.inputs)) if aligned else Tracked(len(plan.inputs))
         self.operators = [(name, make()) for name, make in plan.operators]
-        self.reader = SourceReader(plan.source, plan.splits) if plan.source else None
+        self.reader = plan.source.reader(plan.index, plan.parallelism) if plan.source else None
         self.outputs = plan.outputs
         self.targets = tuple(target for output in plan.outputs for target in output.targets)
         self.barrier_every = barrier_every  # batches: pause there until the checkpoint is triggered
@@ -104,7 +103,7 @@ class Subtask:
         sends = self._emissions(at)
         if self.source_clock is not None:
             sends = (*sends, *self._say_watermark(at))
-        if self.barrier_every and self.reader.batches_read % self.barrier_every == 0 and self._more():
+        if self.barrier_every and self.reader.batches_read % self.barrier_every == 0 and self.reader.live():
             self.waiting = True
             return (*sends, ("report", "cut", self.reader.batches_read // self.barrier_every))
         return (*sends, ("timer", None, "emit"))
@@ -113,10 +112,10 @@ class Subtask:
         """What a source without operators sends for a batch is constant: made once, shared by every run of the plan."""
         assert self.reader is not None
         if self.operators or self.plan.sink:
-            return self._process(self.reader.input.batch(*at))
+            return self._process(self.reader.batch(*at))
         made = self.plan.emissions.get(at)
         if made is None:
-            batch = self.reader.input.batch(*at)
+            batch = self.reader.batch(*at)
             made = tuple(self._process(batch))
             if not batch.columnar:  # columns are for inputs larger than any memory
                 self.plan.emissions[at] = made
@@ -134,10 +133,6 @@ class Subtask:
         last += [("end_of_input",)] if self.plan.sink else []  # chained: no channel brings it the end
         how = UNDRAINED if self.source_clock and not drained else None
         return [*last, ("report", "ended_source", None), *(("send", target, "end", how) for target in self.targets)]
-
-    def _more(self) -> bool:
-        assert self.reader is not None
-        return any(offset < self.reader.input.length(split) for split, offset in self.reader.offsets.items())
 
     def rows(self, channel: int, batch: Batch) -> list[Effect] | tuple[Effect, ...]:
         if channel in self.alignment.blocked:
@@ -186,8 +181,7 @@ class Subtask:
         clock, reader = self.source_clock, self.reader
         assert clock is not None
         assert reader is not None
-        live = [split for split, offset in reader.offsets.items() if offset < reader.input.length(split)]
-        effects = self._moved(clock.read(at[0], reader.input.batch(*at), live=live))
+        effects = self._moved(clock.read(at[0], reader.batch(*at), live=reader.live()))
         return effects + self._find_out_whether_it_is_idle(clock)
 
     def quiet(self, batches: int, _: Any) -> list[Effect] | tuple[Effect, ...]:

@@ -11,16 +11,17 @@ from sinkproof.reference_engine.checkpoint_storage import CheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.restore import Restored
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.messages import Held
+from sinkproof.reference_engine.shells.messages import LATE_VOTE_MS, Held
 from sinkproof.reference_engine.shells.messages import send as send_message
 from sinkproof.reference_engine.shells.timing import Latencies
 from sinkproof.reference_engine.subtask import Effect, Subtask
-from sinkproof.sink_adapters.protocol import Batch, Context, Sink
+from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt
 
 if TYPE_CHECKING:
     from sinkproof.reference_engine.shells.simulated import Simulation
 
 JOB_ID = "job"
+IN_DOUBT: Final = "in doubt"  # noted of a sink whose `open` could not settle all that was restored
 Key = tuple[int, int]  # (actor id, generation)
 Action = Callable[[Any, Key, Effect], None]
 
@@ -117,6 +118,8 @@ def write(shell: Shell, key: Key, effect: Effect) -> None:
 
 def timer(shell: Shell, key: Key, effect: Effect) -> None:
     delay = shell.latency.pace[key[0]] if effect[1] is None else effect[1]
+    if effect[2] == "settle":
+        delay *= shell.latency.settle
     shell.post(delay, key, (effect[2], None, None))
 
 
@@ -163,8 +166,11 @@ def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
         reach=shell.reach,
     )
     shell.reach("open.before")
-    shell.sinks[key].open(context)
+    in_doubt = left_in_doubt(shell.sinks[key].open(context))
     shell.reach("open.after")
+    if in_doubt:
+        shell.note(shell.names[key[0]], IN_DOUBT, tuple(in_doubt))
+        act(shell, key, shell.subtasks[key].settled(in_doubt, None))
 
 
 def end_of_input(shell: Shell, key: Key, effect: Effect) -> None:
@@ -207,10 +213,10 @@ def cancel_upload(shell: Shell, key: Key, effect: Effect) -> None:
 def acknowledge(shell: Shell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     shell.reach("acknowledge.before")
-    kind, shell.fate = "declined" if shell.fate == "declined" else "acknowledged", ""
-    name = shell.names[key[0]]
+    fate, shell.fate = shell.fate, ""
+    name, kind = shell.names[key[0]], "declined" if fate == "declined" else "acknowledged"
     shell.note(name, kind, checkpoint_id)
-    shell.post(1, (0, key[1]), (kind, checkpoint_id, (name, states)))
+    shell.post(LATE_VOTE_MS if fate == "late" else 1, (0, key[1]), (kind, checkpoint_id, (name, states)))
     shell.reach("acknowledge.after")
 
 

@@ -18,7 +18,7 @@ Every request has "call" and "now" (seconds of virtual time); those with more:
     {"call": "snapshot", "checkpoint_id": 4}               reply: {"ok": true, "state": base64}
     {"call": "notify_complete", "checkpoint_id": 4}        reply: {"ok": true, "unsettled": [4]}, or without "unsettled"
     {"call": "notify_aborted", "checkpoint_id": 5}
-    {"call": "settle"}                                     reply: as to notify_complete
+    {"call": "settle"}                                     reply: as to notify_complete, as also to open
     {"call": "end_of_input"}
     {"call": "close"}
 
@@ -143,9 +143,9 @@ class CommandSink(Attempt):
 
     # -- the sink protocol ------------------------------------------------------------------------
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> list[int]:
         self.clock = context.clock
-        self.call(
+        reply = self.call(
             "open",
             job_id=context.job_id,
             sink_id=context.sink_id,
@@ -159,6 +159,7 @@ class CommandSink(Attempt):
             subtasks_restored=list(context.subtasks_restored),
             deadline=context.deadline if math.isfinite(context.deadline) else None,
         )
+        return self._unsettled(reply)
 
     def write(self, batch: Batch) -> None:
         self.call("write", rows=[dict(zip(Row._fields, row, strict=True)) for row in batch])

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 from sinkproof.chaos.faults.shell import Killed
 from sinkproof.chaos.schedule import COORDINATOR
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.messages import Held
@@ -30,6 +30,15 @@ class Target(Protocol):
 
     def strike(self, hook: str) -> None:
         """Calls the contract's method of this name."""
+
+    def break_services(self, how: str) -> None:
+        """See `VirtualShell.break_service`."""
+
+    def come_to_rest(self) -> None:
+        """Returns when nothing is on its way any more; every attempt is dead by then."""
+
+    def age(self, seconds: float) -> None:
+        """What it holds was written so many seconds earlier than it says."""
 
 
 class Refusing:
@@ -51,6 +60,7 @@ class HardTimes(Struck):
 
     job: Job
     generation: int
+    ids: int
     finished: bool
     muted: bool
     spy: Callable[[Any, str], None] | None
@@ -110,6 +120,11 @@ class HardTimes(Struck):
         self.target.strike(hook)
         self.muted = muted
 
+    def break_service(self, how: str) -> None:
+        """Points are off, as for all that happens to the target."""
+        assert self.target is not None, "a fault that needs the contract's help was let through"
+        self.target.break_services(how)
+
     def pass_time(self) -> None:
         assert self.target is not None, "a fault that needs the contract's help was let through"
         assert self.target.expires_after is not None
@@ -117,7 +132,13 @@ class HardTimes(Struck):
 
     def seconds(self) -> float:
         """The one true time, which a target sees; attempts may see another."""
-        return self.now / 1000 + self.ahead
+        outages = max(0, self.generation - FIRST_GENERATION - self.ids)
+        return self.now / 1000 + self.ahead + outages * self.job.outage_seconds
+
+    def outlast(self) -> None:
+        """The job was down for a while: what lies in the target is older than when it was left."""
+        if self.target is not None:
+            self.target.age(self.job.outage_seconds)
 
     def clock_for(self, key: Key) -> Callable[[], float]:
         """Seconds, as this attempt sees them."""

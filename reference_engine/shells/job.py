@@ -70,6 +70,7 @@ class Job:
     later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
+    outage_seconds: float = 0.0  # that pass before each restart
     configuration: CheckpointConfiguration
     buffers: Buffers | None = None  # between subtasks, in the simulated shell; None: none, and none is ever full
     timing: Timing = field(default_factory=Timing)

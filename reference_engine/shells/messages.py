@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 LAST_MS: Final = 24  # what a last message is late by, as no other comes: less than a closing coordinator's patience
+LATE_VOTE_MS: Final = 30  # the next checkpoint of a certifying job is complete by then, and has subsumed this one
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
 Held = tuple[tuple[Key, Event], ...]

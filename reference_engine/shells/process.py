@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final, NoReturn
 
-from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.journal import JournalReader
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes import Child, ForkServer, Limits, NoReply, Silence
@@ -36,6 +36,9 @@ __all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "Remot
 ENTRY: Final = "sinkproof.reference_engine.shells.process_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
 DEADLY: Final = ("kill", "kill-job")
+# Who does not answer for so long while another one sleeps may be waiting for a lock that the sleeper holds, up to the
+# 5 s after which SQLite gives up. Longer than the impatience of sinks that give up sooner, and then go wrong.
+PATIENCE_SECONDS: Final = 0.4
 
 
 class ProcessHost(AttemptHost):
@@ -54,6 +57,9 @@ class ProcessHost(AttemptHost):
     ) -> None:
         super().__init__(server, hang_seconds=hang_seconds, limits=limits)
         self.recipe, self.trace_lines = recipe, trace_lines
+        self.asleep: list[RemoteSink] = []  # stopped by a fault, and not woken yet
+        self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
+        self.slowest_seconds = 0.0  # of all replies of this run
         self.watched = Watched(files=dict(files or {}), folder=folder)
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
@@ -63,6 +69,13 @@ class ProcessHost(AttemptHost):
             ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits
         )
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
+
+    def wake_sleepers(self) -> bool:
+        """Before their time: somebody cannot go on without them. Whether there was one."""
+        sleepers, self.asleep = self.asleep, []
+        for sleeper in sleepers:
+            sleeper.wake()
+        return bool(sleepers)
 
 
 class RemoteSink(Attempt):
@@ -82,9 +95,11 @@ class RemoteSink(Attempt):
 
     # -- the sink protocol ------------------------------------------------------------------------
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> list[int] | None:
         self.clock = context.clock
-        self.call("open", {name: getattr(context, name) for name in FIELDS_SENT}, context.random.getstate())
+        fields_sent = {name: getattr(context, name) for name in FIELDS_SENT}
+        in_doubt: list[int] | None = self.call("open", fields_sent, context.random.getstate())
+        return in_doubt
 
     def write(self, batch: Batch) -> None:
         self.call("write", [tuple(row) for row in batch])
@@ -129,12 +144,16 @@ class RemoteSink(Attempt):
 
     def _hear(self) -> tuple[Any, ...]:
         """The next reply. Comes back from being stopped; does not come back from a death."""
+        asked = now()
         while True:
+            patience = self.host.patience_seconds if self.host.asleep else self.host.hang_seconds
             try:
-                message = self.child.receive(Deadline(self.host.hang_seconds))
+                message = self.child.receive(Deadline(patience))
             except NoReply as silence:
-                self._meet(silence)
+                if not (silence.silence is Silence.HUNG and self.host.wake_sleepers()):
+                    self._meet(silence)
                 continue
+            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - asked)
             self._read_journal()
             return self._understand(message)
 
@@ -194,11 +213,19 @@ class RemoteSink(Attempt):
         self.fail_silent(silence)
 
     def _sleep(self) -> None:
+        self.host.asleep.append(self)
         try:
             self.host.overseer.stopped(self.actor)
         except BaseException:
             self.kill()
             raise
+        finally:
+            awake = self not in self.host.asleep
+            self.host.asleep = [each for each in self.host.asleep if each is not self]
+        if not awake:
+            self.wake()
+
+    def wake(self) -> None:
         self._go_on()
         self.child.resume()
 

@@ -19,14 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sinkproof.chaos.faults import KINDS, sleeps
 from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.journal import Journal
 from sinkproof.chaos.lines import LineTracer, file_points
-from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt
 
 INJECTED: Final = "injected: the target did not answer"
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
-SLEEPS: Final = ("stop", "pause")  # kinds for which an attempt stops itself
+SLEEPS: Final = tuple(filter(sleeps, KINDS))  # kinds for which an attempt stops itself
 STRUCK: Final = pickle.dumps(("struck",))
 
 
@@ -125,11 +126,11 @@ class _Inner:
         finally:
             self.arm(None)
 
-    def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> None:
+    def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
         self.sink = resolve(self.recipe.maker)(*self.recipe.arguments, clock=self.clock)
         random = Random(0)
         random.setstate(random_state)
-        self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
+        return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
 
     def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
         self.sink.write(Batch(map(Row._make, rows)))
@@ -149,6 +150,8 @@ def plain(call: str, value: Any) -> Any:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise TypeError(f"snapshot() returned {type(value).__name__}, not bytes")
         return bytes(value)
+    if call == "open":
+        return list(map(int, left_in_doubt(value)))
     if call in ("notify_complete", "settle") and value is not None:
         unsettled = list(value)
         if not all(isinstance(each, int) for each in unsettled):

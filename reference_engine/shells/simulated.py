@@ -201,8 +201,11 @@ class Simulation(HardTimes):
             self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
             self._attempt_failed(key, error)
         if self.waking_up == key:
-            self.waking_up = None
-            self.watcher.woken(self, self.names[key[0]])
+            self._woken(key)
+
+    def _woken(self, key: Key) -> None:
+        self.waking_up = None
+        self.watcher.woken(self, self.names[key[0]])
 
     def _attempt_failed(self, key: Key, error: Exception) -> None:
         if self.subtasks.get(key) is None:
@@ -247,6 +250,8 @@ class Simulation(HardTimes):
         self.reach("generation.before")
         self.generation = self.storage.claim_generation()
         record, restarted = self.restorable(), self.generation > FIRST_GENERATION + self.ids
+        if restarted and self.job.outage_seconds:
+            self.outlast()
         self.plan = self.job.plan_after(record, restarted=restarted)
         order = self.orders[self.crashes] if self.crashes < len(self.orders) else IN_ORDER
         self.latency = self.job.latencies_after(self.seed, restarted=restarted, order=order)

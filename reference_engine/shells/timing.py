@@ -32,6 +32,7 @@ class Latencies:
     detect: int = 4  # until a death is noticed
     cancel: int = 3  # until an old attempt hears that it is cancelled
     asleep: int = 24  # how long a stopped attempt sleeps
+    settle: int = 1  # how many times as long as usual until somebody is asked to settle what is in doubt
     paused: int = 16  # how long one is paused: the others are told of a checkpoint within 10
     turn: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, subtask) -> whose place it takes
 
@@ -53,11 +54,13 @@ class Timing:
     `pace`: added between two batches of a source.
     `asleep`: how long a stopped attempt sleeps. 24 is longer than detection and the restart of the others.
     `stretch`: by how much the channels are slower, and their differences greater.
+    `settle`: how many times as long as usual it takes until what is in doubt is settled.
     """
 
     pace: int = 0
     asleep: int = 24
     stretch: int = 1
+    settle: int = 1
 
     def latencies(self, plan: Plan, *, seed: int) -> Latencies:
         random = Random(seed)
@@ -68,4 +71,4 @@ class Timing:
                 channels[sender, subtask.id] = latency * self.stretch
             paces[subtask.id] = self.pace + (random.randint(2, 5) if seed else 2 + subtask.index % 2)
             uploads[subtask.id] = random.randint(1, 9) if seed else 1 + 6 * (subtask.index % 2) * subtask.sink
-        return Latencies(channels, paces, uploads, asleep=self.asleep)
+        return Latencies(channels, paces, uploads, asleep=self.asleep, settle=self.settle)

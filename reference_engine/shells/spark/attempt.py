@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sinkproof.chaos.event_log import EventLog
 from sinkproof.chaos.lines import LineTracer, file_points
@@ -47,6 +47,9 @@ from sinkproof.reference_engine.shells.timing import Latencies
 from sinkproof.reference_engine.sources import decode_offsets
 from sinkproof.reference_engine.subtask import Effect
 from sinkproof.sink_adapters.protocol import Sink
+
+LOOK_SECONDS: Final = 0.002  # until a source that had nothing is asked again
+LOOK_AT_IDLE_MS: Final = 100  # until one that seemed idle, and was not, is looked at again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ class Attempt(RealShell):
         self.actions: dict[str, Action] = {**ACTIONS, "send": self._send, "upload": self._upload}
         self.timers: list[tuple[float, int, Any]] = []
         self.posted, self.cancelled, self.emit_due = 0, False, False
-        self.rows_covered: dict[int, int] = {}  # checkpoint id -> rows before it, for those who watch
+        self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> where its splits stand, for those who watch
         self.coordinator = Control(connect(run.coordinator))
         self.outputs = {
             actor: OutChannel(connect(address), generation=order.generation, actor=plan.id)
@@ -99,7 +102,7 @@ class Attempt(RealShell):
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "acknowledged":
-            self.coordinator.send("covers", detail, self.rows_covered.pop(detail, 0))
+            self.coordinator.send("covers", detail, self.offsets.pop(detail, {}))
 
     def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
         if key[0] == 0:
@@ -123,7 +126,7 @@ class Attempt(RealShell):
     def _upload(self, _: Any, key: Key, effect: Effect) -> None:
         _, checkpoint_id, states = effect
         if "source" in states:
-            self.rows_covered[checkpoint_id] = sum(offset for _, offset in decode_offsets(states["source"]))
+            self.offsets[checkpoint_id] = dict(decode_offsets(states["source"]))
         name = self.names[key[0]]
         self.uploads.put(checkpoint_id, lambda: self.storage.store(checkpoint_id, name, states))
 
@@ -152,23 +155,42 @@ class Attempt(RealShell):
             for descriptor, mask in self.poll.poll(self._patience()):
                 self._ready(descriptor, mask)
             self._timers()
-            if self.emit_due and self._may_send():
+            if self.emit_due and self._may_send() and self._can_read():
                 self.emit_due = False
                 self._handle(("emit", None, None))
         self.close()
 
     def _patience(self) -> float:
         """Seconds; for ever if nothing but a message can make work."""
-        if self.emit_due and self._may_send():
+        patience = max(0.0, (self.timers[0][0] - self.now) / 1000) if self.timers else -1.0
+        if not self.emit_due or not self._may_send():
+            return patience
+        if self._can_read():
             return 0.0
-        return max(0.0, (self.timers[0][0] - self.now) / 1000) if self.timers else -1.0
+        return min(patience, LOOK_SECONDS) if self.timers else LOOK_SECONDS
 
     def _handle(self, event: tuple[str, Any, Any]) -> None:
         act(self, self.key, self.subtask.on(*event))
 
     def _timers(self) -> None:
         while self.timers and self.timers[0][0] <= self.now:
-            self._handle(heappop(self.timers)[2])
+            event = heappop(self.timers)[2]
+            if event[0] == "emit":
+                self.emit_due = True  # as soon as there is a credit, and something to be read
+            elif event[0] == "quiet" and self._only_seems_quiet(event[1]):
+                self.post(LOOK_AT_IDLE_MS, self.key, event)
+            else:
+                self._handle(event)
+
+    def _only_seems_quiet(self, batches: int) -> bool:
+        """A client that is still connecting, or may not send, is not idle: rows that others overtake would be late."""
+        clock = self.subtask.source_clock
+        if clock is None or self.subtask.reader is None:
+            return False
+        return batches == clock.batches and not self.subtask.reader.caught_up()
+
+    def _can_read(self) -> bool:
+        return self.subtask.reader is None or self.subtask.reader.ready()
 
     def _may_send(self) -> bool:
         return all(channel.credits > 0 for channel in self.outputs.values())
@@ -262,9 +284,10 @@ class Attempt(RealShell):
         self._handle((kind, channel.sender, payload))
 
     def close(self) -> None:
-        close = getattr(self.sinks.get(self.key), "close", None)
-        if close is not None:
-            close()
+        for one in (self.sinks.get(self.key), self.subtask.reader):
+            close = getattr(one, "close", None)
+            if close is not None:
+                close()
 
 
 class Uploads:

@@ -211,12 +211,17 @@ class Execution:
         self.cluster.commands.send("run", self.run)
         self.cluster._answer("running", deadline=Deadline(START_SECONDS))
 
-    def happenings(self, deadline: Deadline) -> Iterator[Happening]:
-        """Everything that is told, as it happens, until the run is over. Raises SparkFailed when it stands still."""
+    def happenings(self, *, seconds: float) -> Iterator[Happening]:
+        """Everything that is told, as it happens, until the run is over. Raises SparkFailed when it does not end within
+        `seconds`, which begin anew with each driver: how long Spark takes to start says nothing about the job.
+        """
+        deadline, driver = Deadline(seconds), self.cluster.drivers
         while not self.over:
             if deadline.over:
                 raise SparkFailed(f"the run did not end in time. Last events: {list(self.recent)}")
             yield from self.look()
+            if self.cluster.drivers != driver:
+                deadline, driver = Deadline(seconds), self.cluster.drivers
 
     def look(self) -> list[Happening]:
         """What is new; waits for a moment. After `over` nothing follows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -78,7 +79,7 @@ class CoordinatorProcess(RealShell):
         self.subtasks: dict[Key, Subtask] = {}  # which there are; they live elsewhere
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.covers: dict[int, int] = {}  # checkpoint id -> rows before it
+        self.covers: dict[int, dict[int, int]] = {}  # checkpoint id -> where its splits stand
         self.triggered: dict[int, float] = {}  # checkpoint id -> when; for those who measure
         self.opened: set[int] = set()
         self.due = True  # a generation is to be deployed as soon as all supervisors are there
@@ -88,8 +89,11 @@ class CoordinatorProcess(RealShell):
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "complete":
             began = round(self.triggered.pop(detail, now()), 6)
-            rows = self.covers.pop(detail, 0)
+            offsets = self.covers.pop(detail, {})
+            rows = sum(offsets.values())
             self.events.tell("complete", checkpoint=detail, generation=self.generation, rows=rows, trigger=began)
+            if self.deployment.told is not None:
+                self.deployment.told(offsets)
             if self.deployment.wakes_late:
                 self._wake()
         elif what == "generation":
@@ -145,6 +149,8 @@ class CoordinatorProcess(RealShell):
                 self._deliver(generation, event)
             if self.finished or self.failure:
                 self._end()
+        if (close := getattr(self.deployment.told, "close", None)) is not None:
+            close()
         self._wait_for_goodbyes()
 
     def _accept(self) -> None:
@@ -203,9 +209,9 @@ class CoordinatorProcess(RealShell):
         for event in self.outbox.pop(actor, ()):
             connection.send(*event)
 
-    def hear_covers(self, connection: Control, checkpoint_id: int, rows: int) -> None:
+    def hear_covers(self, connection: Control, checkpoint_id: int, offsets: Mapping[int, int]) -> None:
         if connection.generation == self.generation:
-            self.covers[checkpoint_id] = self.covers.get(checkpoint_id, 0) + rows
+            self.covers.setdefault(checkpoint_id, {}).update(offsets)
 
     def hear_failed(self, connection: Control, why: str) -> None:
         if connection.generation == self.generation:

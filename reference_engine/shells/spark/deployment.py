@@ -30,6 +30,7 @@ class Deployment:
     pace_ms: int = 0  # between two batches of a source; 0: as fast as the sinks take them
     look: Callable[[], Sequence[Identity] | None] | None = None  # what an independent reader sees; None: cannot say
     rows_vanish: bool = False  # where a newer row replaces an older one, a reader misses the older one rightly
+    told: Callable[[Mapping[int, int]], None] | None = None  # hears where splits stand in each complete checkpoint
     wakes_late: bool = False  # a zombie goes on after a checkpoint of its successors, not right after their recovery
 
 

@@ -30,7 +30,7 @@ DAEMON: Final = "sinkproof.reference_engine.shells.spark.daemon"
 WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: where the daemon tells how workers ended
 WORKERS_FILE: Final = "workers"
 JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
-EXECUTORS_SECONDS: Final = 30.0
+EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
 LOOK_SECONDS: Final = 0.05
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
 

@@ -38,7 +38,11 @@ ROWS_TOLD_MOST: Final = 100
 
 def supervise(index: int, run: Run) -> list[str]:
     """The task's body; returns when the job has finished, or was given up."""
-    supervisor = Supervisor(index + 1, run)
+    try:
+        supervisor = Supervisor(index + 1, run)
+    except Exception as error:  # the border of the task: Spark would try again for ever, and tell nobody
+        RunFolder(run.folder).events().tell("unable", task=index, why=f"{type(error).__name__}: {error}")
+        raise
     try:
         supervisor.run()
     finally:  # also when Spark cancels the task: the worker lives on, and so would they
