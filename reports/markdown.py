@@ -26,17 +26,17 @@ def render(document: Mapping[str, Any]) -> str:
     for subject in known["subjects"]:
         lines += _findings(subject)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
-    lines += [f"- {_escaped(line)}" for line in facts.closure_lines(known)]
-    lines += [f"- {_escaped(doubt)}" for doubt in facts.doubts(known)]
+    lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
+    lines += [f"- {escaped(doubt)}" for doubt in facts.doubts(known)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _row(subject: Document) -> str:
     numbers = facts.totals(subject)
     cells = [
-        _escaped(subject["name"]),
-        _escaped(", ".join(subject["claimed"]) or "nothing"),
-        _escaped(facts.grade_text(subject)),
+        escaped(subject["name"]),
+        escaped(", ".join(subject["claimed"]) or "nothing"),
+        escaped(facts.grade_text(subject)),
         _verdict(subject["verdict"]),
         facts.count(numbers.kills),
         f"{numbers.points_reached}/{numbers.points_total}",
@@ -47,12 +47,12 @@ def _row(subject: Document) -> str:
 def _findings(subject: Document) -> list[str]:
     if subject["verdict"] == "upheld":
         return []
-    lines = [f"**{_escaped(subject['name'])}**: {_escaped(subject['why'])}", ""]
+    lines = [f"**{escaped(subject['name'])}**: {escaped(subject['why'])}", ""]
     for finding in subject["findings"][:FINDINGS_SHOWN]:
         kind = "breaks a claim" if finding["claimed"] else "not claimed"
-        lines.append(f"- {finding['oracle']} ({kind}): {_escaped(finding['why'])}")
+        lines.append(f"- {finding['oracle']} ({kind}): {escaped(finding['why'])}")
         lines += [
-            f"  - {kind}: {_escaped(facts.rows_text(finding, kind))}"
+            f"  - {kind}: {escaped(facts.rows_text(finding, kind))}"
             for kind in ("lost", "extra")
             if facts.rows_total(finding, kind)
         ]
@@ -70,6 +70,6 @@ def _verdict(verdict: str) -> str:
     return f"{facts.SYMBOLS[verdict]} {verdict.upper()}"
 
 
-def _escaped(text: object) -> str:
+def escaped(text: object) -> str:
     """Text as text: no markup, no mention of people, no cell border, no line break."""
     return SPECIAL.sub(r"\\\1", " ".join(facts.visible(text).split())).replace("\\@", "@\u200b")

@@ -19,16 +19,8 @@ OTHER_FINDINGS_SHOWN: Final = 6  # per subject: the rest tell the same, and the 
 
 
 def render(document: Mapping[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_source),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_final,
-    )
-    script = _source(SCRIPT)
-    environment.globals.update(
+    return filled(
+        TEMPLATE,
         document=facts.filled(document),
         environment_text=environment_text,
         facts=facts,
@@ -39,10 +31,26 @@ def render(document: Mapping[str, Any]) -> str:
         story=story.story,
         OTHERS_SHOWN=OTHER_FINDINGS_SHOWN,
         SEVERITY=grid.SEVERITY,
+    )
+
+
+def filled(template: str, **given: object) -> str:
+    """A page of ours: whatever text it is given is escaped, and its script is the one that its policy names."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_source),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_final,
+    )
+    script = _source(SCRIPT)
+    environment.globals.update(
         script=Markup(script),
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
+        **given,
     )
-    return environment.get_template(TEMPLATE).render()
+    return environment.get_template(template).render()
 
 
 def environment_text(value: object) -> str:

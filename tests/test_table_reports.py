@@ -1,0 +1,108 @@
+"""The comparison table as text, in Markdown and as a page: the same facts, for everybody, and nothing from outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.reports import table_charts, table_page, table_text
+
+from .test_renderers import parsed, readable
+
+FORMS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "table.txt": ("text", table_text.render),
+    "table.md": ("markdown", table_text.markdown),
+    "table.html": ("page", table_page.render),
+}
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+@pytest.fixture
+def table(project: Path) -> dict[str, Any]:
+    """A real one, of everything."""
+    found: dict[str, Any] = json.loads((project / "reports/examples/table.json").read_text(encoding="utf-8"))
+    return found
+
+
+@every_form
+def test_the_sample_is_what_its_document_gives_today(project: Path, table: dict[str, Any], name: str) -> None:
+    kept = (project / "reports/examples" / name).read_text(encoding="utf-8")
+    again = "sinkproof table --from reports/examples/table.json --out reports/examples"
+    assert FORMS[name][1](table).rstrip() == kept.rstrip(), f"make it anew: {again}"
+
+
+def test_the_sample_is_of_every_pair_on_every_target(table: dict[str, Any]) -> None:
+    assert all(target["measured"] for target in table["targets"])
+    assert all(pair["measured"] and not pair["differences"] for pair in table["pairs"])
+    assert "upheld" == table["verdict"]
+
+
+@every_form
+def test_every_form_says_what_was_measured_what_was_expected_and_why_not(table: dict[str, Any], name: str) -> None:
+    kind, render = FORMS[name]
+    text = readable(kind, render(table))
+    for pair in table["pairs"]:
+        assert pair["name"] in text
+        assert pair["expected"]["grade"] in text
+        assert f"{pair['measured']['rows_per_second']:,}" in text
+    assert all(each["why"] in text for each in table["invalid"])
+    assert all(", ".join(each["offers"]) in text for each in table["strategies"])
+    assert "lost, and the job fails loudly" in text
+    assert f"processor {table['machine']['processor']}" in text.replace("\u200b", "")
+
+
+@every_form
+def test_every_form_says_what_was_not_measured_and_what_is_wrong(table: dict[str, Any], name: str) -> None:
+    kind, render = FORMS[name]
+    kafka = next(target for target in table["targets"] if target["name"] == "kafka")
+    kafka["measured"] = False
+    dead, wrong, *_ = [pair for pair in table["pairs"] if pair["target"] == "files"]
+    dead["measured"], dead["why_not_measured"] = None, "its driver is gone"
+    wrong["differences"] = ["grade: expected exactly-once, measured broken"]
+    wrong["measured"]["grade"] = "broken"
+    table["verdict"] = "violated"
+    text = readable(kind, render(table))
+    assert f"{dead['name']} could not be measured: its driver is gone" in text
+    assert f"{wrong['name']}: grade: expected exactly-once, measured broken" in text
+    assert "broken ✗" in text or "✗ broken" in text
+    assert "sinkproof table --on kafka" in text
+
+
+def test_the_page_is_alone_in_the_world_and_says_in_words_what_it_draws(table: dict[str, Any]) -> None:
+    found = parsed(table_page.render(table))
+    assert [] == [value for _, name, value in found.attributes if name in ("src", "href") and value[:1] not in "#d"]
+    drawn = found.tags.count("svg")
+    assert len(table_charts.CHARTS) == drawn == found.tags.count("desc")
+    assert found.tags.count("table") == found.tags.count("caption") == 5
+    assert any(value.startswith("default-src 'none'") for _, name, value in found.attributes if name == "content")
+
+
+def test_the_page_escapes_what_it_is_told(table: dict[str, Any]) -> None:
+    table["machine"]["processor"] = "<script>alert(1)</script>\x1b"
+    page = table_page.render(table)
+    assert 1 == page.count("<script>")
+    assert "&lt;script&gt;alert(1)" in page
+    assert "\x1b" not in page
+
+
+def test_nothing_is_drawn_of_nothing(table: dict[str, Any]) -> None:
+    for pair in table["pairs"]:
+        pair["measured"] = None
+    assert [] == table_charts.charts(table)
+    assert "svg" not in parsed(table_page.render(table)).tags
+
+
+def test_equal_ratios_are_equally_far_and_nothing_leaves_the_picture(table: dict[str, Any]) -> None:
+    for chart in table_charts.charts(table):
+        places = [x for x, _ in chart.ticks]
+        steps = {round(after - before) for before, after in pairwise(places)}
+        assert max(steps) - min(steps) <= 1
+        dots = [x for dot in chart.dots for x in (dot.x, dot.x_to) if x is not None]
+        assert len(table["pairs"]) == len(chart.dots)
+        assert chart.left <= min(dots) <= max(dots) <= places[-1] < chart.width
+        assert all(dot.y < chart.height for dot in chart.dots)
