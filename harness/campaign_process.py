@@ -1,32 +1,38 @@
 """What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
-2. a kill at the first occurrence of every named point, so that rows are still to be committed after it; notifications
-   lost, votes refused; then a kill at the steps that only those recoveries have passed;
-3. zombies by SIGSTOP, kills of the whole job, errors at every named point;
-4. a kill at every executed line, then at those that only recoveries have executed;
-5. a zombie from every line, then a kill at every line that only zombies have executed;
+2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, and zombies
+   from there; a kill at the first occurrence of every named point, so that rows are still to be committed after it;
+   notifications lost, votes refused; a reader beside the sinks, if claims ask for one; where there is an external
+   system, its messages lost, late and repeated, and itself killed, stopped and paused; then a kill at the steps that
+   only those recoveries have passed;
+3. whole-job kills from which another job goes on; notifications that are late, twice, or never heard; external systems
+   that are killed, stopped and paused;
+4. a kill at every executed line; pauses in recoveries; a kill at the lines that only recoveries have executed;
+5. zombies by SIGSTOP, kills of the whole job, errors at every named point; pauses at all other lines, a zombie from
+   every line, then a kill at every line that only zombies have executed;
 6. whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import zip_longest
 from typing import Any, Final
 
-from sinkproof.campaign_simulated import Enough, first_run, places, rescaled
-from sinkproof.chaos.faults import KINDS
+from sinkproof.baseline import first_run, rescaled
+from sinkproof.campaign_simulated import Enough, places
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.processes import ForkServer
-from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
-from sinkproof.claims import Claim
+from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.contract import Contract
-from sinkproof.hardships import in_processes, watch
+from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
+from sinkproof.lanes import Trials, one_by_one
+from sinkproof.meetings import in_commits, in_recoveries, zombies_in_commits
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
@@ -34,6 +40,7 @@ from sinkproof.reference_engine.shells.process import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reports.document import SourceLine
 from sinkproof.scratch import Scratch
+from sinkproof.service_faults import armed, message_faults, node_faults, struck_messages
 from sinkproof.source_files import files_of, source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
@@ -46,7 +53,6 @@ ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recov
 ZOMBIES_FIRST: Final = ("open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
-READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # for all others it would only cost time
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
 MAKER: Final = "sinkproof.campaign_process:make_sink"
@@ -79,6 +85,7 @@ class ProcessLaboratory(Laboratory):
         self.trace_lines = False  # record every executed line
         self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
         self.counts_rows = True
+        self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
 
     def new_host(self) -> AttemptHost:
@@ -92,7 +99,7 @@ class ProcessLaboratory(Laboratory):
 
             return CommandHost(self.server, command, self.scratch.path, hang_seconds=self.hang_seconds)
         own_points = getattr(self.contract.given, "marks_points", False)
-        return ProcessHost(
+        host = ProcessHost(
             self.server,
             Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
             files=self.files,
@@ -100,11 +107,13 @@ class ProcessLaboratory(Laboratory):
             trace_lines=self.trace_lines or self.counts_lines,
             hang_seconds=self.hang_seconds,
         )
+        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
+        return host
 
     def simulation(
         self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
     ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(schedule, storage=storage, shell=shell)
+        made, observer = super().simulation(armed(schedule), storage=storage, shell=shell)
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -122,7 +131,9 @@ class ProcessLaboratory(Laboratory):
         try:
             trial = super().run(schedule)
             assert self.host is not None
-            return replace(trial, kills=self.host.kills)
+            if not schedule.faults and isinstance(self.host, ProcessHost):
+                self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
+            return replace(trial, kills=self.host.kills, struck=(*struck_messages(), *trial.struck))
         finally:
             if self.host is not None:
                 self.host.close()
@@ -140,7 +151,8 @@ def process_laboratory(
     """A laboratory with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
     warm = [] if is_command else [("sinkproof.contract:load", contract.locator)]
-    with ForkServer(preload=PRELOAD, warm=warm) as server:
+    libraries = [name for name in getattr(contract.given, "libraries", ()) if find_spec(name.partition(".")[0])]
+    with ForkServer(preload=(*PRELOAD, *libraries), warm=warm) as server:
         laboratory = ProcessLaboratory(contract, scratch, server=server, hang_seconds=hang_seconds)
         with laboratory:
             if not is_command:
@@ -152,9 +164,14 @@ class ProcessCampaign:
     """One subject in the process shell. `enough` is asked after every schedule."""
 
     def __init__(
-        self, laboratory: ProcessLaboratory, tally: Tally, *, enough: Callable[[Tally], bool] = lambda tally: False
+        self,
+        laboratory: ProcessLaboratory,
+        tally: Tally,
+        *,
+        enough: Callable[[Tally], bool] = lambda tally: False,
+        trials: Trials = one_by_one,
     ) -> None:
-        self.laboratory, self.tally, self.enough = laboratory, tally, enough
+        self.laboratory, self.tally, self.enough, self.trials = laboratory, tally, enough, trials
         self.tried: set[Schedule] = set()
 
     def run(self) -> None:
@@ -163,16 +180,24 @@ class ProcessCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
+            self._run_all(at_first(self.laboratory, "kill-job", rescaled=rescaled(self.tally)))
+            self._run_all(in_commits(self._traced))
+            self._run_all(zombies_in_commits(baseline))
             self._run_all(self._named_places_once(baseline))
-            self._strike_what_was_missed()
-            self._run_all(self._rescales(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
                 watch(self.laboratory, self.tally, [Schedule(job=job) for job in JOBS], run=self._try)
-            self._run_all(in_processes(baseline))
-            self._run_all(self._other_faults(baseline))
+            self.laboratory.run(Schedule())
+            self._run_all(message_faults(self.laboratory))
+            self._run_all(node_faults(baseline, self.tally, near_only=True))
+            self._strike_what_was_missed()
+            self._run_all(self._rescales(baseline))
+            self._run_all(in_processes(baseline, self.laboratory))
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
+            self._run_all(in_recoveries(self._traced, baseline))
             self._look_at_recoveries(baseline)
             self._strike_what_was_missed()
+            self._run_all(node_faults(baseline, self.tally))
+            self._run_all(self._other_faults(baseline))
             self._stop_at_lines(baseline)
             self._strike_what_was_missed()
             self._run_all(self._rest(baseline))
@@ -183,8 +208,10 @@ class ProcessCampaign:
         chosen = [schedule for schedule in dict.fromkeys(schedules) if schedule not in self.tried]
         self.tally.in_bound += len(chosen)
         self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
-        for schedule in chosen:
-            self._try(schedule)
+        for trial in self.trials(chosen, traced=self.laboratory.trace_lines, run=self._play):
+            self._take(trial)
+            if self.enough(self.tally):
+                raise Enough
 
     def _strike_what_was_missed(self) -> None:
         """Steps and lines of recovery, which no run without faults passes."""
@@ -209,9 +236,15 @@ class ProcessCampaign:
         return trial
 
     def _run(self, schedule: Schedule) -> Trial:
+        return self._take(self._play(schedule))
+
+    def _play(self, schedule: Schedule) -> Trial:
         self.tally.progress.step(str(schedule), self.tally.kills)
+        return self.laboratory.run(schedule)
+
+    def _take(self, trial: Trial) -> Trial:
+        schedule = trial.schedule
         self.tried.add(schedule)
-        trial = self.laboratory.run(schedule)
         self.tally.kills += trial.kills
         if trial.anomalies and trial.struck_line is None and len(self.tally.findings) < FINDINGS_LOCATED_MOST:
             trial = replace(trial, struck_line=self._line_struck(schedule))
@@ -280,6 +313,12 @@ class ProcessCampaign:
         self.laboratory.trace_lines = False
         self.tally.lines_known = known_lines(self.laboratory.files, self.tally.lines_passed)
 
+    def _traced(self, schedule: Schedule) -> Trial:
+        self.laboratory.trace_lines = True
+        trial = self._try(schedule)
+        self.laboratory.trace_lines = False
+        return trial
+
     def _stop_at_lines(self, baseline: Trial) -> None:
         """Pauses at every line, and zombies from within it; what they run into is recorded, too."""
         self.laboratory.trace_lines = True
@@ -294,15 +333,3 @@ class ProcessCampaign:
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill-job", lines=True))
         for kind in ("kill", "stop"):
             yield from (Schedule((fault,)) for fault in places(baseline, kind, lines=True, sparse=True))
-
-
-def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]:
-    """The first time that anybody passes each point, in the order of the run."""
-    met: set[str] = set()
-    seen: Counter[tuple[int, str]] = Counter()
-    for actor, point in baseline.trace:
-        seen[actor, point] += 1
-        name = baseline.names[actor]
-        if is_line(point) is lines and point not in met and KINDS[kind].applies(name, point):
-            met.add(point)
-            yield Fault(name, point, seen[actor, point], kind)

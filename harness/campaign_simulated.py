@@ -2,7 +2,7 @@
 
 1. a baseline without faults, twice: it must finish, commit rows, and pass the same points both times;
 2. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
-3. one crash of the whole job at every named point and every executed line;
+3. one death in each kind of job, and one crash of the whole job at every named point and every executed line;
 4. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
@@ -16,28 +16,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
+from sinkproof.baseline import first_run, rescaled
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import KINDS, is_virtual
-from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.lines import LineTracer, known_lines
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
 from sinkproof.closures import EVERY_STEP, MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.endings import Endings
 from sinkproof.explore import JobState, JobWorld
-from sinkproof.hardships import Hardships
+from sinkproof.hardships import Hardships, at_first
+from sinkproof.lanes_simulated import ALONE, LanesBeside, briefly, tracer_of
 from sinkproof.oracle import Anomaly
 from sinkproof.pairs import FIRST_KINDS, Pairs
 from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
-from sinkproof.soundness import not_copied, not_emptied, not_empty
-from sinkproof.source_files import files_of
+from sinkproof.soundness import not_copied
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
-from sinkproof.workload import JOBS, LATE_JOB, RESCALED_JOBS
+from sinkproof.workload import JOBS, LATE_JOB
 
 # Few and telling ones first; kill-job is the closure's.
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
@@ -46,7 +47,6 @@ STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
 RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
 ORDERS: Final = (*STEPS, EVERY_STEP)
-NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
 
 
 class Enough(Exception):
@@ -54,7 +54,9 @@ class Enough(Exception):
 
 
 class SimulatedCampaign:
-    """One subject in the simulated shell. `enough` is asked after every schedule."""
+    """One subject in the simulated shell. `enough` is asked after every schedule. `lanes`: who helps, where there are
+    thousands of them.
+    """
 
     def __init__(
         self,
@@ -63,8 +65,10 @@ class SimulatedCampaign:
         *,
         enough: Callable[[Tally], bool] = lambda tally: False,
         mixed_seconds: float = MIXED_SECONDS,
+        lanes: LanesBeside = ALONE,
     ) -> None:
         self.laboratory, self.tally, self.enough = laboratory, tally, enough
+        self.lanes = lanes
         self.exact = laboratory.contract.copies
         self.closures = Closures(laboratory, close=self._close, may=self._may, mixed_seconds=mixed_seconds)
         self.tracer = LineTracer({})
@@ -79,6 +83,9 @@ class SimulatedCampaign:
             for job in JOBS if not self.tally.left_over else ():
                 try_recoveries(self.laboratory, self.tally, job)
             if not self.tally.left_over:
+                # Where attempts cannot die, one that was cancelled may still hold what a third one waits for.
+                for schedule in at_first(self.laboratory, "kill", rescaled=rescaled(self.tally) if self.exact else ()):
+                    self._try(schedule)
                 self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
             self._singles(baseline)
             if self.tally.left_over:
@@ -101,9 +108,8 @@ class SimulatedCampaign:
     # -- 1 -----------------------------------------------------------------------------------------
 
     def _baseline(self) -> Trial | None:
-        sink = self.laboratory.contract.sink(self.laboratory.scratch)
-        self.tracer = LineTracer(files_of(self.laboratory.contract.given, sink))
-        self.laboratory.files = self.tally.files = self.tracer.files
+        self.tracer = tracer_of(self.laboratory)
+        self.tally.files = self.tracer.files
         first = first_run(self.laboratory, self.tally, self._run)
         if first is None:
             return None
@@ -257,67 +263,43 @@ class SimulatedCampaign:
         traced = self.laboratory.run(Schedule(), tracing=self.tracer)
         faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
         self._announce(len(faults))
-        for fault in faults:
-            self._try(Schedule((fault,)), tracing=self.tracer)
+        schedules = [Schedule((fault,)) for fault in faults]
+        for trial in self.lanes.trials(schedules, traced=True, run=self._traced):
+            self.tally.progress.step(str(trial.schedule), 0)
+            self.tally.add(trial)
+            if self.enough(self.tally):
+                raise Enough
+        self.tally.lines_known |= known_lines(self.tracer.files, self.tally.lines_passed)
+
+    def _traced(self, schedule: Schedule) -> Trial:
+        self.tally.progress.step(str(schedule), 0)
+        return self.laboratory.run(schedule, tracing=self.tracer)
 
     # -- 7 -----------------------------------------------------------------------------------------
 
     def _pairs(self, baseline: Trial) -> None:
-        endings = Endings(self.laboratory)
+        endings = Endings(self.laboratory, confirms=False)
         pairs = Pairs(endings, may=self._may)
         firsts = [fault for kind in FIRST_KINDS for fault in places(baseline, kind) if self._may(fault)]
+
+        def run(schedule: Schedule) -> Trial:
+            self.tally.progress.step(str(schedule), 0)
+            return briefly(endings.run(schedule))
+
         try:
             rests = pairs.prepare(firsts, go_on=lambda: not self.enough(self.tally))
             self._announce(pairs.in_bound - pairs.equal)
-            for schedule in pairs.schedules(rests):
-                self.tally.progress.step(str(schedule), 0)
-                self.tally.add_one_of_many(endings.run(schedule))
+            for trial in self.lanes.trials(list(pairs.schedules(rests)), traced=False, run=run):
+                self.tally.progress.step(str(trial.schedule), 0)
+                shown = any(self.tally.would_keep(anomaly, trial.schedule) for anomaly in trial.anomalies)
+                self.tally.add_one_of_many(endings.in_full(trial) if shown else trial)
                 pairs.run += 1
                 if self.enough(self.tally):
                     raise Enough
         finally:
             self.tally.notes.append(pairs.told())
-            if endings.why_not:
-                self.tally.notes.append(f"every pair was run to its end: {endings.why_not}")
-
-
-def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Trial]) -> Trial | None:
-    """The run without faults that everything is compared with; None, and why, if there is nothing to build on."""
-    if why := not_empty(laboratory):
-        tally.unknowns.append(why)
-        return None
-    baseline = run(Schedule())
-    if why := came_to_nothing(baseline):
-        tally.no_basis(baseline, why)
-    elif why := not_emptied(laboratory, baseline):
-        tally.forget()
-        if tally.shell == "simulated":
-            tally.left_over = why  # the sink's module may remember: a new process does not
-        else:
-            tally.unknowns.append(why)
-    return None if why else baseline
-
-
-def rescaled(tally: Tally) -> Iterable[str]:
-    """The jobs that go on with another parallelism, if the contract does not rule that out."""
-    if not tally.contract.rescales:
-        tally.notes.append("rescales = False: no checkpoint was restored with another parallelism")
-        return ()
-    return RESCALED_JOBS
-
-
-def came_to_nothing(baseline: Trial) -> str:
-    """Why a run without faults is no basis to judge from; empty if it is one."""
-    raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
-    if not baseline.finished or not baseline.rows_committed:
-        unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
-        why = raised[0] if raised else baseline.failure or unread or NO_ROW
-        return f"without any fault the job came to nothing: {why}"
-    restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
-    if restarts:
-        why = raised[0] if raised else "nobody said why"
-        return f"without any fault the job was restarted {restarts} times: {why}"
-    return ""
+            if why := endings.why_not or self.lanes.remark():
+                self.tally.notes.append(f"pairs were run to their ends once this was seen: {why}")
 
 
 def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:

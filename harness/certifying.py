@@ -17,7 +17,7 @@ from sinkproof.chaos.clock import now
 from sinkproof.contract import ContractError, load
 from sinkproof.glossary import glossary
 from sinkproof.judgement import Course, judge_subject
-from sinkproof.reports.document import CertificateWriter, Document, DocumentError, plain
+from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import ShellOutcome, Task
@@ -43,6 +43,7 @@ class Options:
     soak_seconds: float = 0  # of random schedules per subject, in the simulated shell, after everything else
     hang_seconds: float = 10.0  # of one call to the sink
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
+    measurements: Sequence[Measurement] = ()  # to be shown beside the verdicts
 
 
 def environment() -> dict[str, Any]:
@@ -89,6 +90,8 @@ def certify(
         command=command_line(locators, options),
         glossary=glossary(),
     )
+    for measurement in options.measurements:
+        writer.measured(measurement)
     with _readable_when_interrupted(writer):
         blind = _try_everything(writer, courses, options=options, progress=progress)
         if not options.canaries:
@@ -150,6 +153,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 soak_seconds=options.soak_seconds if shell == "simulated" else 0,
                 master=options.master,
                 alone=len(options.shells) == 1,
+                cores=max(1, options.cores // len(locators)),
             )
             for locator in locators
             for shell in shells_of(locator, options.shells)

@@ -20,9 +20,10 @@ from sinkproof.cli_certify import canaries, certify
 from sinkproof.cli_ending import Terminated, interrupt, leave
 from sinkproof.cli_explain import explain
 from sinkproof.cli_replay import replay
-from sinkproof.cli_reports import compare, report, table
+from sinkproof.cli_reports import compare, report
 from sinkproof.cli_run import run
 from sinkproof.cli_services import doctor, services
+from sinkproof.cli_table import table
 from sinkproof.contract import ContractError
 from sinkproof.reports.document import DocumentError
 from sinkproof.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE

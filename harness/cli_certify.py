@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sinkproof.chaos.clock import now
+from sinkproof.cli_containers import containers
 from sinkproof.cli_ending import Terminated, leave
+from sinkproof.cli_kafka import kafka
+from sinkproof.cli_network import network
+from sinkproof.cli_nodes import nodes
 from sinkproof.contract import ContractError
-from sinkproof.reports.document import FILE_NAME, Document, DocumentError, replace_file
+from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file
 from sinkproof.verdict import EXIT_INTERRUPTED, Verdict
 
 BUDGET_SECONDS = 40.0  # enough for every step and every line of a file sink to be killed, and for its closure
+BUDGET_SECONDS_ON_SPARK = 60.0  # enough for hundreds of deaths in one long job, too
+BUDGET_SECONDS_ON_SERVICES = 240.0  # a broker that is killed takes 3 s to come back, and that is tried at each step
 BUDGET_SECONDS_OF_ALL = 7.0  # enough for every step of a built-in pair; a busy machine gets more
 SHELL_CHOICE = click.Choice(["simulated", "process", "spark", "all"])
+TRIAL_CHOICE = click.Choice([*SHELL_CHOICE.choices, "kafka", "cassandra"])  # the real one, started for it
 
 
 class Seconds(click.ParamType[float]):
@@ -63,16 +71,24 @@ class Seconds(click.ParamType[float]):
 @click.option(
     "--minutes", type=click.FloatRange(min=0), default=0, help="Then a soak: so long random schedules, simulated."
 )
-@click.option("--budget", type=Seconds(), help="Time per subject and shell.  [default: 40s; 7s to certify everything]")
+@click.option(
+    "--budget",
+    type=Seconds(),
+    help="Time per subject and shell.  [default: 40s, 60s on Spark; 4m for pairs on services; 7s for everything]",
+)
 @click.option(
     "--hang", type=Seconds(), default="10s", show_default=True, help="After so long a call to the sink counts as hung."
 )
+@kafka
+@containers
+@network
+@nodes
 @click.option("--no-canaries", is_flag=True, help="Skip the certifier's own trial; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | None, **options: Any) -> None:
     """Crash a sink everywhere and say what it delivered.
 
-    SUBJECTS are registered pairs (see `sinkproof table`), path/to/file.py:Contract or package.module:Contract.
+    SUBJECTS are registered pairs (`sinkproof table --registered`), path/to/file.py:Contract or package.module:Contract.
     Without any: every pair that needs nothing but this machine's memory and files.
     """
     from sinkproof.certifying import Options, exit_status
@@ -86,11 +102,12 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     chosen = Options(
         shells=shells,
         master=options["master"],
-        budget_seconds=options["budget"] or (BUDGET_SECONDS if subjects or command_line else BUDGET_SECONDS_OF_ALL),
+        budget_seconds=options["budget"] or default_budget(subjects, shells, everything=not (subjects or command_line)),
         seed=options["seed"],
         soak_seconds=60 * options["minutes"],
         canaries=not options["no_canaries"],
         hang_seconds=options["hang"],
+        measurements=_last_soak(),
     )
     progress = progress_on(quiet=options["quiet"])
     try:
@@ -107,6 +124,16 @@ def certify(subjects: tuple[str, ...], command_line: str | None, reader: str | N
     sys.exit(exit_status(document))
 
 
+def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:
+    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+
+    if everything:
+        return BUDGET_SECONDS_OF_ALL
+    if SERVICE_PAIRS.keys() & set(subjects):
+        return BUDGET_SECONDS_ON_SERVICES
+    return BUDGET_SECONDS_ON_SPARK if "spark" in shells else BUDGET_SECONDS
+
+
 def _shells(asked: str | None, *, everything: bool) -> tuple[str, ...]:
     """Spark where it was asked for, which then must be there, and wherever it is there to certify everything."""
     from sinkproof.certifying import SHELLS, WITHOUT_SPARK
@@ -119,6 +146,17 @@ def _shells(asked: str | None, *, everything: bool) -> tuple[str, ...]:
     if problem:
         click.echo(f"sinkproof: the Spark shell is left out: {problem}", err=True)
     return tuple(shell for shell in wanted if shell != "spark" or not problem)
+
+
+def _last_soak() -> Sequence[Measurement]:
+    """What cannot be read is said, and keeps nobody from certifying."""
+    from sinkproof.soak_summary import SUMMARY, soak_measurements
+
+    try:
+        return soak_measurements(SUMMARY)
+    except DocumentError as error:
+        click.echo(f"sinkproof: {error}", err=True)
+        return ()
 
 
 def _command_locator(command_line: str, reader: str | None, claims: str) -> str:
@@ -186,7 +224,7 @@ def _summary(document: Document, out: Path) -> str:
 
 
 @click.command()
-@click.option("--on", "shell", type=SHELL_CHOICE, default="simulated", show_default=True)
+@click.option("--on", "shell", type=TRIAL_CHOICE, default="simulated", show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def canaries(shell: str, as_json: bool, quiet: bool) -> None:

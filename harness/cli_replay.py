@@ -8,7 +8,11 @@ from typing import Any
 
 import click
 
+from sinkproof.cli_containers import containers
 from sinkproof.cli_ending import leave
+from sinkproof.cli_kafka import kafka
+from sinkproof.cli_network import network
+from sinkproof.cli_nodes import nodes
 from sinkproof.verdict import EXIT_INTERNAL, Verdict
 
 
@@ -18,6 +22,10 @@ from sinkproof.verdict import EXIT_INTERNAL, Verdict
 @click.option(
     "--on", "shell", type=click.Choice(["simulated", "process", "spark"]), default="simulated", show_default=True
 )
+@kafka
+@containers
+@network
+@nodes
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
 @click.option("--as-test", is_flag=True, help="Print a pytest function that does the same.")

@@ -1,4 +1,4 @@
-"""`sinkproof table`: what is registered. `report`: a certificate again, in another form. `compare`: two of them."""
+"""`sinkproof report`: a certificate again, in another form. `compare`: two of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,6 @@ from pathlib import Path
 import click
 
 from sinkproof.verdict import Verdict
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True)
-def table(as_json: bool) -> None:
-    """List the registered pairs: strategy and target, what each claims, the grade expected."""
-    from sinkproof.sink_adapters.registry import PAIRS
-    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
-
-    rows = [
-        {"name": name, "claims": list(pair.claims), "grade": pair.grade, "what": pair.sentence}
-        for name, pair in {**PAIRS, **SERVICE_PAIRS}.items()
-    ]
-    if as_json:
-        click.echo(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        click.echo(f"{row['name']:26} {row['grade']:18} {' + '.join(row['claims'])}\n{'':26} {row['what']}")
 
 
 @click.command()

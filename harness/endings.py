@@ -2,8 +2,9 @@
 
 When all faults of a schedule have struck, a failure leads to a new generation, whose sinks are opened one by one. When
 the last is open and has written nothing, everything that is still to come follows from what can be compared: the
-target, the restored checkpoint, the generation, the events on their way, what the sinks hold. A run that stands where
-another has stood ends as that one did: the same rest of the trace, the same view in the end. Of a pair of crashes this
+target, the restored checkpoint, the generation, the events on their way, what the sinks hold. Who was stopped goes on
+long after that; when it has left, what everybody else holds by then is compared, too. A run that stands where
+another has stood ends as that one did: the same rest of the trace, the same view in the end. Of a pair of faults this
 saves half of the run, and more: what strikes later strikes both alike.
 
 That is exact for sinks that keep nothing but in the target and in themselves. A sink that may hide something is
@@ -15,58 +16,46 @@ this kind is concluded any more. And what breaks a claim is always run in full.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults.shell import Killed
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.fingerprints import Opaque, fingerprint, outside_of
+from sinkproof.crossings import PARTS, Crossing, contents_of, crossing_of, is_new
+from sinkproof.fingerprints import Opaque, outside_of
 from sinkproof.observe import Observer
 from sinkproof.oracle import Observation
-from sinkproof.reference_engine.coordinator import Coordinator
 from sinkproof.reference_engine.shells.acting import ACTIONS, open_sink, settle
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reference_engine.subtask import Effect
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 
 AUDITED_EVERY: Final = 200  # half a percent of the time, and hundreds of comparisons in a campaign of pairs
-DEPTH_OF_ROWS: Final = 3  # of containers in each other
 CANDIDATES_MOST: Final = 40  # states under one key; comparing costs 5 us each, and a run saved is worth 200
 Key = tuple[int, int]
-Mark = tuple[Any, tuple[float, int]]  # versions of what is durable; the time, and how many events were posted
-PARTS: Final = tuple(part.name for part in fields(Observation))
+# Of an observation, what grows while the job runs; of the kinds of faults, none in question excuses anything.
+LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(getattr(Observation(), part), list))
 
 
-@dataclass(slots=True)
-class Crossing:
-    """A run at the moment when a generation opens its first sink, and, once it is over, what came after."""
+class Mark(NamedTuple):
+    """What had happened when somebody stood at a place."""
 
-    record: Any
-    target: Any
-    sinks: Any  # what they hold; None: none is open yet
-    events: list[tuple[Any, ...]]
-    now: float
-    marks: tuple[int, ...]  # how long each list of the observation was
-    passed: int
-    told: int
-    asked: bool = False  # whether anybody has looked at the clock since
-    trace: Sequence[tuple[int, str]] = ()
-    history: Sequence[tuple[Any, ...]] = ()
-    seen: dict[str, Any] = field(default_factory=dict)
-    finished: bool = False
-    failure: str = ""
+    durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
+    sent: tuple[float, int]  # the time, and how many events were posted
+    left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
 
 
 class WatchedSimulation(Simulation):
-    """Notes who looks at the clock."""
+    """Notes who looks at the clock, and tells when the last zombie has left."""
 
-    __slots__ = ("crossed_at", "crossings", "looks", "schedule", "woke_at")
+    __slots__ = ("crossed_at", "crossings", "haunted", "left", "looks", "schedule", "woke_at")
 
     def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
         super().__init__(*given, schedule=schedule, **named)
         self.schedule, self.woke_at, self.looks, self.crossed_at = schedule, 0, 0, 0.0
         self.crossings: list[tuple[Any, Crossing]] = []
+        self.haunted = False  # somebody was stopped, and may be there still
+        self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
 
     def clock_for(self, key: Key) -> Callable[[], float]:
         clock, is_ours = super().clock_for(key), True
@@ -82,7 +71,24 @@ class WatchedSimulation(Simulation):
 
     def stop_actor(self) -> None:
         super().stop_actor()
-        self.woke_at = len(self.trace)
+        self.woke_at, self.haunted = len(self.trace), True
+
+    def _woken(self, key: Key) -> None:
+        super()._woken(key)
+        self._look_around()
+
+    def _cancel(self, key: Key) -> None:
+        super()._cancel(key)
+        self._look_around()
+
+    def _attempt_failed(self, key: Key, error: Exception) -> None:
+        super()._attempt_failed(key, error)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        if self.haunted and not self.muted and not self.faults and is_new(self, opened=True):
+            self.haunted = False
+            self.left(self)
 
     def somebody_looked(self) -> None:
         self.looks += 1
@@ -91,10 +97,13 @@ class WatchedSimulation(Simulation):
 
 
 class Endings:
-    """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target."""
+    """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
 
-    def __init__(self, laboratory: Laboratory, *, audited_every: int = AUDITED_EVERY) -> None:
-        self.laboratory, self.audited_every = laboratory, audited_every
+    `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
+    """
+
+    def __init__(self, laboratory: Laboratory, *, audited_every: int = AUDITED_EVERY, confirms: bool = True) -> None:
+        self.laboratory, self.audited_every, self.confirms = laboratory, audited_every, confirms
         self.known: defaultdict[Any, list[Crossing]] = defaultdict(list)
         self.used, self.audited = 0, 0
         self.outside = outside_of(laboratory.contract.given)
@@ -103,6 +112,8 @@ class Endings:
         self.woke_at = 0  # of the last run: where in its trace a sleeper woke up
         self.sees_through = True  # sinks can be compared when they are open
         self.why_not = "" if laboratory.contract.copies else "the contract does not copy its target"
+        self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
+        self.copy = laboratory.contract.optional("while_powered") or getattr(laboratory.contract.given, "freeze", None)
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing, marked: bool = False) -> Trial:
         """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
@@ -113,7 +124,7 @@ class Endings:
         simulation, observer = self.laboratory.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
         if marked:
-            self._mark(simulation)
+            self._mark(simulation, observer)
         found = self.play(simulation, observer)
         if simulation.looks:
             self.marks = []  # times differ, and somebody has seen it
@@ -121,20 +132,43 @@ class Endings:
         if found is None:
             return trial
         self.used += 1
-        return self._in_full(trial) if trial.anomalies or self.used % self.audited_every == 0 else trial
+        is_due = self.used % self.audited_every == 0 or (self.confirms and trial.anomalies)
+        return self.in_full(trial) if is_due else trial
 
-    def _mark(self, simulation: WatchedSimulation) -> None:
+    def _mark(self, simulation: WatchedSimulation, observer: Observer) -> None:
         version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
         if version is None:
             return
+        before: tuple[Any, Any] = (None, None)
 
         def note(shell: Simulation, point: str) -> None:
+            nonlocal before
             assert version is not None
-            self.marks.append(((version(scratch), shell.storage.version), (shell.now, shell.sequence)))
+            durable = version(scratch), shell.storage.version
+            moment = durable, observer.is_up_to_date()
+            if before[0] != moment:
+                before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
+            self.marks.append(Mark(durable, (shell.now, shell.sequence), before[1]))
 
         simulation.spy = note
 
-    def _in_full(self, concluded: Trial) -> Trial:
+    def _left_by_crash(self, simulation: Simulation, observer: Observer, *, is_up_to_date: bool) -> int | None:
+        """Number of what a crash of the whole job leaves now, and of what was seen by then: equal ones go on alike."""
+        storage, seen = simulation.storage, observer.observation
+        try:
+            target = contents_of(self._target())
+            lists = tuple(tuple(getattr(seen, part)) for part in LISTS)
+            left = target, repr(storage.latest()), simulation.generation, is_up_to_date, lists
+            return self.numbers.setdefault(left, len(self.numbers))
+        except (Opaque, TypeError):  # a part of it cannot be hashed
+            return None
+
+    def _target(self) -> Any:
+        """To be compared. All faults have struck, or none that is still to come takes the power away."""
+        assert self.copy is not None
+        return self.copy(self.laboratory.scratch)
+
+    def in_full(self, concluded: Trial) -> Trial:
         """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
         trial = self.laboratory.run(concluded.schedule)
         self.audited += 1
@@ -159,115 +193,66 @@ class Endings:
             settle(shell, key, effect)
 
         simulation.actions = {**ACTIONS, "open": opening, "settle": settling}
+        simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
         self.laboratory.play(simulation)
         own = [crossing for _, crossing in simulation.crossings]
         self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
         self.woke_at = simulation.woke_at
         if found:
-            _go_on_as(found[0], simulation, observer)
+            found[0].go_on(simulation, observer, at=simulation.crossed_at)
         for head, crossing in simulation.crossings:
             candidates = self.known[head]
             if len(candidates) < CANDIDATES_MOST:
-                candidates.append(_completed(crossing, simulation, observer))
+                candidates.append(crossing.completed(simulation, observer))
         return found[0] if found else None
 
     def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing]) -> None:
-        """Ends the run if it stands where an earlier one has stood; otherwise this place is kept."""
+        """Where a generation opens its sinks."""
         if simulation.muted or simulation.faults or not simulation.struck:  # muted: the run was judged already
             return
-        if not is_new(simulation, opened=self.sees_through):
+        if is_new(simulation, opened=self.sees_through):
+            simulation.haunted = False
+            self._compare(simulation, observer, found=found, at_rest=False)
+
+    def _compare(
+        self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing], at_rest: bool
+    ) -> None:
+        """Ends the run if it stands where an earlier one has stood; otherwise this place is kept."""
+        if at_rest and not self.sees_through:
             return
-        sinks = self._held_by_sinks(simulation) if self.sees_through else None
-        if self.sees_through and sinks is None:
+        outside, target = self.outside, self._target()
+        try:
+            here = crossing_of(
+                *(simulation, observer), target=target, outside=outside, opened=self.sees_through, at_rest=at_rest
+            )
+        except Opaque:
             self.sees_through = False  # from now on they are compared before they are opened
             return
-        schedule = simulation.schedule
-        head = (
-            *(schedule.seed, schedule.job, simulation.generation, simulation.checkpoint_id_last),
-            *(simulation.checkpoint_id_floor, observer.is_up_to_date()),
-        )
-        target = self.laboratory.contract.given.freeze(self.laboratory.scratch)
-        record, events, now = simulation.storage.latest(), to_come(simulation), simulation.now
+        head = head_of(simulation, observer, target=target, at_rest=at_rest)
         for known in self.known[head]:
-            same = (known.events, known.sinks, known.record) == (events, sinks, record)
-            if same and is_same_copy(known.target, target) and (not known.asked or known.now == now):
+            if known.is_same(here):
                 found.append(known)
-                simulation.crossed_at, simulation.over = now, True
+                simulation.crossed_at, simulation.over = simulation.now, True
                 raise Killed
-        marks = tuple(_length(getattr(observer.observation, part)) for part in PARTS)
-        passed, told = len(simulation.trace), len(simulation.history)
-        simulation.crossings.append((head, Crossing(record, target, sinks, events, now, marks, passed, told)))
-
-    def _held_by_sinks(self, simulation: Simulation) -> Any:
-        try:
-            return [(key, fingerprint(sink, self.outside)) for key, sink in simulation.sinks.items()]
-        except Opaque:
-            return None
+        simulation.crossings.append((head, here))
 
 
-def is_new(simulation: Simulation, *, opened: bool) -> bool:
-    """Whether nobody of an older generation is left, and of this one no sink was opened, or all, and nothing more."""
-    generation = simulation.generation
-    if simulation.sleepers or simulation.waking_up is not None or simulation.coordinator is None:
-        return False
-    if any(key[1] != generation for key in simulation.subtasks):
-        return False
-    waiting = sum(key[1] == generation for key in simulation.restored)
-    return waiting == (0 if opened else len(simulation.sinks))
+def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, at_rest: bool) -> Any:
+    """What is cheap to look for among the known ones."""
+    schedule = simulation.schedule
+    return (
+        *(schedule.seed, schedule.job, schedule.orders[simulation.crashes :], at_rest),
+        *(simulation.generation, simulation.checkpoint_id_last, simulation.checkpoint_id_floor),
+        *(observer.is_up_to_date(), key_of(target)),
+    )
 
 
-def is_same_copy(one: Any, other: Any) -> bool:
-    """Equal, and in the same order: a store may be read in the order in which it was written."""
+def key_of(target: Any) -> int:
+    """Equal for copies that are the same; others rarely have the same."""
     try:
-        return bool(one == other) and _in_same_order(one, other, depth=0)
-    except (TypeError, ValueError):  # arrays compare element by element, and tell no truth
-        return False
-
-
-def _in_same_order(one: Any, other: Any, *, depth: int) -> bool:
-    """Of values that are equal. Rows are not looked into."""
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(_in_same_order(one[key], other[key], depth=depth + 1) for key in one)
-    if isinstance(one, (tuple, list)) and depth < DEPTH_OF_ROWS:
-        return all(_in_same_order(*pair, depth=depth + 1) for pair in zip(one, other, strict=True))
-    return True
-
-
-def to_come(simulation: Simulation) -> list[tuple[Any, ...]]:
-    """Events that somebody will hear, in order, with times from now."""
-    now, generation, subtasks = simulation.now, simulation.generation, simulation.subtasks
-    return [
-        (at - now, key, event)
-        for at, _, key, event in sorted(simulation.queue, key=_order)
-        if key in subtasks or (key[0] == 0 and (key[1] == generation or not hasattr(Coordinator, event[0])))
-    ]
-
-
-def _order(item: tuple[Any, ...]) -> tuple[float, int]:
-    return item[0], item[1]
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, list) else -1
-
-
-def _completed(crossing: Crossing, simulation: Simulation, observer: Observer) -> Crossing:
-    for part, mark in zip(PARTS, crossing.marks, strict=True):
-        value = getattr(observer.observation, part)
-        crossing.seen[part] = value[mark:] if mark >= 0 else value
-    crossing.trace, crossing.history = simulation.trace[crossing.passed :], simulation.history[crossing.told :]
-    crossing.finished, crossing.failure = simulation.finished, simulation.failure
-    return crossing
-
-
-def _go_on_as(known: Crossing, simulation: WatchedSimulation, observer: Observer) -> None:
-    later, observation = simulation.crossed_at - known.now, observer.observation
-    simulation.trace += known.trace
-    simulation.history += [(at + later, *rest) for at, *rest in known.history]
-    simulation.finished, simulation.failure = known.finished, known.failure
-    for part, mark in zip(PARTS, known.marks, strict=True):
-        value = known.seen[part]
-        setattr(observation, part, getattr(observation, part) + value if mark >= 0 else value)
+        return hash(contents_of(target))
+    except (Opaque, TypeError):  # a part of it cannot be hashed
+        return 0
 
 
 def _ending(trial: Trial) -> tuple[Any, ...]:

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from functools import partial
+from collections.abc import Mapping
+from functools import cache, partial
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import Context
+from sinkproof.reference_engine.configuration import CheckpointConfiguration
+from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.job_graph import Output, Plan, SubtaskPlan
+from sinkproof.reference_engine.sources import Input
+from sinkproof.sink_adapters.protocol import Batch, Context
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
 HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 # What a sink may reach, but does not hold: the shell is compared as such.
 SHELLS: Final = tuple(f"sinkproof.{name}" for name in ("reference_engine.", "endings", "trial", "scratch", "contract"))
+CONSTANT: Final = (CheckpointConfiguration, Input, Output, Plan, SubtaskPlan)  # the same objects in all runs of a job
 DEPTH_OUTSIDE_MOST: Final = 4
 NODES_MOST: Final = 500  # a sink that has just been opened holds a few dozen
 
@@ -28,8 +34,10 @@ class Opaque(Exception):
     """Something that cannot be compared; which type."""
 
 
-def outside_of(given: Any) -> frozenset[int]:
-    """Ids of what a contract holds: stores, disks, connections, whoever shares them."""
+def outside_of(given: Any) -> Mapping[int, Any]:
+    """What a contract holds: stores, disks, connections, whoever shares them. By id, and kept: what is made later may
+    otherwise get the id of something that is gone.
+    """
     found: dict[int, Any] = {}
     work = [(given, 0)]
     while work:
@@ -39,7 +47,7 @@ def outside_of(given: Any) -> frozenset[int]:
         found[id(thing)] = thing
         if depth < DEPTH_OUTSIDE_MOST:
             work += [(part, depth + 1) for part in _parts(thing)]
-    return frozenset(found)
+    return found
 
 
 def _parts(thing: Any) -> list[Any]:
@@ -50,15 +58,20 @@ def _parts(thing: Any) -> list[Any]:
     return list(getattr(thing, "__dict__", {}).values())
 
 
-def fingerprint(thing: Any, outside: frozenset[int]) -> Any:
+def fingerprint(thing: Any, outside: Mapping[int, Any]) -> Any:
     """Equal for two things that hold equal values in the same places. Raises Opaque."""
     return _Walk(outside).see(thing)
+
+
+def fingerprint_of_engine(thing: Any) -> Any:
+    """The same of a subtask or a coordinator. Raises Opaque."""
+    return _EngineWalk({}).see(thing)
 
 
 class _Walk:
     __slots__ = ("outside", "seen")
 
-    def __init__(self, outside: frozenset[int]) -> None:
+    def __init__(self, outside: Mapping[int, Any]) -> None:
         self.outside, self.seen = outside, dict[int, int]()
 
     def see(self, thing: Any) -> Any:
@@ -99,21 +112,36 @@ class _Walk:
             return kind.__name__, thing.name
         return self._see_object(thing, kind)
 
+    def _looks_into(self, kind: type) -> bool:
+        return not kind.__module__.startswith(SHELLS)
+
     def _see_object(self, thing: Any, kind: type) -> Any:
         """An object of Python: its value, if it is a number or a text, too, and its attributes."""
-        if kind.__module__.startswith(SHELLS):
+        if not self._looks_into(kind):
             return kind.__name__
-        if not kind.__flags__ & HEAP_TYPE:
-            raise Opaque(kind.__qualname__)
-        value: Any = None
-        for base in kind.__mro__:
-            if not base.__flags__ & HEAP_TYPE and base is not object:
-                value = _value_as(base, thing)
-        attributes = [(name, self.see(value)) for name, value in getattr(thing, "__dict__", {}).items()]
-        for name in (name for base in kind.__mro__ for name in _slots(base)):
-            if hasattr(thing, name):
-                attributes.append((name, self.see(getattr(thing, name))))
-        return kind.__qualname__, value, attributes
+        valued, slots = _shape_of(kind)
+        attributes = [*getattr(thing, "__dict__", {}).items()]
+        attributes += [(name, getattr(thing, name)) for name in slots if hasattr(thing, name)]
+        seen = [(name, value if type(value) in PLAIN else self.see(value)) for name, value in attributes]
+        return kind.__qualname__, None if valued is None else _value_as(valued, thing), seen
+
+
+class _EngineWalk(_Walk):
+    """Looks into the engine's own objects, but not into what never changes, nor into rows."""
+
+    __slots__ = ()
+
+    def _see_rarer(self, thing: Any, kind: type) -> Any:
+        if isinstance(thing, CONSTANT):
+            return (id(thing),)
+        if kind is CheckpointRecord:
+            return thing
+        if kind is Batch and not thing.columnar:
+            return thing.rows
+        return super()._see_rarer(thing, kind)
+
+    def _looks_into(self, kind: type) -> bool:
+        return True
 
 
 def _value_as(base: type, thing: Any) -> Any:
@@ -124,7 +152,14 @@ def _value_as(base: type, thing: Any) -> Any:
     raise Opaque(base.__qualname__)
 
 
-def _slots(base: type) -> tuple[str, ...]:
-    names = base.__dict__.get("__slots__", ())
-    names = (names,) if isinstance(names, str) else names
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+@cache
+def _shape_of(kind: type) -> tuple[type | None, tuple[str, ...]]:
+    """The type of what an object of this class is besides (a text, a number), and the names of its slots."""
+    if not kind.__flags__ & HEAP_TYPE:
+        raise Opaque(kind.__qualname__)
+    made_in_c = [base for base in kind.__mro__ if not base.__flags__ & HEAP_TYPE and base is not object]
+    if len(made_in_c) > 1:
+        raise Opaque(kind.__qualname__)
+    names = (base.__dict__.get("__slots__", ()) for base in kind.__mro__)
+    slots = [name for each in names for name in ((each,) if isinstance(each, str) else each)]
+    return next(iter(made_in_c), None), tuple(name for name in slots if name not in ("__dict__", "__weakref__"))

@@ -7,33 +7,48 @@ can copy its target (see campaign_simulated.py).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults import KINDS, is_not_on_spark, is_virtual, needs
+from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.claims import Claim
 from sinkproof.contract import Contract, ContractError
 from sinkproof.promises import POWER_LOSSES
-from sinkproof.workload import JOBS, MADE, SECOND_JOB, VIRTUAL_JOBS
+from sinkproof.smallest import smallest
+from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, SECOND_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
 
 if TYPE_CHECKING:
     from sinkproof.tally import Tally
     from sinkproof.trial import Laboratory, Trial
 
 WATCH: Final = "watch"  # in a tally's cells: not a fault, but runs in which a reader looked beside the sinks
+READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # for all others it would only cost time
 EVERYWHERE: Final = "every step"
 MESSAGES: Final = ("late", "repeat")
+SERVICES: Final = "services"  # what faults need that break external systems: one that is used, and is ours
 HARMLESS: Final = frozenset(
-    {"decline", "depose", "drain", "lose", *MESSAGES}
+    {"decline", "depose", "drain", "expire", "lose", "maintain", *MESSAGES}
 )  # nobody dies with sink code on the stack
 SLOW_SECONDS: Final = 3.0  # of some 75 watched runs, which take 0.1 s in memory, and a tenth of that more for each file
 WATCHED_KINDS: Final = ("kill-job", "kill", "stop")
 ELSEWHERE: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # where the engine itself stands when attempts are processes
 TOLD_ODDLY: Final = ("decline", "lose", *MESSAGES)
 TOLD: Final = "notify_complete.before"
+DECIDED: Final = "checkpoint.persist.after"
+VOTE: Final = "acknowledge.before"
+OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
+OUTSIDE: Final = (DECIDED, TOLD, VOTE, "snapshot.after", "notify_complete.after")  # of sinks: where the engine stands
+DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
+LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
+FEW: Final = 2  # faults, in a schedule that is short enough as it is
+EACH: Final = 99  # more often than a certifying job passes any point
 
 
 def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
@@ -48,6 +63,18 @@ def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
     for faults in passed.values():
         last, steps = len(faults) - 1, max(times - 1, 1)
         yield from dict.fromkeys(faults[step * last // steps] for step in range(times))
+
+
+def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]:
+    """The first time that anybody passes each point, in the order of the run."""
+    met: set[str] = set()
+    seen: Counter[tuple[int, str]] = Counter()
+    for actor, point in baseline.trace:
+        seen[actor, point] += 1
+        name = baseline.names[actor]
+        if is_line(point) is lines and point not in met and KINDS[kind].applies(name, point):
+            met.add(point)
+            yield Fault(name, point, seen[actor, point], kind)
 
 
 class Hardships:
@@ -71,7 +98,7 @@ class Hardships:
 
     def offered(self, *kinds: str) -> list[str]:
         """Those of the kinds that this contract and this shell allow."""
-        return [kind for kind in kinds if (not needs(kind) or self.contract.offers(needs(kind)))]
+        return offered(self.contract, *kinds)
 
     def may(self, fault: Fault) -> bool:
         return self.exact or fault.kind in HARMLESS or (fault.kind == "kill" and fault.actor == COORDINATOR)
@@ -84,25 +111,43 @@ class Hardships:
             self.thin = True
             self.tally.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
         self._try(self._messages(baseline))
+        self._try(map(Schedule, several(baseline)))
+        self._try(in_plain_jobs(self.run, "kill" if not self.exact else "kill-job"))
         if not self.exact:
-            self.close(STANDARD, preludes=[(fault,) for kind in TOLD_ODDLY for fault in self._spread(baseline, kind)])
+            one = [(fault,) for kind in TOLD_ODDLY for fault in self._spread(baseline, kind)]
+            self.close(STANDARD, preludes=[*one, *several(baseline)])
         self._try(self._of_target(baseline))
         self._try(self._of_power(baseline))
         for job in self.jobs():
             self._try(self._in_job(job))
-            self.close(job)
+            self.close(job, preludes=self._preludes(job))
         self._try(self._of_engine(baseline))
         self._try(self._requests(baseline))
 
     def jobs(self) -> list[str]:
-        return [job for job in VIRTUAL_JOBS if job != SECOND_JOB or self.contract.offers("second_sink")]
+        left_out = set() if self.contract.offers("second_sink") else {SECOND_JOB}
+        left_out |= set() if settles(self.laboratory) else {UNSETTLED_JOB}
+        return [job for job in VIRTUAL_JOBS if job not in left_out]
+
+    def _preludes(self, job: str) -> list[tuple[Fault, ...]]:
+        """What may strike before everybody dies: to be in doubt, two checkpoints have to become due at once."""
+        if job != UNSETTLED_JOB:
+            return [()]
+        alone = self.laboratory.run(Schedule(job=job))
+        return [(), *((fault,) for kind in ("lose", "decline") for fault in self._spread(alone, kind, times=2))]
 
     def _try(self, schedules: Iterable[Schedule]) -> None:
         chosen = [each for each in dict.fromkeys(schedules) if all(map(self.may, each.faults))]
         self.tally.in_bound += len(chosen)
         self.tally.progress.start(self.contract.name, self.tally.shell, self.tally.in_bound)
         for schedule in chosen:
-            self.run(schedule)
+            self.run(schedule if len(schedule.faults) <= FEW else self._shortened(schedule))
+
+    def _shortened(self, schedule: Schedule) -> Schedule:
+        """Of many faults those that are needed, if it convicts: nobody reads a line of ten."""
+        found = next(iter(self.laboratory.run(schedule).anomalies), None)
+        shorter = found and smallest(self.laboratory, schedule, oracle=found.oracle, tracer=LineTracer({}))
+        return shorter.schedule if shorter else schedule
 
     # -- a reader beside the sinks -----------------------------------------------------------------
 
@@ -166,7 +211,7 @@ class Hardships:
 
     def _requests(self, baseline: Trial) -> Iterator[Schedule]:
         """Requests that outlive their sender, and calls that fail again and again."""
-        for kind, times in (("land", 3), ("fail", 2)):
+        for kind, times in (("land", 3), ("fail", 5)):
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
 
     # -- jobs --------------------------------------------------------------------------------------
@@ -197,16 +242,16 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
     """Why this schedule cannot be tried on this subject in this shell; "": it can."""
     for fault in schedule.faults:
         hook = needs(fault.kind)
-        if hook and not contract.offers(hook):
+        if hook == SERVICES and shell == "simulated":
+            return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
+        if hook and hook != SERVICES and not contract.offers(hook):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         inside = fault.actor.startswith("sink[") and fault.point not in ELSEWHERE
         if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
-        if is_not_on_spark(fault.kind) and shell == "spark":
-            return f"{fault}: {fault.kind!r} cannot strike on Spark. Replay it with --on process"
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if schedule.job in VIRTUAL_JOBS and shell == "spark":
+    if schedule.job in {**VIRTUAL_JOBS, **PLAIN_JOBS} and shell == "spark":
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job == SECOND_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
@@ -220,11 +265,71 @@ def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> Non
         raise ContractError(why)
 
 
-def in_processes(baseline: Trial) -> Iterator[Schedule]:
-    """The most telling ones, where the engine itself stands: attempts die by real kills all the same."""
+def offered(contract: Contract, *kinds: str) -> list[str]:
+    return [kind for kind in kinds if not needs(kind) or contract.offers(needs(kind))]
+
+
+def of_target(contract: Contract) -> list[str]:
+    """What can be done to the target of a contract that the simulated shell cannot copy, and so leaves to others."""
+    return [] if contract.copies else offered(contract, *OF_TARGET)
+
+
+def settles(laboratory: Laboratory) -> bool:
+    """Whether this sink is ever asked again about what it could not settle."""
+    if hasattr(laboratory.contract.given, "command"):
+        return True
+    return callable(getattr(laboratory.contract.sink(laboratory.scratch), "settle", None))
+
+
+def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
+    """Nothing heard of any checkpoint but the last: for each sink, for all of them; and all but the last refused."""
+    sinks = sum(name.startswith("sink[") for name in baseline.names)
+    told = [fault for fault in spread(baseline, "lose", times=EACH) if fault.point == "checkpoint.notify"]
+    for first in range(sinks):
+        yield tuple(told[first:-sinks:sinks])
+    yield tuple(told[:-sinks])
+    refused = [fault for fault in spread(baseline, "decline", times=EACH) if fault.actor == "sink[0]"]
+    yield tuple(refused[:-1])
+
+
+def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
+    """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
+    decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
+    yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
+    for each in of_target(laboratory.contract):
+        if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
+            yield Schedule((replace(decided[1], kind=each),))
+    refused = Fault("sink[0]", VOTE, 1, "decline")
+    yield Schedule((refused, decided[0]))
+    if settles(laboratory):
+        unheard = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
+        yield Schedule((unheard, decided[2]), job=UNSETTLED_JOB)
+
+
+def in_plain_jobs(run: Callable[[Schedule], Trial], kind: str) -> Iterator[Schedule]:
+    """Deaths when something was decided, and everything heard too late."""
+    for job in PLAIN_JOBS:
+        alone = run(Schedule(job=job))
+        yield from (Schedule((fault,), job=job) for fault in spread(alone, kind) if fault.point == DECIDED)
+    yield from (Schedule(unheard, job=job) for unheard in several(alone))
+
+
+def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
+    """The most telling ones, where the engine itself stands: attempts die by real kills all the same. In turn, so that
+    a short budget has seen something of each.
+    """
     deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
-    for job in ("recut", "clocks", "unaligned", "uneven"):
-        yield from (Schedule((fault,), job=job) for fault in deaths)
-    for kind in (*MESSAGES, "drain", "rewind", "forget"):
-        faults = [fault for fault in spread(baseline, kind) if fault.point == "checkpoint.notify"]
-        yield from (Schedule((fault,)) for fault in faults)
+    decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
+    jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
+    if settles(laboratory):
+        first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
+        jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
+    late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
+    jobs.append([*(Schedule(job=job) for job in PLAIN_JOBS), *(Schedule((fault,), job="long") for fault in late)])
+    unheard = list(several(baseline))
+    jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
+    for kind in (*of_target(laboratory.contract), *MESSAGES, "drain", "rewind", "forget"):
+        places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
+        faults = [fault for fault in spread(baseline, kind) if fault.point in places]
+        jobs.append([Schedule((fault,)) for fault in faults])
+    yield from (schedule for turn in zip_longest(*jobs) for schedule in turn if schedule is not None)

@@ -66,10 +66,14 @@ def judge_subject(course: Course) -> SubjectResult:
 
 
 def _claimed(course: Course) -> Claim:
-    """Some of our own pairs' claims can be examined in the simulated shell only, and are made only there."""
-    if any(shell.shell == "simulated" for shell in course.shells):
-        return course.contract.claims
-    return course.contract.claims & ~course.contract.claims_simulated
+    """Some of our own pairs' claims can be examined in the simulated shell only, or in all but the Spark shell, in
+    which nobody looks beside the sinks: they are made only there.
+    """
+    contract, shells = course.contract, {shell.shell for shell in course.shells}
+    claims = contract.claims
+    if "simulated" not in shells:
+        claims &= ~contract.claims_simulated
+    return claims & ~contract.claims_beside if shells == {"spark"} else claims
 
 
 def claimed_names(claims: Claim) -> list[str]:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sinkproof.chaos.services.kafka import running_kafka, use_kafka, where_to_look
-from sinkproof.chaos.services.kafka_local import KIND, LocalKafka
-from sinkproof.chaos.services.kept import running
+from sinkproof.chaos.services.kafka import KAFKA
+from sinkproof.chaos.services.service import Service
+from sinkproof.network import way_to
 from sinkproof.reference_engine.shells.reader import ReaderFailed
+from sinkproof.services_in_use import NO_SETTINGS, RESTING, service_in_use
+from sinkproof.sink_adapters.kafka_control import Control, NotNow
+from sinkproof.sink_adapters.kafka_evidence import evidence
 from sinkproof.sink_adapters.kafka_reader import READ_COMMITTED, Record, lingering, read
 from sinkproof.sink_adapters.kafka_topics import make_topics, remove_topics
 
-NO_SETTINGS: Final[Mapping[str, str]] = {}
+ENDING: Final = ("PrepareCommit", "PrepareAbort")
+SETTLED_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaService:
-    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers."""
+    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with us."""
 
     endpoint: str
     direct_endpoint: str
+    own: bool = False
 
-    def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+    def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, Any] = NO_SETTINGS) -> None:
         """Names are unique in the cluster: begin them with `scratch.name`, or what is unique besides."""
         make_topics(self.direct_endpoint, {name: settings}, partitions=partitions)
 
@@ -38,59 +39,34 @@ class KafkaService:
         """Every record that such a reader sees; it never waits behind an open transaction."""
         return read(self.direct_endpoint, topic, isolation=isolation)
 
+    def evidence(self, topics: Sequence[str], prefix: str) -> list[str]:
+        """What is out of order in these topics, as the broker says: who hides which rows, and who left that behind.
+        `prefix`: of the transactional ids of all who write there. For a contract's `evidence`.
+        """
+        return evidence(self.direct_endpoint, topics, prefix)
+
     def lingering(self, prefix: str) -> list[str]:
         """Transactional ids with this prefix whose transactions are neither committed nor aborted."""
         return lingering(self.direct_endpoint, prefix)
 
 
-def kafka_service(*, start: bool) -> KafkaService:
-    """What SINKPROOF_KAFKA names; else the cluster that this process, or its nearest ancestor, has started; else the
-    one of `services start`. `start`: else a new one, which ends with this process.
+def kafka_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> KafkaService:
+    """See services_in_use.service_in_use."""
+    used = service_in_use(KAFKA, start=start, settings=settings)
+    return KafkaService(endpoint=way_to(used), direct_endpoint=used.service.direct_endpoint, own=used.own)
+
+
+def await_settled(service: Service) -> None:
+    """An end of a transaction is answered when it is decided; its rows can be read when the markers are written. That
+    takes milliseconds, and longer after a restart. What takes longer than this is a finding.
     """
-    service = _find()
-    if service is not None:
-        return service
-    if not start:
-        raise LookupError(
-            "no Kafka runs. Call scratch.service('kafka', start=True) in the contract's `setup`, "
-            "or run: sinkproof services start kafka"
-        )
-    until_exit = ExitStack()
-    made = until_exit.enter_context(use_kafka(""))
-    atexit.register(_close, until_exit, os.getpid())
-    return KafkaService(endpoint=made.endpoint, direct_endpoint=made.direct_endpoint)
+    control = Control(service.direct_endpoint)
+    try:
+        control.await_none(".*", ENDING, seconds=SETTLED_SECONDS)
+    except NotNow as error:
+        raise ReaderFailed("has no broker to ask", evidence=str(error)) from error
+    finally:
+        control.close()
 
 
-def _close(stack: ExitStack, owner: int) -> None:
-    """Not in a child that was forked since and ends by itself."""
-    if os.getpid() == owner:
-        stack.close()
-
-
-def _find() -> KafkaService | None:
-    named = where_to_look()
-    if named.startswith("external:"):
-        address = named.partition(":")[2]
-        return KafkaService(endpoint=address, direct_endpoint=address)
-    family = _ancestors()
-    near = sorted((entry for entry in running(KIND) if entry.owner in family), key=lambda entry: -family[entry.owner])
-    found = [LocalKafka.attach(entry) for entry in near]
-    service = found[-1] if found else (None if named else running_kafka())
-    if service is None:
-        return None
-    if died := service.died_by_itself():  # no fault of ours: rows that are gone with it convict nobody
-        raise ReaderFailed("has no broker any more: it died by itself", evidence=died)
-    return KafkaService(endpoint=service.endpoint, direct_endpoint=service.direct_endpoint)
-
-
-def _ancestors() -> dict[int, int]:
-    """This process and all above it, and how far above they are."""
-    found: dict[int, int] = {}
-    pid = os.getpid()
-    while pid > 1:
-        found[pid] = len(found)
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except FileNotFoundError:
-            break
-    return found
+RESTING[KAFKA.name] = await_settled

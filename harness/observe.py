@@ -57,6 +57,7 @@ class Observer:
         self.struck_line: SourceLine | None = None
         self.observation = Observation()
         self._version = contract.optional("version")
+        self._evidence = contract.optional("evidence")
         self._looked_at = -1
         self._before: Counter[Identity] | None = None
         self.epochs = Epochs(ledger)
@@ -183,12 +184,17 @@ class Observer:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
         simulation.host.reap()
+        if simulation.target is not None:
+            simulation.target.come_to_rest()
         self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
         if self._complete is not None and not seen.unreadable:
             self.epochs.note(simulation.storage.latest())
             seen.claimed += self.epochs.overclaimed(self._marked(), set(seen.committed))
         residue = self.contract.optional("residue")
-        if residue is not None and simulation.finished and list(residue(self.scratch)):
+        lingering = residue is not None and simulation.finished and list(residue(self.scratch))
+        if self._evidence is not None and (lingering or Counter(seen.committed) != Counter(self.ledger.expected)):
+            seen.evidence = tuple(map(str, self._evidence(self.scratch)))  # before anything heals it
+        if residue is not None and lingering:
             simulation.recover_quietly()
             seen.residue = tuple(map(str, residue(self.scratch)))
 

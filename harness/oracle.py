@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sinkproof.ledger import Identity, Ledger
 
+TARGET_MAY_TELL = ("O1", "O6", "O7")
 NAMED_ROWS_MOST = 10  # in a sentence; the lists hold all of them
 
 
@@ -54,6 +55,7 @@ class Observation:
     claimed: list[tuple[str, tuple[Identity, ...]]] = field(default_factory=list)  # (by a marker, its rows not visible)
     kinds: list[str] = field(default_factory=list)  # of the faults that struck
     unreadable: str = ""  # the last failure of the reader; at quiescence: why there is nothing in `committed`
+    evidence: tuple[str, ...] = ()  # what the target itself says, where something is amiss; decides nothing
     finished: bool = True
     failure: str = ""
 
@@ -77,7 +79,14 @@ def judge(ledger: Ledger, seen: Observation, *, rows: str = "append", ordered: b
         found.append(Anomaly(oracle="O7", why=why))
     if not seen.finished:
         found.append(Anomaly(oracle="O6", why=f"the job did not recover: {seen.failure or 'it never finished'}"))
-    return tuple(found)
+    return tuple(_with_evidence(anomaly, seen.evidence) for anomaly in found)
+
+
+def _with_evidence(anomaly: Anomaly, evidence: Sequence[str]) -> Anomaly:
+    """What is not to be read, or lingers, may be the target's doing: it is wrong all the same, and this says whose."""
+    if not evidence or anomaly.oracle not in TARGET_MAY_TELL:
+        return anomaly
+    return replace(anomaly, why=f"{anomaly.why}. The target says: {'; '.join(evidence)}")
 
 
 def _loss_and_duplicates(expected: Sequence[Identity], seen: Observation) -> list[Anomaly]:

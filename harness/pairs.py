@@ -1,23 +1,29 @@
 """Every ordered pair of faults at named points: the second one wherever somebody passes after the first has struck.
 
-Pairs that cannot differ are run once and counted as equal: when everything that a first fault has left is the same as
-after another one (endings.py), what strikes later strikes both alike; a second death where nothing has happened since
-the place before leaves the same as there; and a sleeper that is buried with the next death, because its stack lies
-below, is as dead as if it had been killed. The most telling come first: second faults that
-strike while the job still recovers from the first.
+Pairs that cannot differ are run once and counted as equal:
+
+- when everything that a first fault has left is the same as after another one (endings.py), what strikes later strikes
+  both alike. Deaths between which nothing has happened leave the same at once, and so does an error that ends its
+  attempt without any further effect;
+- a second death where nothing has happened since the place before leaves the same as there;
+- a second crash of the whole job where all that is durable is as it was at another such crash, whatever came before;
+- a sleeper that is buried with the next death, because its stack lies below, is as dead as if it had been killed.
+
+The most telling come first: second faults that strike while the job still recovers from the first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.endings import Crossing, Endings, Mark
+from sinkproof.crossings import Crossing
+from sinkproof.endings import Endings, Mark
 from sinkproof.trial import Trial
 
 FIRST_KINDS: Final = ("kill", "stop", "error", "kill-job", "decline", "lose")
@@ -34,6 +40,9 @@ class Rest:
     near: list[Fault]  # while the job recovers
     far: list[Fault]
     crossing: Crossing | None
+    in_bound: int = 0  # all that may strike, equal or not
+    window: Sequence[tuple[Any, ...]] = ()  # what was passed, and what had happened by then, until the crossing
+    crashes: set[int] = field(default_factory=set)  # numbers of what its crashes of the whole job leave
 
 
 class Pairs:
@@ -42,22 +51,32 @@ class Pairs:
     def __init__(self, endings: Endings, *, may: Callable[[Fault], bool] = lambda fault: True) -> None:
         self.endings, self.may = endings, may
         self.in_bound, self.equal, self.run = 0, 0, 0
+        self.crashes: set[int] = set()  # what crashes of the whole job leave that are among the pairs
 
     def prepare(self, firsts: Sequence[Fault], *, go_on: Callable[[], bool] = lambda: True) -> list[Rest]:
         """What may follow each first fault; `in_bound` counts all of it, `equal` what need not be run."""
+        baseline = self.endings.run(Schedule(), marked=True)
+        left, like = left_by_deaths(baseline, self.endings.marks), dict[Any, Rest]()
         shared: set[int] = set()
         rests = []
         for first in firsts:
             if not go_on():
                 break
-            rest = self._rest(first)
-            if first.kind == "stop" and is_source(first):
+            known = like.get(left.get(first))
+            rest = self._rest(first) if known is None else known
+            self.in_bound += rest.in_bound
+            self.equal += rest.in_bound - len(rest.near) - len(rest.far)
+            dead = like.get(left.get(replace(first, kind="kill")))
+            if known is not None or (first.kind == "stop" and is_source(first)) or is_as_dead(rest, dead):
                 self.equal += len(rest.near) + len(rest.far)
                 continue
+            if first in left and rest.window:
+                like[left[first]] = replace(rest)
             if rest.crossing is not None and rest.far:
                 self.equal += len(rest.far) if id(rest.crossing) in shared else 0
                 rest.far = [] if id(rest.crossing) in shared else rest.far
                 shared.add(id(rest.crossing))
+            self.crashes |= rest.crashes
             rests.append(rest)
         return rests
 
@@ -68,18 +87,34 @@ class Pairs:
         if not trial.fired:
             return rest
         woke, marks = self.endings.woke_at, self.endings.marks
+        struck = place_of(first, trial)
+        rest.window = [
+            (place, mark.sent, mark.left)
+            for place, mark in zip(trial.trace[struck + 1 : crossed], marks[struck + 1 : crossed], strict=False)
+        ]
         for at, fault in places_after(trial, first):
             if not self.may(fault):
                 continue
-            self.in_bound += 1
+            rest.in_bound += 1
             buried = first.kind == "stop" and at < woke and fault.kind in DEATHS and fault.actor != COORDINATOR
             if buried or (fault.kind == "stop" and is_source(fault)) or leaves_the_same(fault, trial, marks, at=at):
-                self.equal += 1
-            elif at < crossed if crossing is not None else at < woke:
+                continue
+            if fault.kind == "kill-job" and at < len(marks) and not self._is_new(marks[at].left, rest):
+                continue
+            if at < crossed if crossing is not None else at < woke:
                 rest.near.append(fault)
             else:
                 rest.far.append(fault)
         return rest
+
+    def _is_new(self, left: int | None, rest: Rest) -> bool:
+        """Whether no crash of the whole job that is among the pairs has left the same."""
+        if left is None:
+            return True
+        if left in self.crashes or left in rest.crashes:
+            return False
+        rest.crashes.add(left)
+        return True
 
     def schedules(self, rests: Sequence[Rest]) -> Iterator[Schedule]:
         """All that must be run, a few of each first fault in turn."""
@@ -100,6 +135,29 @@ class Pairs:
         return said + f"of the other {to_run:,}, {'all' if self.run >= to_run else f'{self.run:,}'} were run"
 
 
+def left_by_deaths(baseline: Trial, marks: Sequence[Mark]) -> dict[Fault, Any]:
+    """What a death of one or of all leaves at each place of a run: equal ones leave the same."""
+    left: dict[Fault, Any] = {}
+    seen: Counter[tuple[int, str]] = Counter()
+    since = 0  # the place after which nothing has happened
+    for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
+        seen[place] += 1
+        kill, crash = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in DEATHS)
+        since = since if leaves_the_same(kill, baseline, marks, at=at) else at
+        left[kill] = ("kill", since)
+        if mark.left is not None:
+            left[crash] = ("kill-job", mark.left)
+    return left
+
+
+def is_as_dead(rest: Rest, dead: Rest | None) -> bool:
+    """Whether this error has ended its attempt, and nothing else has happened than after a death at the same place."""
+    if dead is None or rest.first.kind != "error":
+        return False
+    known = all(left is not None for _, _, left in rest.window)
+    return known and rest.crossing is dead.crossing and rest.window == dead.window
+
+
 def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int) -> bool:
     """Whether this death leaves what one at the place before leaves: nothing has happened in between that outlives
     whoever dies. For the whole job that is what is durable; for one of its actors, also what it has sent, and the time:
@@ -107,16 +165,24 @@ def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: in
     """
     if not 0 < at < len(marks):
         return False
-    (durable, sent), (durable_before, sent_before) = marks[at], marks[at - 1]
-    if fault.kind == "kill-job":
-        return bool(durable == durable_before)
+    here, before = marks[at], marks[at - 1]
+    same = here.durable == before.durable or (here.left is not None and here.left == before.left)
     same_actor = trial.trace[at][0] == trial.trace[at - 1][0]
-    return fault.kind == "kill" and same_actor and (durable, sent) == (durable_before, sent_before)
+    return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and here.sent == before.sent))
 
 
 def is_source(fault: Fault) -> bool:
     """Who stops and goes on is as good as dead: what it sends then bears its old generation, and nobody hears it."""
     return fault.actor.startswith("source")
+
+
+def place_of(fault: Fault, trial: Trial) -> int:
+    """Where in the trace it strikes."""
+    place, left = (trial.names.index(fault.actor), fault.point), fault.occurrence
+    at = -1
+    for _ in range(left):
+        at = trial.trace.index(place, at + 1)
+    return at
 
 
 def places_after(trial: Trial, first: Fault) -> Iterator[tuple[int, Fault]]:

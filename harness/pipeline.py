@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.event_log import Happening
@@ -20,6 +22,8 @@ from sinkproof.pipeline_folder import PipelineError, PipelineFolder
 from sinkproof.pipeline_job import COUNT, count_graph
 from sinkproof.pipeline_progress import Line, Standing
 from sinkproof.reference_engine.checkpoint_storage import DamagedCheckpoint
+from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.job_graph import Plan
 from sinkproof.reference_engine.restore import RestoreError, covered, refuse_another_graph
 from sinkproof.reference_engine.shells.spark.cluster import Cluster, Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.deployment import Run
@@ -30,9 +34,44 @@ COORDINATOR_EXITS_MOST: Final = 3  # by itself, not by a signal, before anything
 WINDOW_SECONDS: Final = 2.0  # of the rate that progress shows
 
 
+class Runnable(Protocol):
+    """What is run. `job` says which job it is: a folder that belongs to another one is refused."""
+
+    @property
+    def job(self) -> Mapping[str, Any]: ...
+
+    @property
+    def recipe(self) -> str:
+        """Of the deployment, as every process of the run makes it."""
+
+    @property
+    def network(self) -> str: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the input has an end."""
+
+    @property
+    def begun(self) -> int:
+        """What offsets add up to before the first row; they need not begin at 0."""
+
+    @property
+    def total(self) -> int:
+        """How many rows there are by now."""
+
+    def arguments(self, folder: Path) -> Mapping[str, Any]:
+        """Of the recipe."""
+
+    def watched(self) -> AbstractContextManager[None]:
+        """While it is open, `total` may grow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What is run. `job` says which job it is: a folder that belongs to another one is refused."""
+    """Rows of files, or made-up ones, counted by key."""
 
     source: Input
     sink: str
@@ -41,14 +80,30 @@ class Pipeline:
     interval_ms: int = 50
     pace_ms: int = 0  # between two batches of a source
     network: str = "unix"
+    recipe: str = COUNT
+    bounded: bool = True
+    begun: int = 0
 
     @property
     def total(self) -> int:
         return sum(map(self.source.length, range(self.source.splits)))
 
     @property
-    def tasks(self) -> int:
-        return len(count_graph(self.source, self.parallelism).plan().subtasks)
+    def plan(self) -> Plan:
+        return count_graph(self.source, self.parallelism).plan()
+
+    def arguments(self, folder: Path) -> Mapping[str, Any]:
+        return {
+            "source": self.source,
+            "sink": self.sink,
+            "folder": str(folder),
+            "parallelism": self.parallelism,
+            "interval_ms": self.interval_ms,
+            "pace_ms": self.pace_ms,
+        }
+
+    def watched(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +130,7 @@ class Outcome:
         return (self.rows - self.rows_before) / self.seconds if self.seconds else 0.0
 
 
-def prepare(pipeline: Pipeline, folder: PipelineFolder) -> Beginning:
+def prepare(pipeline: Runnable, folder: PipelineFolder) -> Beginning:
     """Says in the folder what job it belongs to, and finds where that goes on. Raises PipelineError."""
     folder.refuse_another(pipeline.job)
     storage = folder.storage
@@ -83,22 +138,22 @@ def prepare(pipeline: Pipeline, folder: PipelineFolder) -> Beginning:
     try:
         record = storage.latest()
         if record is not None:
-            refuse_another_graph(count_graph(pipeline.source, pipeline.parallelism).plan(), record)
+            refuse_another_graph(pipeline.plan, record)
     except (DamagedCheckpoint, RestoreError) as error:
         raise PipelineError(str(error)) from error
     finished = folder.finished
     folder.clear()
     folder.keep({**pipeline.job, "finished": finished})
-    rows = sum(covered(record).values())
+    rows = _rows(pipeline, record)
     if record is None or not record.final:
         return Beginning(rows=rows)
-    if rows < pipeline.total:
+    if not pipeline.bounded or rows < pipeline.total:
         return Beginning(rows=rows, checkpoint_id_stopped=record.checkpoint_id)
     return Beginning(rows=rows, over=finished == record.checkpoint_id)
 
 
 def run(
-    pipeline: Pipeline,
+    pipeline: Runnable,
     folder: PipelineFolder,
     cluster: Cluster,
     *,
@@ -107,33 +162,28 @@ def run(
     stop_wished: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """To the end, or to where the wish to stop has led. Raises PipelineError, SparkFailed."""
-    if cluster.slots < pipeline.tasks:
+    tasks = len(pipeline.plan.subtasks)
+    if cluster.slots < tasks:
         raise PipelineError(
-            f"{cluster.master} offers {cluster.slots} slots, and the job has {pipeline.tasks} tasks, which all run at "
-            f"once: name a master with more, such as --master 'local[{pipeline.tasks}]', or lower --parallelism"
+            f"{cluster.master} offers {cluster.slots} slots, and the job has {tasks} tasks, which all run at "
+            f"once: name a master with more, such as --master 'local[{tasks}]', or lower --parallelism"
         )
-    arguments = {
-        "source": pipeline.source,
-        "sink": pipeline.sink,
-        "folder": str(folder.path),
-        "parallelism": pipeline.parallelism,
-        "interval_ms": pipeline.interval_ms,
-        "pace_ms": pipeline.pace_ms,
-    }
     wanted = Run(
-        recipe=COUNT,
-        arguments=arguments,
+        recipe=pipeline.recipe,
+        arguments=pipeline.arguments(folder.path),
         folder=folder.home,
         network=pipeline.network,
         checkpoint_id_stopped=beginning.checkpoint_id_stopped,
     )
     follower = Follower(
-        cluster.begin(wanted, tasks=pipeline.tasks),
-        Standing(rows=beginning.rows, total=pipeline.total),
+        cluster.begin(wanted, tasks=tasks),
+        Standing(rows=beginning.rows, total=pipeline.total, endless=not pipeline.bounded),
+        pipeline=pipeline,
         progress=progress,
     )
     try:
-        follower.follow(stop_wished)
+        with pipeline.watched():
+            follower.follow(stop_wished)
     except BaseException:
         if cluster.process is not None:
             cluster.process.kill()  # nobody waits for an orderly end: what is not complete is read again
@@ -142,17 +192,22 @@ def run(
     return _outcome(pipeline, folder, follower, beginning=beginning)
 
 
-def _outcome(pipeline: Pipeline, folder: PipelineFolder, follower: Follower, *, beginning: Beginning) -> Outcome:
+def _rows(pipeline: Runnable, record: CheckpointRecord | None) -> int:
+    """That the checkpoint covers."""
+    return sum(covered(record).values()) - pipeline.begun if record is not None else 0
+
+
+def _outcome(pipeline: Runnable, folder: PipelineFolder, follower: Follower, *, beginning: Beginning) -> Outcome:
     record = folder.storage.latest()
     if not follower.finished or record is None:
         why = follower.given_up or follower.execution.why or "nobody said why"
         raise SparkFailed(f"the job ended before its input did: {why}")
     folder.keep({**pipeline.job, "finished": record.checkpoint_id})
-    rows = sum(covered(record).values())
+    rows, total = _rows(pipeline, record), pipeline.total
     return Outcome(
-        state="complete" if rows == pipeline.total else "stopped",
+        state="complete" if pipeline.bounded and rows == total else "stopped",
         rows=rows,
-        rows_total=pipeline.total,
+        rows_total=total,
         rows_before=beginning.rows,
         seconds=max(0.0, follower.ended_at - follower.began_at),
         checkpoints=follower.standing.checkpoints,
@@ -166,6 +221,7 @@ class Follower:
 
     execution: Execution
     standing: Standing
+    pipeline: Runnable = field(kw_only=True)
     progress: Line = field(kw_only=True)
     began_at: float = 0.0
     ended_at: float = 0.0
@@ -198,6 +254,7 @@ class Follower:
             self.recent.popleft()
         since, rows = self.recent[0]
         self.standing.rows_per_second = (self.standing.rows - rows) / (at - since) if at > since else 0.0
+        self.standing.total = self.pipeline.total
         self.progress.show(self.standing)
 
     def _hear_generation(self, happening: Happening) -> None:
@@ -210,7 +267,7 @@ class Follower:
 
     def _hear_complete(self, happening: Happening) -> None:
         self.standing.checkpoints += 1
-        self.standing.rows = happening["rows"]
+        self.standing.rows = happening["rows"] - self.pipeline.begun
 
     def _hear_finished(self, happening: Happening) -> None:
         self.finished, self.ended_at = True, happening["at"]
@@ -222,6 +279,9 @@ class Follower:
         """The input's own words. Whatever is restarted would read the same again."""
         if str(happening["why"]).startswith(INPUT_ERROR):
             raise PipelineError(str(happening["why"]).removeprefix(INPUT_ERROR))
+
+    def _hear_unable(self, happening: Happening) -> None:
+        raise SparkFailed(f"a worker of Spark cannot make its part of the job: {happening['why']}")
 
     def _hear_ended(self, happening: Happening) -> None:
         if happening["actor"] != COORDINATOR or not happening["status"] or os.WIFSIGNALED(happening["status"]):
@@ -239,4 +299,5 @@ HEARD: Final[Mapping[str, Callable[[Follower, Happening], None]]] = {
     "given up": Follower._hear_given_up,
     "raised": Follower._hear_raised,
     "running": Follower._hear_running,
+    "unable": Follower._hear_unable,
 }

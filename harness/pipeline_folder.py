@@ -72,11 +72,11 @@ class PipelineFolder:
         earlier = self.earlier()
         if earlier is None:
             return
-        for name in ("command", "sink", "key", "input"):
-            if earlier.get(name) != job[name]:
+        for name in ("command", "sink", "key", "input", "output"):
+            if earlier.get(name) != job.get(name):
                 raise PipelineError(
                     f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
-                    f"{job[name]!r}. Give the same again to go on from it, or name another folder with --out"
+                    f"{job.get(name)!r}. Give the same again to go on from it, or name another folder with --out"
                 )
 
     @property

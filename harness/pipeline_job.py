@@ -46,8 +46,14 @@ def count_graph(source: Input, parallelism: int) -> JobGraph:
 def count(*, source: Input, sink: str, folder: str, parallelism: int, interval_ms: int, pace_ms: int = 0) -> Deployment:
     """`sink`: a pair of the registry, which writes to `folder`."""
     contract, scratch = load(sink), scratch_of(folder)
-    job = Job(
-        plan=count_graph(source, parallelism).plan(),
+    job = job_of(count_graph(source, parallelism), interval_ms=interval_ms)
+    return Deployment(job=job, make_sink=lambda: contract.sink(scratch), pace_ms=pace_ms)
+
+
+def job_of(graph: JobGraph, *, interval_ms: int) -> Job:
+    """What all pipelines are run with."""
+    return Job(
+        plan=graph.plan(),
         configuration=CheckpointConfiguration(
             checkpoint_interval=interval_ms,
             checkpoints_retained=RETAINED,
@@ -57,7 +63,6 @@ def count(*, source: Input, sink: str, folder: str, parallelism: int, interval_m
         ),
         restart=restart_strategy,
     )
-    return Deployment(job=job, make_sink=lambda: contract.sink(scratch), pace_ms=pace_ms)
 
 
 def scratch_of(folder: str) -> Scratch:

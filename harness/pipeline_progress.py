@@ -20,13 +20,20 @@ class Standing:
     restarts: int = 0
     rows_per_second: float = 0.0
     stopping: bool = False
+    endless: bool = False
+
+    @property
+    def how_far(self) -> str:
+        if self.endless:
+            return f"{self.rows:,} rows, {max(0, self.total - self.rows):,} behind"
+        share = 100 * self.rows // self.total if self.total else 100
+        return f"{self.rows:,} of {self.total:,} rows ({share} %)"
 
     def __str__(self) -> str:
-        share = 100 * self.rows // self.total if self.total else 100
         restarts = f", {self.restarts:,} restart{'s' if self.restarts != 1 else ''}" if self.restarts else ""
         stopping = "; stopping with a checkpoint (again: at once)" if self.stopping else ""
         return (
-            f"{self.rows:,} of {self.total:,} rows ({share} %), {self.rows_per_second:,.0f} rows/s, "
+            f"{self.how_far}, {self.rows_per_second:,.0f} rows/s, "
             f"{self.checkpoints:,} checkpoint{'s' if self.checkpoints != 1 else ''}{restarts}{stopping}"
         )
 

@@ -7,6 +7,7 @@ from sinkproof.explore import JobState, JobWorld
 from sinkproof.ledger import Identity
 from sinkproof.oracle import Anomaly
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.shells.acting import IN_DOUBT
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory
@@ -56,9 +57,9 @@ def _recover_alone(world: JobWorld, state: JobState, *, tally: Tally) -> None:
             f"alone did not bring back {len(missed)} of its rows"
         )
         tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
-    elif late:
+    elif late and not any(what == IN_DOUBT for _, _, _, what, _ in simulation.history):
         why = (
             f"{len(late)} rows of checkpoint {record.checkpoint_id} stay invisible after `open` has restored it, "
-            "until something else is notified"
+            "until something else is notified; an `open` that cannot settle them yet returns their checkpoint ids"
         )
         tally.find(Anomaly(oracle="O6", why=why, lost=tuple(late)), world.schedule(state))

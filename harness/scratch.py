@@ -18,6 +18,9 @@ ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
+NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
 def stopped_clock() -> float:
     """The clock of a scratch outside any run."""
     return 0.0
@@ -37,29 +40,36 @@ class Scratch:
     def setting(self, name: str, default: Any = None) -> Any:
         return self.settings.get(name, default)
 
-    def service(self, name: str, *, start: bool = False) -> Any:
-        """An external system; for "kafka" see kafka_service.KafkaService.
+    def service(self, name: str, *, start: bool = False, settings: Mapping[str, Any] = NO_SETTINGS) -> Any:
+        """An external system: "kafka" gives a kafka_service.KafkaService, "cassandra" a
+        cassandra_service.CassandraService.
 
         `start`: for a contract's `setup`, which runs in the process that outlives all attempts. If no such system is
-        there, one is started that ends with this process.
+        there, one is started that ends with this process. `settings`: of its nodes, for those who want to show what
+        becomes of a sink on others than ours.
         """
-        if name != "kafka":
-            raise LookupError(
-                f"no service {name!r} is offered: only 'kafka'. "
-                "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"
-            )
-        from sinkproof.kafka_service import kafka_service
+        if name == "kafka":
+            from sinkproof.kafka_service import kafka_service
 
-        return kafka_service(start=start)
+            return kafka_service(start=start, settings=settings)
+        if name == "cassandra":
+            from sinkproof.cassandra_service import cassandra_service
+
+            return cassandra_service(start=start, settings=settings)
+        raise LookupError(
+            f"no service {name!r} is offered: only 'kafka' and 'cassandra'. "
+            "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"
+        )
 
 
-def fresh_folder() -> Path:
-    """A new folder: below SINKPROOF_SCRATCH if that is set, else in memory if there is enough of it, else in TMPDIR.
+def fresh_folder(*, home: Path | None = None) -> Path:
+    """A new folder: in `home`; else below SINKPROOF_SCRATCH if that is set, else in memory if there is enough of it,
+    else in TMPDIR.
 
     SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more. The
     folder's name carries our pid, so that a later run can clean up.
     """
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=_homes()[0]))
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or _homes()[0]))
 
 
 def _homes() -> list[Path]:

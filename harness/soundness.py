@@ -12,6 +12,7 @@ from sinkproof.oracle import named
 from sinkproof.scratch import FrozenFolder, freeze_folder
 from sinkproof.trial import Laboratory, Trial
 
+RACES_MOST = 6  # runs until one of them comes to its end without a loss
 ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
 
 
@@ -30,12 +31,29 @@ def not_emptied(laboratory: Laboratory, first: Trial) -> str:
     if rows := laboratory.look():
         return f"{len(rows)} rows of an earlier run are still there after {way}: {named(rows)}. {ELSEWHERE}"
     again = laboratory.run(Schedule())
-    if _ending(again) == _ending(first):
+    if _ending(again) == _ending(first) or _is_race(laboratory, [first, again]):
         return ""
     return (
         f"two runs without faults ended differently ({first.rows_committed} rows, then {again.rows_committed}), "
         f"so something outlives {way}. {ELSEWHERE}"
     )
+
+
+def _is_race(laboratory: Laboratory, runs: list[Trial]) -> bool:
+    """Rows that are lost in some runs and not in a later one were not left out because of an earlier run: what that
+    had left would still be there. The sink itself loses them now and then; that is for the campaign to show.
+    """
+    if laboratory.scratch.shell != "process" or not all(_only_lost(run) for run in runs):
+        return False
+    while all(run.anomalies for run in runs[1:]):
+        if len(runs) > RACES_MOST:
+            return False
+        runs.append(laboratory.run(Schedule()))
+    return True
+
+
+def _only_lost(trial: Trial) -> bool:
+    return trial.finished and {anomaly.oracle for anomaly in trial.anomalies} <= {"O1"}
 
 
 def not_copied(laboratory: Laboratory) -> str:
@@ -44,9 +62,10 @@ def not_copied(laboratory: Laboratory) -> str:
     before, full = sorted(laboratory.look()), world.freeze_target()
     (beginning,) = world.beginnings()
     world.thaw_target(full)
-    if sorted(laboratory.look()) != before:
+    brought_back = sorted(laboratory.look())
+    world.thaw_target(beginning.target)  # also what the last `setup` has noted there, for the next `teardown`
+    if brought_back != before:
         return "a copy does not bring back what was committed"
-    world.thaw_target(beginning.target)
     if laboratory.look():
         return "rows that were committed do not go away with what is copied"
     if laboratory.contract.copies and (lacking := _lacking(world, beginning)):

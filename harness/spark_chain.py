@@ -24,16 +24,15 @@ from sinkproof.reference_engine.restore import covered
 from sinkproof.reference_engine.shells.spark.cluster import Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.progress import Progress
+from sinkproof.services_in_use import Outages
 from sinkproof.spark_laboratory import SparkLaboratory, deaths, history_of, trace_of
 from sinkproof.spark_observation import Difference
 from sinkproof.trial import Trial
 
-SECONDS_PER_DEATH: Final = 60.0  # until a job that does not recover is given up; a new session may take 20 of them
-STRIKE_SECONDS: Final = 0.5  # until a step that nobody passes is left for the next one
-PACE_MS: Final = 4
-BATCH_ROWS: Final = 250
+SECONDS_STILL: Final = 120.0  # without a row more than before, until a job that does not recover is given up
+SECONDS_PER_SESSION: Final = 240.0  # the same where Spark itself starts anew: 6 s, and 60 where the machine is crowded
+SERVICE_KILL, SERVICE = "service-kill", "the external system"
 EVENTS_SHOWN_MOST: Final = 200
-SECONDS_FOR_ROWS: Final = 120.0
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
 ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
@@ -47,7 +46,12 @@ class Plan:
     coordinators: int = 0
     workers: int = 0
     jobs: int = 0
+    services: int = 0  # of external systems: killed and started again, at any moment
     rows: int = 0
+    pace_ms: int = 4
+    batch_rows: int = 250
+    interval_ms: int = 10
+    strike_seconds: float = 0.5  # until a step that nobody passes is left for the next one
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -57,9 +61,19 @@ class Plan:
             ("kill", COORDINATOR): self.coordinators,
             ("kill-worker", "attempt"): self.workers,
             ("kill-job", "attempt"): self.jobs,
+            (SERVICE_KILL, SERVICE): self.services,
         }
         every = [((at + 0.5) / times, kind) for kind, times in wanted.items() for at in range(times)]
         return [kind for _, kind in sorted(every)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongTrial(Trial):
+    """Its schedule names the last fault only: nobody could read, or replay, hundreds."""
+
+    @property
+    def fired(self) -> bool:
+        return bool(self.struck)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +89,20 @@ class Chain:
         self.laboratory, self.plan, self.progress = laboratory, plan, progress
         self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
         self.story: list[Happening] = []
-        self.rows, self.strikes = 0, 0
+        self.rows, self.strikes, self.services_killed = 0, 0, 0
         self.names: tuple[str, ...] = ()
+        self.outages = Outages()
 
     def run(self) -> ChainOutcome:
         laboratory = self.laboratory
         laboratory.reset()
-        run = laboratory.new_run("sinkproof.spark_jobs:long_running", pace_ms=PACE_MS, batch_rows=BATCH_ROWS)
+        plan = self.plan
+        run = laboratory.new_run(
+            "sinkproof.spark_jobs:long_running",
+            pace_ms=plan.pace_ms,
+            batch_rows=plan.batch_rows,
+            interval_ms=plan.interval_ms,
+        )
         self.folder = RunFolder(run.folder)
         self.armed = self.folder.armed()
         self.names = run.deployment().job.widest.names
@@ -100,11 +121,15 @@ class Chain:
     # -- deaths ------------------------------------------------------------------------------------
 
     def _strike_all(self, execution: Execution) -> None:
-        self._until(execution, lambda: self.rows > 0)
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         for kind, who in self.plan.kinds:
             self.progress.step(f"the long job: {self.rows:,} rows, {kind} of {who}", self.strikes)
-            self._strike(execution, kind, who)
-        self._until(execution, lambda: self.rows >= self.plan.rows, seconds=SECONDS_FOR_ROWS)
+            if kind == SERVICE_KILL:
+                self._kill_services(execution)
+            else:
+                self._strike(execution, kind, who)
+        while self.rows < self.plan.rows:  # a slow machine is no standstill
+            self._await_rows(execution)
         execution.stop()
         self._until(execution, lambda: execution.over)
 
@@ -114,9 +139,15 @@ class Chain:
         while self.strikes == struck:
             faults = self._next_faults(kind, who)
             self.armed.arm(faults)
-            self._strike_in_time(execution, struck + len(faults), Deadline(STRIKE_SECONDS))
-        before = self.rows
-        self._until(execution, lambda: self.rows > before)
+            self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
+
+    def _kill_services(self, execution: Execution) -> None:
+        """Wherever the job stands; on return all its nodes answer again, and the job has gone on."""
+        self.outages.begin("kill")
+        self.services_killed += 1
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION)
+        self.outages.await_end()
 
     def _next_faults(self, kind: str, who: str) -> list[Fault]:
         """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
@@ -131,7 +162,12 @@ class Chain:
     def _strike_in_time(self, execution: Execution, strikes: int, patience: Deadline) -> None:
         self._until(execution, lambda: self.strikes >= strikes or patience.over)
 
-    def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_PER_DEATH) -> None:
+    def _await_rows(self, execution: Execution, *, seconds: float = SECONDS_STILL) -> None:
+        """Until more of them than now are complete."""
+        before = self.rows
+        self._until(execution, lambda: self.rows > before, seconds=seconds)
+
+    def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
         deadline = Deadline(seconds)
         while not reached():
             for happening in execution.look():
@@ -154,14 +190,17 @@ class Chain:
             seen = self._difference()
             rows = seen.rows
             anomalies += _anomalies(seen)
-        kinds = Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
+        kinds = Counter({SERVICE_KILL: self.services_killed} if self.services_killed else {})
+        kinds += Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
         told = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
-        trial = Trial(
+        places = {fault.point for fault in faults}
+        trial = LongTrial(
             schedule=Schedule(faults[-1:]),
             struck=faults,
             anomalies=tuple(anomalies),
-            trace=trace_of(self.folder.path, self.names),
+            # Only what was struck: nobody can lead another job to where this one has been.
+            trace=[passed for passed in trace_of(self.folder.path, self.names) if passed[1] in places],
             names=self.names,
             history=history_of(self.story[-EVENTS_SHOWN_MOST:]),
             finished=not failure,

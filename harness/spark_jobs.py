@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,11 +40,20 @@ def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any]) -> Scratc
     return Scratch(name=name, path=Path(folder), shell="spark", settings=settings)
 
 
+def warm(locator: str) -> Contract:
+    """The contract, with what attempts would else import each for itself."""
+    contract = load(locator)
+    for name in getattr(contract.given, "libraries", ()):
+        if find_spec(name.partition(".")[0]) is not None:  # else the sink says itself what it lacks
+            import_module(name)
+    return contract
+
+
 def certifying(
     *, locator: str, name: str, folder: str, settings: Mapping[str, Any], job: str, lines: bool
 ) -> Deployment:
     """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
-    contract, scratch = load(locator), scratch_at(folder, name=name, settings=settings)
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
     named = named_job(job)
     own_points = getattr(contract.given, "marks_points", False)
     return Deployment(
@@ -64,20 +75,27 @@ def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
 
 
 def long_running(
-    *, locator: str, name: str, folder: str, settings: Mapping[str, Any], pace_ms: int, batch_rows: int
+    *,
+    locator: str,
+    name: str,
+    folder: str,
+    settings: Mapping[str, Any],
+    pace_ms: int,
+    batch_rows: int,
+    interval_ms: int = INTERVAL_MS,
 ) -> Deployment:
     """Generated rows without end, checkpoints by time: for hundreds of deaths over millions of rows."""
     import sinkproof.sink_adapters.column_lines  # noqa: F401 (what the first batch would import, in each attempt)
     from sinkproof.reference_engine.columns import GeneratedColumns
 
-    contract, scratch = load(locator), scratch_at(folder, name=name, settings=settings)
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
     own_points = getattr(contract.given, "marks_points", False)
     source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
     source.batch(0, 0)  # what it keeps from then on, attempts inherit
     job = Job(
         plan=source_to_sink(source).plan(),
         configuration=CheckpointConfiguration(
-            checkpoint_interval=INTERVAL_MS,
+            checkpoint_interval=interval_ms,
             max_concurrent_checkpoints=2,
             tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
         ),

@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.event_log import Happening
 from sinkproof.chaos.point_counts import read_counts
 from sinkproof.chaos.points import is_line
@@ -23,11 +22,13 @@ from sinkproof.reference_engine.shells.spark.cluster import Cluster, Execution, 
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.scratch import Scratch, fresh_folder
+from sinkproof.services_in_use import breakable
 from sinkproof.source_files import files_of, source_line
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import named_job
 
 RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
+RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that was killed is back when it likes
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 
 
@@ -83,7 +84,7 @@ class SparkLaboratory(Laboratory):
         """Everything that happened, and why the run came to no end, if it did not."""
         story: list[Happening] = []
         try:
-            story += execution.happenings(Deadline(RUN_SECONDS))
+            story += execution.happenings(seconds=RUN_SECONDS_ON_SERVICES if breakable() else RUN_SECONDS)
         except SparkFailed as error:
             self.cluster.close()  # whatever still runs would write into the next run's target
             return story, str(error)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sinkproof.chaos.services.service import ServiceError, ServiceUnavailable
 from sinkproof.contract import Contract, ContractError
 from sinkproof.reference_engine.shells.in_process import InProcessHost
+from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.scratch import Scratch
+from sinkproof.services_in_use import Outages, come_to_rest
 from sinkproof.sink_adapters.protocol import Sink
 from sinkproof.workload import SECOND_SINK
 
@@ -19,7 +26,8 @@ class ContractTarget:
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.contract, self.scratch = contract, scratch
         self.expires_after = contract.expires_after
-        self.failed: ContractError | None = None
+        self.failed: ContractError | ReaderFailed | None = None
+        self.outages = Outages()
 
     def strike(self, hook: str) -> None:
         call = self.contract.optional(hook)
@@ -29,6 +37,35 @@ class ContractTarget:
         except Exception as error:  # the border to somebody else's method
             said = f"{type(error).__name__}: {error}"
             self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
+
+    def age(self, seconds: float) -> None:
+        """Files are the only thing that we can make older; any other target goes by `scratch.clock`."""
+        for folder, _, names in os.walk(self.scratch.path):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                with suppress(FileNotFoundError):
+                    there = os.stat(path, follow_symlinks=False)
+                    times = there.st_atime - seconds, there.st_mtime - seconds
+                    os.utime(path, times, follow_symlinks=False)
+
+    def break_services(self, how: str) -> None:
+        with self._no_verdict_on_the_sink():
+            self.outages.begin(how)
+
+    @contextmanager
+    def _no_verdict_on_the_sink(self) -> Iterator[None]:
+        """A service that cannot be broken, or does not come back, is none."""
+        try:
+            yield
+        except ServiceUnavailable as error:
+            self.failed = self.failed or ContractError(str(error))
+        except ServiceError as error:
+            self.failed = self.failed or ReaderFailed("has nothing to read from any more", evidence=str(error))
+
+    def come_to_rest(self) -> None:
+        """Every writer is gone; what they have sent may still be on its way."""
+        with self._no_verdict_on_the_sink():
+            self.outages.await_end()
+        come_to_rest()
 
     def raise_what_failed(self) -> None:
         failed, self.failed = self.failed, None

@@ -10,13 +10,16 @@ from typing import Final
 
 from sinkproof.chaos.points import CATALOGUE, COORDINATOR_POINTS, is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.toxics import TOXICS
 from sinkproof.claims import ORACLE_CLAIMS, names
 from sinkproof.contract import Contract
 from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.services_in_use import nodes_wanted
 from sinkproof.source_files import source_line
 from sinkproof.trial import Trial
+from sinkproof.workload import SENTENCES
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
@@ -58,6 +61,7 @@ class Tally:
     seen_places: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
     witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
+    elusive: set[str] = field(default_factory=set)  # points that were not passed again where they had been
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
     closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
@@ -69,11 +73,12 @@ class Tally:
         self._witness(trial)
         self.saw(point for _, point in trial.trace)
         for fault in trial.struck:
-            self.struck[fault.point] += 1
+            self.struck[fault.point] += fault.kind != "pause"  # where somebody only paused, nobody has died yet
             self.stops += fault.kind == "stop"
         faults = trial.schedule.faults
         if not trial.fired:
             self.unfired.append(str(trial.schedule))
+            self._look_for_another_way(trial)
         if faults:
             cell = self.cells.setdefault((row_of(faults[0].point), faults[0].kind), [0, 0, 0])
             cell[0] += 1
@@ -110,10 +115,17 @@ class Tally:
 
     def _witness(self, trial: Trial) -> None:
         """Points that nobody has passed before: where they can be struck, after the faults that led there."""
-        known = self.passed | self.lines_passed
+        known = (self.passed | self.lines_passed) - self.elusive
         for actor, point in trial.trace:
             if point not in known and point not in self.witnesses:
                 self.witnesses[point] = (trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
+
+    def _look_for_another_way(self, trial: Trial) -> None:
+        """What a recovery does may depend on how far a broker had come: where it was passed, it is not passed again."""
+        last = trial.schedule.faults[-1]
+        if last not in trial.struck and not self.struck[last.point]:
+            self.elusive.add(last.point)
+            self.witnesses.pop(last.point, None)
 
     def saw(self, points: Iterable[str]) -> None:
         for point in set(points):
@@ -152,6 +164,7 @@ class Tally:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
         why = anomaly.why + (f" (struck when {sentence(last)})" if last else "")
+        why += f" (job={schedule.job}: {SENTENCES[schedule.job]})" if schedule.job in SENTENCES else ""
         return Finding(
             oracle=anomaly.oracle,
             claimed=bool(claim & self.contract.claims),
@@ -228,7 +241,9 @@ def row_of(point: str) -> str:
 
 
 def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
-    return f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
+    line = f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
+    line += " --network toxiproxy" if any(fault.kind in TOXICS for fault in schedule.faults) else ""
+    return line + (f" --nodes {nodes_wanted()}" if nodes_wanted() > 1 else "")
 
 
 def steps(trial: Trial) -> list[str]:
@@ -245,7 +260,7 @@ def steps(trial: Trial) -> list[str]:
 
 
 def timeline(trial: Trial) -> list[Event]:
-    struck = {(fault.actor, fault.point, fault.kind) for fault in trial.struck}
+    struck = [(fault.actor, fault.point, fault.kind) for fault in trial.struck]  # a detail may be a list
     events = []
     for at, actor, generation, what, detail in trial.history:
         text = f"{what}: {detail}" if detail is not None else what

@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.clock import now
 from sinkproof.contract import Contract, ContractError, load
+from sinkproof.hardships import EVERYWHERE, READ_BESIDE, WATCH
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import Scratch, fresh_folder
+from sinkproof.services_in_use import USED
 from sinkproof.tally import LINES_UNSTRUCK_MOST, Tally
 from sinkproof.trial import Laboratory
 
 # A step that was not struck, no zombie, or too many lines make the verdict UNKNOWN: a busy machine gets more time.
-LEAST_SECONDS: Final = 90.0
+LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}  # by then, whatever the budget
+# With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the long job alone takes
+# two minutes, five if it is crowded.
+LEAST_SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class Task:
     master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell strikes this subject's lines
+    cores: int = 1  # that it may use
 
     @property
     def name(self) -> str:
@@ -61,11 +67,14 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
     if (explore := contract.optional("explore")) is not None:  # a subject that is no sink
         outcome: ShellOutcome = explore(contract, task, progress)
         return outcome
-    deadline, latest = Deadline(task.budget_seconds), Deadline(max(task.budget_seconds, LEAST_SECONDS))
+    began = now()
 
     def enough(tally: Tally) -> bool:
-        if not deadline.over or latest.over:
-            return deadline.over
+        spent = now() - began
+        if spent < task.budget_seconds:
+            return False
+        if spent > (LEAST_SECONDS_ON_SERVICES if USED else LEAST_SECONDS)[task.shell]:
+            return True
         if tally.left_over:
             return True
         return any(finding.claimed for finding in tally.findings) or has_least(tally, task)
@@ -85,7 +94,9 @@ def has_least(tally: Tally, task: Task) -> bool:
     ours = getattr(tally.contract.given, "marks_points", False)  # the simulated shell strikes all of its lines
     elsewhere = not simulated and (not task.alone or task.shell == "spark") and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
-    return woken and lines and not tally.never_struck()
+    beside = task.shell == "process" and (task.alone or not tally.contract.copies)  # else the simulated shell does it
+    unread = beside and tally.contract.claims & READ_BESIDE and (EVERYWHERE, WATCH) not in tally.cells
+    return woken and lines and not unread and not tally.never_struck()
 
 
 def run_campaign(
@@ -102,10 +113,14 @@ def run_campaign(
 def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_simulated import SimulatedCampaign
     from sinkproof.closures import MIXED_SECONDS
+    from sinkproof.lanes_simulated import lanes_beside
 
-    with Laboratory(tally.contract, scratch) as laboratory:
+    with (
+        Laboratory(tally.contract, scratch) as laboratory,
+        lanes_beside(laboratory, task.cores, hang_seconds=task.hang_seconds) as lanes,
+    ):
         seconds = max(MIXED_SECONDS, task.budget_seconds / 4)
-        campaign = SimulatedCampaign(laboratory, tally, enough=enough, mixed_seconds=seconds)
+        campaign = SimulatedCampaign(laboratory, tally, enough=enough, mixed_seconds=seconds, lanes=lanes)
         campaign.run()
         if task.soak_seconds and not tally.left_over and not any(finding.claimed for finding in tally.findings):
             from sinkproof.hypothesis_soak import soak
@@ -116,11 +131,15 @@ def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool
 
 def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
     from sinkproof.campaign_process import ProcessCampaign, process_laboratory
+    from sinkproof.lanes_process import lanes_beside
 
     if hasattr(tally.contract.given, "command"):
         tally.notes.append("a command's interior is not explored: it dies and stops between requests and replies only")
-    with process_laboratory(tally.contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
-        ProcessCampaign(laboratory, tally, enough=enough).run()
+    with (
+        process_laboratory(tally.contract, scratch, hang_seconds=task.hang_seconds) as laboratory,
+        lanes_beside(laboratory, task.cores) as lanes,
+    ):
+        ProcessCampaign(laboratory, tally, enough=enough, trials=lanes.trials).run()
     return None
 
 

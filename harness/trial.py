@@ -16,7 +16,7 @@ from sinkproof.contract import Contract
 from sinkproof.ledger import Identity, Ledger
 from sinkproof.observe import Observer
 from sinkproof.oracle import Anomaly, judge
-from sinkproof.promises import still_promised
+from sinkproof.promises import LATE_SETTLING, OUTAGE, still_promised
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host
 from sinkproof.reference_engine.shells.simulated import Simulation
@@ -129,6 +129,10 @@ class Laboratory:
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
         made = shell(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule)
         made.target, self._running = self.target, made
+        if job.outage_seconds:
+            observer.observation.kinds.append(OUTAGE)
+        if job.timing.settle > 1:
+            observer.observation.kinds.append(LATE_SETTLING)
         if self.watches:
             made.spy = observer.look_beside
         return made, observer

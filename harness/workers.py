@@ -21,22 +21,25 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes import Child, ForkServer, Limits, NoReply
+from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.contract import ContractError
+from sinkproof.doing import Doing, tell
 from sinkproof.observe import NeverQuiet
 from sinkproof.reference_engine.shells.attempts import LIMITS, told
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.reports.progress import Progress
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import Task, perform
+from sinkproof.waiting import LISTENERS
 
 ENTRY: Final = "sinkproof.workers:work"
 PRELOAD: Final = ("sinkproof.workers", "sinkproof.campaign_simulated", "sinkproof.campaign_process")
-DOING_BYTES: Final = 300
 STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
 START_SECONDS: Final = 10.0  # imports of the subject
 # Times a call's limit, until a worker counts as hung. One schedule takes 1 ms simulated; in processes there may be
-# three calls that hang, after which a sink is given up; Spark has to start, and again when its driver was killed.
-SILENCES: Final = {"simulated": 3, "process": 6, "spark": 12}
+# three calls that hang, after which a sink is given up, or a broker that comes back, for a minute on a busy machine;
+# Spark has to start, and again when its driver was killed.
+SILENCES: Final = {"simulated": 3, "process": 12, "spark": 12, "kafka": 12, "cassandra": 20}
 LAST_WORDS: Final = 500  # characters
 BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
 
@@ -69,7 +72,7 @@ class Reporting:
 
     def step(self, what: str, kills: int) -> None:
         self.steps += 1
-        os.pwrite(self.doing, what.encode()[:DOING_BYTES].ljust(DOING_BYTES), 0)
+        tell(self.doing, what)
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
             self.send("step", what, kills, self.steps)
@@ -85,11 +88,12 @@ class Reporting:
 def work(inside: Inside, task: Task) -> None:
     """The entry of a worker process."""
     reporting = Reporting(inside)
+    LISTENERS.append(lambda what: reporting.step(what, 0))
     try:
         reporting.send("result", perform(task, reporting))
-    except ContractError as error:
+    except (ContractError, ServiceUnavailable) as error:
         reporting.send("result", Failure(why=str(error), bad_input=True))
-    except (ReaderFailed, NeverQuiet) as error:
+    except (ReaderFailed, NeverQuiet, ServiceFailed) as error:
         reporting.send("result", Failure(why=str(error)))
     except BrokenPipeError:
         os._exit(1)  # nobody listens any more
@@ -118,14 +122,8 @@ def place_of(raised_in: TracebackType | None) -> str:
 class Worker:
     task: Task
     child: Child
-    steps: int  # a descriptor: what it is trying
+    doing: Doing
     silence: Deadline
-
-    @property
-    def doing(self) -> str:
-        """For the end of a sentence."""
-        what = os.pread(self.steps, DOING_BYTES, 0).decode(errors="replace").strip()
-        return f"trying {what}" if what else "starting"
 
     @property
     def name(self) -> str:
@@ -164,10 +162,10 @@ def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, A
 
 
 def _start(server: ForkServer, task: Task) -> Worker:
-    steps = os.memfd_create("steps")
+    doing = Doing()
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
-    child = server.spawn(ENTRY, task, descriptors=[steps], limits=limits)
-    worker = Worker(task, child, steps, Deadline(0))
+    child = server.spawn(ENTRY, task, descriptors=[doing.descriptor], limits=limits)
+    worker = Worker(task, child, doing, Deadline(0))
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker
 
@@ -225,4 +223,4 @@ def _last_words(worker: Worker) -> str:
 def _end(worker: Worker) -> None:
     worker.child.kill()
     worker.child.close()
-    os.close(worker.steps)
+    worker.doing.close()

@@ -1,8 +1,7 @@
 """The jobs that certify sinks: small enough to crash everywhere, rich enough to show what a sink forgets.
 
 Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. A key
-belongs
-to one split, so that the last row of a key does not depend on how the splits interleave.
+belongs to one split, so that the last row of a key does not depend on how the splits interleave.
 
 standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete
 sparse     idle gaps: each checkpoint is complete and notified long before the next row, one sink gets no rows in an
@@ -15,6 +14,11 @@ clocks     as standard; attempts see clocks that differ, tick once a second, and
 second     as standard; two sinks share a target: one is sent the rows of one split, another those of the other
 uneven     as standard; one source ends long before the other, so that checkpoints go on with a part of the job idle
 unaligned  as standard; barriers overtake rows, which reach the sinks behind them, or again after a restart
+outage     as standard; a day and an hour pass before each restart
+odd        as standard; values with quotes, line ends, commas, other alphabets, with nothing in them, or far too long
+long       many small checkpoints: what a sink counts, keeps or sorts has two digits in the end
+unsettled  as standard, with idle gaps; sinks are asked to settle what is in doubt so late that the next checkpoint is
+           complete by then
 """
 
 from __future__ import annotations
@@ -36,12 +40,9 @@ KEYS_PER_SPLIT: Final = 5
 BATCHES_PER_CHECKPOINT: Final = 2
 BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
-LATE_MS: Final = (
-    40  # a new generation completes its first checkpoint 39 after the death that it makes up for, or before
-)
-OVERTAKEN_STRETCH: Final = (
-    5  # the slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches
-)
+LATE_MS: Final = 40  # a new generation completes its first checkpoint within 39 of the death it makes up for
+# The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
+OVERTAKEN_STRETCH: Final = 5
 UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
 
@@ -66,6 +67,19 @@ def make_sparse_row(split: int, offset: int) -> Row:
     epoch = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
     sink = epoch - 1 if epoch in (1, 2) else offset % 2
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * 1000)
+
+
+ODD_VALUES: Final = (
+    *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
+    *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
+)
+
+
+def make_odd_row(split: int, offset: int) -> Row:
+    return make_row(split, offset)._replace(value=ODD_VALUES[offset % len(ODD_VALUES)])
+
+
+LONG_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
 
 
 class UnevenInput(GeneratedInput):
@@ -97,7 +111,10 @@ INPUTS = {
     STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
     "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
 }
-INPUTS |= dict.fromkeys(("late", "fewer", "more", "recut", "clocks", "second", "unaligned"), INPUTS[STANDARD])
+AS_STANDARD: Final = ("late", "fewer", "more", "recut", "clocks", "second", "unaligned", "outage", "unsettled")
+INPUTS |= dict.fromkeys(AS_STANDARD, INPUTS[STANDARD])
+INPUTS["odd"] = GeneratedInput(make_odd_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
+INPUTS["long"] = GeneratedInput(make_row, splits=2, rows_per_split=LONG_ROWS, batch_rows=1)
 INPUTS["uneven"] = UnevenInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 JOBS: Final = {
     STANDARD: certifying_job(INPUTS[STANDARD]),
@@ -146,6 +163,9 @@ def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 
 SECOND_SINK: Final = "second"
 SECOND_JOB: Final = "second"
+UNSETTLED_JOB: Final = "unsettled"
+OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
+SETTLED_LATE: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
 RECUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS + 1)
 VIRTUAL_JOBS: Final = {
     "recut": replace(certifying_job(INPUTS["recut"]), again=source_to_sink(RECUT).plan()),
@@ -153,14 +173,36 @@ VIRTUAL_JOBS: Final = {
     SECOND_JOB: replace(certifying_job(INPUTS["second"]), plan=_two_sinks(INPUTS["second"])),
     "uneven": certifying_job(INPUTS["uneven"]),
     "unaligned": _unaligned(certifying_job(INPUTS["unaligned"])),
+    "outage": replace(certifying_job(INPUTS["outage"]), outage_seconds=OUTAGE_SECONDS),
+    UNSETTLED_JOB: certifying_job(INPUTS["unsettled"], timing=Timing(pace=UNHURRIED_PACE_MS, settle=SETTLED_LATE)),
 }
 
 LATE_JOB: Final = "late"
+PLAIN_JOBS: Final = {  # tried without faults, and with a few deaths
+    "odd": certifying_job(INPUTS["odd"]),
+    "long": certifying_job(INPUTS["long"]),
+}
+SENTENCES: Final = {  # of what is told apart in a finding
+    "sparse": "idle gaps, and epochs in which a sink gets no rows",
+    "late": "who was stopped wakes up when newer attempts have completed a checkpoint or two",
+    "fewer": "restored with one sink subtask instead of two",
+    "more": "restored with three sink subtasks instead of two",
+    "recut": "batches are cut in another way after a restart",
+    "clocks": "clocks differ, and go back with each restart",
+    "second": "two sinks of one job share the target",
+    "uneven": "one source ends long before the other",
+    "unaligned": "barriers overtake rows",
+    "outage": "a day and an hour pass before each restart",
+    "unsettled": "sinks are asked to settle late",
+    "odd": "values are empty, long, or hold quotes, commas, line ends",
+    "long": "twelve checkpoints",
+}
 EVERY_JOB: Final = {
     **JOBS,
     **RESCALED_JOBS,
     LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS)),
     **VIRTUAL_JOBS,
+    **PLAIN_JOBS,
 }
 
 

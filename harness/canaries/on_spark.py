@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from sinkproof.campaign_spark import SparkCampaign
 from sinkproof.canaries.every import CONTROLS, CONTROLS_ON_SPARK, Canary
@@ -25,6 +26,9 @@ from sinkproof.spark_chain import Plan
 from sinkproof.spark_laboratory import fresh_cluster, laboratory_on
 from sinkproof.tally import Tally
 from sinkproof.tasks import ShellOutcome, Task, conclude
+from sinkproof.workload import LATE_JOB
+
+TIMES: Final = 5  # that a zombie is woken in each way; one is enough two times of three
 
 
 def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
@@ -44,12 +48,17 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
 
 
 def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
-    """The schedule that convicts it in the simulated shell. Where the whole job died, one process's death may do."""
+    """The schedule that convicts it in the simulated shell. Where the whole job died, one process's death may do.
+
+    How far its successors have come when a zombie goes on is luck: it is woken right after their recovery or after
+    their next checkpoint, several times.
+    """
     schedule = told_by(canary, progress=progress)
     if schedule is None:
         return []
     fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
-    return [replace(schedule, faults=tuple(fewer))]
+    telling = replace(schedule, faults=tuple(fewer))
+    return [telling, replace(telling, job=LATE_JOB)] * TIMES if "stop" in (fault.kind for fault in fewer) else [telling]
 
 
 def run_on(

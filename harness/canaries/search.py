@@ -13,15 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign_process import HANG_SECONDS, PRELOAD, ProcessCampaign, ProcessLaboratory, first_of_each
-from sinkproof.campaign_simulated import first_run, places
+from sinkproof.baseline import first_run
+from sinkproof.campaign_process import HANG_SECONDS, PRELOAD, ProcessCampaign, ProcessLaboratory
+from sinkproof.campaign_simulated import places
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.claims import Claim
 from sinkproof.contract import Contract, locator_of
+from sinkproof.hardships import READ_BESIDE, first_of_each
 from sinkproof.reports.progress import Progress
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
@@ -30,7 +31,6 @@ from sinkproof.tasks import ShellOutcome, Task, conclude, run_campaign
 from sinkproof.trial import Laboratory, Trial
 
 SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
-WATCHED: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # seen only by who reads beside the sinks
 
 Enough = Callable[[Tally], bool]
 Run = Callable[[Schedule], Trial]
@@ -43,7 +43,7 @@ def search(
     tally = Tally(contract=contract, shell=task.shell, progress=progress)
     began = now()
     with Laboratory(contract, _scratch(contract, task, folder)) as laboratory:
-        laboratory.watches = bool(contract.claims & WATCHED)
+        laboratory.watches = bool(contract.claims & READ_BESIDE)
         _look_where_it_shows(canary, laboratory, tally, enough=enough)
         laboratory.reset()
     if enough(tally):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
@@ -67,11 +67,11 @@ class Opening(TwoPhaseCommitSink):
         super().__init__(MemoryTransactions(world.store))
         self.world = world
 
-    def open(self, context: Context) -> None:
+    def open(self, context: Context) -> Iterable[int]:
         if context.subtask == 0 and self.world.left > 0:
             self.world.left -= 1
             raise OSError("the target is down")
-        super().open(context)
+        return super().open(context)
 
 
 def _strategies() -> Scene:

@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from itertools import cycle
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import now
-from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.claims import ORACLE_CLAIMS, Claim, Grade
+from sinkproof.claims import Claim
 from sinkproof.contract import Contract, load
 from sinkproof.explain.demonstration import Fact, Scene, check, fact
 from sinkproof.explain.folders import scratch_folder
-from sinkproof.explain.stage import NO_OPTIONS, Identity, Run, Stage, WatchedSimulation, letters, once_each, play
+from sinkproof.explain.stage import NO_OPTIONS, Identity, Stage, WatchedSimulation
 from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.configuration import CheckpointConfiguration
 from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.restart import FixedDelay
 from sinkproof.reference_engine.shells.in_process import InProcessHost
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reference_engine.sources import GeneratedInput
 from sinkproof.scratch import Scratch
-from sinkproof.sink_adapters.idempotent import UpsertTarget
-from sinkproof.sink_adapters.masked import MaskedTarget
-from sinkproof.sink_adapters.plain import AppendTarget
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.sink_adapters.registry import PAIRS
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink, TwoPhaseTarget
-from sinkproof.sink_adapters.write_ahead import CheckpointCommitter, WriteAheadTarget
-from sinkproof.trial import Laboratory, Trial
+from sinkproof.table.cells import EXPIRES, checkpoints_to_wait, offers
+from sinkproof.table.crashes import Crashed, crashed_everywhere
+from sinkproof.table.lateness import LATE, SOURCE, TIMEOUT_SECONDS, recovered_late, run_job
+from sinkproof.trial import Laboratory
 
 LESSON: Final = (
     "who waits for completion shows nothing early, and pays in latency and in state or in the target; who writes at "
     "once is visible at once, and repeats. Only two-phase commit can lose something by being late, only masking needs "
     "readers that know of it."
 )
-SOURCE: Final = letters("aebgaebg|gabegabe")
 MEASURED: Final = tuple(name for name in PAIRS if name.startswith(("memory/", "files/")) and "parquet" not in name)
-AT_ONCE: Final = ("/idempotent", "/plain")
-OFFERS: Final[dict[str, tuple[type, ...]]] = {
-    "two-phase": (TwoPhaseTarget,),
-    "write-ahead": (WriteAheadTarget, CheckpointCommitter),
-    "idempotent": (UpsertTarget,),
-    "masked": (MaskedTarget,),
-    "plain": (AppendTarget,),
-}
-ACTORS: Final = re.compile(r"coordinator|sink\[0\]")  # the others pass the same steps
-KINDS: Final = ("kill-job", "kill")
-TIMEOUT_SECONDS: Final = 10.0  # of transactions, where the target has such
 BULK: Final = GeneratedInput(
     lambda split, at: Row(split, at, "abeg"[at % 4], f"value {split}.{at}", at), rows_per_split=500, batch_rows=25
 )
@@ -61,14 +43,12 @@ KEY: Final = (
     "early: rows seen before their checkpoint was complete; late ms: from writing a row until a reader sees it, on "
     "average; effects: changes of the target for each row; state B: bytes in checkpoints for each row; peak B: of the "
     f"largest snapshot of {BULK.rows_per_split} rows a split; lost: rows of a complete checkpoint, when recovery comes "
-    f"after {1.2 * TIMEOUT_SECONDS:g} s and the target aborts what is older than {TIMEOUT_SECONDS:g} s"
+    f"after {LATE * TIMEOUT_SECONDS:g} s and the target aborts what is older than {TIMEOUT_SECONDS:g} s"
 )
 
 
 class Measures(NamedTuple):
-    grade: str
-    crashes: int
-    oracles: list[str]
+    crashed: Crashed
     early: int
     late_ms: float
     effects_per_row: float
@@ -76,11 +56,20 @@ class Measures(NamedTuple):
     state_bytes_peak: int
     lost_by_timeout: int
 
+    @property
+    def grade(self) -> str:
+        return self.crashed.grade.value
+
+    @property
+    def value(self) -> dict[str, Any]:
+        crashed = {"grade": self.grade, "crashes": self.crashed.crashes, "oracles": sorted(self.crashed.oracles)}
+        return {**crashed, **{name: figure for name, figure in self._asdict().items() if name != "crashed"}}
+
     def line(self, name: str) -> str:
         return (
-            f"{name:26} {self.grade:16} {PAIRS[name].grade:16} {self.crashes:7} {self.early:5} {self.late_ms:7.1f} "
-            f"{self.effects_per_row:7.2f} {self.state_bytes_per_row:7.1f} {self.state_bytes_peak:7} "
-            f"{self.lost_by_timeout:4}"
+            f"{name:26} {self.grade:16} {PAIRS[name].grade:16} {self.crashed.crashes:7} {self.early:5} "
+            f"{self.late_ms:7.1f} {self.effects_per_row:7.2f} {self.state_bytes_per_row:7.1f} "
+            f"{self.state_bytes_peak:7} {self.lost_by_timeout:4}"
         )
 
 
@@ -88,20 +77,20 @@ def scenes() -> tuple[Scene, ...]:
     found = {name: _measured(name) for name in MEASURED}
     table = {name: row for name, (row, _) in found.items()}
     speeds = {name: rows_per_second for name, (_, rows_per_second) in found.items()}
-    crashes = sum(row.crashes for row in table.values())
-    transactional = [name for name in table if name == "memory/two-phase"]
+    crashes = sum(row.crashed.crashes for row in table.values())
+    strategies = dict.fromkeys(name.partition("/")[2] for name in table)
     scene = Scene(
         title="Every pair in memory and files",
         ran="for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
         f"{SOURCE.splits * SOURCE.length(0)} rows, watched",
         facts=(
             fact(HEADER, HEADER.split()),
-            *(fact(row.line(name), row._asdict()) for name, row in table.items()),
+            *(fact(row.line(name), row.value) for name, row in table.items()),
             fact(KEY, None),
             Fact(says=f"rows a second, simulated, here and now: {_said(speeds)}", value=speeds, varies=True),
             *(
-                fact(f"what a target of {strategy} must offer: {', '.join(offers)}", offers)
-                for strategy, offers in {name: _calls(protocols) for name, protocols in OFFERS.items()}.items()
+                fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
+                for strategy in strategies
             ),
         ),
         outcome=f"{len(table)} pairs, {crashes} crashes; grades measured: "
@@ -114,11 +103,11 @@ def scenes() -> tuple[Scene, ...]:
             check(
                 "no claim of any pair broke",
                 [],
-                [name for name, row in table.items() if _broken(name, row.oracles)],
+                [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
             ),
             check(
                 "who writes at once is seen early, and nobody who waits for completion",
-                [name for name in table if name.endswith(AT_ONCE)],
+                [name for name in table if not checkpoints_to_wait(name)],
                 [name for name, row in table.items() if row.early],
             ),
             check(
@@ -128,7 +117,7 @@ def scenes() -> tuple[Scene, ...]:
             ),
             check(
                 "only transactions of a target with a timeout can be lost by being late",
-                transactional,
+                [name for name in table if name in EXPIRES],
                 [name for name, row in table.items() if row.lost_by_timeout],
             ),
         ),
@@ -140,16 +129,8 @@ def _said(speeds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items())
 
 
-def _calls(protocols: tuple[type, ...]) -> list[str]:
-    return [name for protocol in protocols for name in vars(protocol) if not name.startswith("_")]
-
-
 def _claims(name: str) -> Claim:
     return load(name).claims
-
-
-def _broken(name: str, oracles: list[str]) -> bool:
-    return any(ORACLE_CLAIMS[oracle] & _claims(name) for oracle in oracles)
 
 
 def _measured(name: str) -> tuple[Measures, float]:
@@ -157,30 +138,14 @@ def _measured(name: str) -> tuple[Measures, float]:
     with scratch_folder() as folder:
         contract, scratch = load(name), Scratch(name=f"explain-{name}", path=folder)
         with Laboratory(contract, scratch) as laboratory:
-            oracles, crashes = _crashed_everywhere(laboratory)
+            crashed = crashed_everywhere(laboratory)
             laboratory.reset()
             early, late, effects, state = _watched(contract, scratch)
             laboratory.reset()
-            lost = _late_recovery(contract, scratch)
+            lost = recovered_late(contract, scratch).rows_lost
             laboratory.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
-    grade = Grade.of(oracles).value
-    row = Measures(grade, crashes, sorted(oracles), early, late, effects, state, peak, lost)
-    return row, rows_per_second
-
-
-def _crashed_everywhere(laboratory: Laboratory) -> tuple[set[str], int]:
-    """One crash at each step, the second time that it is passed, if there is a second; of job and process in turn."""
-    baseline = laboratory.run(Schedule())
-    trials: list[Trial] = [baseline]
-    steps = [
-        (actor, point) for actor, point in dict.fromkeys(baseline.trace) if ACTORS.fullmatch(baseline.names[actor])
-    ]
-    for (actor, point), kind in zip(steps, cycle(KINDS)):
-        occurrence = min(2, baseline.trace.count((actor, point)))
-        trials.append(laboratory.run(Schedule((Fault(baseline.names[actor], point, occurrence, kind),))))
-    struck = sum(bool(trial.struck) for trial in trials)
-    return {anomaly.oracle for trial in trials for anomaly in trial.anomalies}, struck
+    return Measures(crashed, early, late, effects, state, peak, lost), rows_per_second
 
 
 # -- one job, watched -----------------------------------------------------------------------------
@@ -217,7 +182,7 @@ def _watched(contract: Contract, scratch: Scratch) -> tuple[int, float, float, f
     """(rows seen early, ms from written to seen, effects for each row, bytes of state for each row)."""
     eyes = Eyes(lambda: contract.committed(scratch))
     before = contract.given.version(scratch)
-    run = _play(contract, scratch, before=eyes.watch)
+    run = run_job(contract, scratch, before=eyes.watch)
     effects = contract.given.version(scratch) - before
     written = {row[:2]: each.at_ms for each in run.of("writes") for row in each.detail}
     eyes.look(run.simulation)
@@ -225,36 +190,6 @@ def _watched(contract: Contract, scratch: Scratch) -> tuple[int, float, float, f
     states = [states["sink"] for record in run.stage.decided for states in record.states.values() if "sink" in states]
     rows = len(written)
     return len(eyes.early), sum(late) / rows, effects / rows, sum(map(len, states)) / rows
-
-
-def _play(contract: Contract, scratch: Scratch, **options: Any) -> Run:
-    options = {"sink": lambda: contract.sink(scratch), **options}
-    return play(
-        source_to_sink(SOURCE).plan(),
-        options.pop("sink"),
-        read=lambda: contract.committed(scratch),
-        **options,
-    )
-
-
-def _late_recovery(contract: Contract, scratch: Scratch) -> int:
-    """Checkpoint 1 is complete, one sink dies before it hears of it, and recovery comes late. Rows lost?"""
-
-    def impatient() -> TwoPhaseCommitSink:
-        target: Any = contract.given.sink(scratch).target
-        target.transaction_timeout = TIMEOUT_SECONDS
-        return TwoPhaseCommitSink(target)
-
-    options: dict[str, Any] = {"sink": impatient} if contract.locator == "memory/two-phase" else {}
-    run = _play(
-        *(contract, scratch),
-        schedule="sink[0].notify_complete.before#1=kill",
-        restart=lambda: FixedDelay(attempts=2, delay=1200 * TIMEOUT_SECONDS),
-        **options,
-    )
-    covered = run.simulation.covered(run.stage.decided[0])
-    lost, _ = once_each(SOURCE, run.visible)
-    return len([row for row in lost if row[1] < covered[row[0]]])
 
 
 def _in_bulk(contract: Contract, scratch: Scratch) -> tuple[int, float]:

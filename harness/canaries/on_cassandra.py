@@ -1,0 +1,59 @@
+"""The trial of the canaries on a real Cassandra: each under what tells its sin, the controls under all of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from sinkproof.canaries import cassandra
+from sinkproof.canaries.kill_table import try_canary, try_control
+from sinkproof.canaries.on_services import Told, run_these
+from sinkproof.reports.document import CanaryResult
+from sinkproof.reports.progress import SILENT, Progress
+
+SHELL: Final = "cassandra"
+CONTROL_SECONDS: Final = 600.0  # no bound: each goes through all of its schedules
+
+
+LATE: Final = ("no-fault", "sink[0].commit.before#1=stop", "sink[1].commit.before#1=stop")
+# The second time: the first one waits for its statement to be prepared, which needs an answer.
+STANDS_STILL: Final = ("sink[0].commit.before#2=service-pause", "sink[1].commit.before#2=service-pause")
+COUNTING_STILL: Final = ("sink[0].publish.before#2=service-pause", "sink[1].publish.before#2=service-pause")
+KILLED: Final = ("checkpoint.persist.after#3=service-kill",)
+ON_CASSANDRA: Final = (
+    Told("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
+    Told("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
+    Told("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
+    Told("chooses before rows", cassandra.ChoosesBeforeRows, "R1", "O1", ("sink[0].commit.after#1=kill",)),
+    Told("plain writes among conditional ones", cassandra.MixesPlainWrites, "R18", "O1", ("no-fault",)),
+    Told("retries an increment", cassandra.RetriesAnIncrement, "R18", "O2", COUNTING_STILL),
+    Told("time is the checkpoint", cassandra.TimeIsTheCheckpoint, "R18", "O1 O2", ("job=sparse no-fault",)),
+    Told("marker per subtask", cassandra.MarkerPerSubtask, "R13", "O4", ("no-fault",)),
+    Told("log synced periodically", cassandra.AcknowledgesBeforeItIsOnDisk, "R16", "O1", KILLED),
+)
+CONTROLS: Final = (
+    ("chooses by a conditional insert", cassandra.ChoosingContract),
+    ("counts at most once", cassandra.CountingContract),
+    ("latest by offset", cassandra.LatestContract),
+    ("one marker for all", cassandra.MaskedContract),
+)
+
+
+def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
+    """One node serves all but one of them; both end with this process."""
+    results = [
+        try_canary(told.canary(SHELL), SHELL, progress=progress, runner=partial(run_these, told.schedules))
+        for told in ON_CASSANDRA
+    ]
+    for name, contract in CONTROLS:
+        schedules = telling(contract)
+        runner = partial(run_these, schedules)
+        results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, runner=runner))
+    return results
+
+
+def telling(control: type) -> list[str]:
+    """What the canaries are convicted under that differ from this control by a few lines."""
+    of_family = [told for told in ON_CASSANDRA if issubclass(told.contract, control)]
+    return list(dict.fromkeys(schedule for told in of_family for schedule in told.schedules))

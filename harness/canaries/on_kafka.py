@@ -1,0 +1,47 @@
+"""The trial of the canaries on a real broker: each under the schedules that tell its sin, the control under all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from sinkproof.canaries import kafka
+from sinkproof.canaries.kill_table import try_canary, try_control
+from sinkproof.canaries.on_services import Told, run_these
+from sinkproof.reports.document import CanaryResult
+from sinkproof.reports.progress import SILENT, Progress
+
+SHELL: Final = "kafka"
+CONTROL_SECONDS: Final = 600.0  # no bound: it goes through all of its schedules
+DECIDED: Final = "checkpoint.persist.after#1=kill-job"
+TIME_PASSES: Final = (f"{DECIDED} generation.before#2=maintain",)
+AGAIN: Final = tuple(f"job=sparse sink[0].{point}#2=kill-job" for point in ("pre_commit.after", "snapshot.after"))
+# A zombie has to write to a partition that its transaction did not have before.
+ZOMBIES: Final = tuple(f"sink[{subtask}].write.before#{time}=stop" for time in (5, 4, 6, 2) for subtask in (0, 1))
+STANDS_STILL: Final = tuple(f"sink[0].begin.after#{time}=service-pause" for time in (1, 2))
+ON_KAFKA: Final = (
+    Told("uses producers again", kafka.UsesProducersAgain, "R8", "O2 O3", AGAIN),
+    Told("swallows commit errors", kafka.SwallowsCommitErrors, "R6", "O1", ("broker[1].end_txn.request#1=drop",)),
+    Told("ignores the timeout", kafka.IgnoresTheTimeout, "R9", "O1", TIME_PASSES),
+    Told("close() aborts", kafka.AbortsWhenClosed, "R15", "O1", ("checkpoint.persist.after#1=kill", DECIDED)),
+    Told("sweeps under the old epoch", kafka.SweepsUnderTheOldEpoch, "R10", "O1 O2 O7 O9", ZOMBIES),
+    Told("sends again", kafka.SendsAgainWhenNotAnswered, "R7", "O2", ("broker[1].end_txn.reply#1=drop",)),
+    Told("sweeps under a common prefix", kafka.SweepsUnderACommonPrefix, "R2", "O1", (DECIDED,)),
+    Told("takes flush for a vote", kafka.TakesFlushForAVote, "R4", "O1", STANDS_STILL),
+    Told("leaves transactions open", kafka.LeavesTransactionsOpen, "R11", "O1 O6 O7", ("sink[0].write.after#1=kill",)),
+)
+
+
+def try_all_on_kafka(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
+    """One broker serves them all; it ends with this process."""
+    results = [
+        try_canary(told.canary(SHELL), SHELL, progress=progress, runner=partial(run_these, told.schedules))
+        for told in ON_KAFKA
+    ]
+    everything = dict.fromkeys(schedule for told in ON_KAFKA for schedule in told.schedules)
+    runner = partial(run_these, [schedule for schedule in everything if schedule not in TIME_PASSES])
+    control = try_control(
+        "two-phase on Kafka", kafka.OnKafka, SHELL, progress=progress, seconds=CONTROL_SECONDS, runner=runner
+    )
+    return [*results, control]

@@ -1,0 +1,64 @@
+"""Canaries on a real external system: each is tried under the schedules that tell its sin, and no simulation helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sinkproof.campaign_process import process_laboratory
+from sinkproof.canaries.every import Canary
+from sinkproof.chaos.clock import now
+from sinkproof.chaos.schedule import parse
+from sinkproof.contract import Contract
+from sinkproof.hardships import READ_BESIDE
+from sinkproof.reports.progress import Progress
+from sinkproof.scratch import Scratch
+from sinkproof.tally import Tally
+from sinkproof.tasks import ShellOutcome, Task, conclude
+
+
+class Told(NamedTuple):
+    """A canary, and the schedules that tell its sin."""
+
+    name: str
+    contract: type
+    root_cause: str
+    oracles: str
+    schedules: tuple[str, ...]
+
+    def canary(self, shell: str) -> Canary:
+        kinds = {fault.kind for schedule in self.schedules for fault in parse(schedule).faults[-1:]}
+        return Canary(
+            name=self.name,
+            contract=self.contract,
+            root_cause=self.root_cause,
+            oracles=frozenset(self.oracles.split()),
+            faults=tuple(sorted(kinds)) or ("",),
+            shells=(shell,),
+        )
+
+
+def run_these(
+    schedules: Sequence[str],
+    contract: Contract,
+    task: Task,
+    *,
+    folder: Path,
+    progress: Progress,
+    enough: Callable[[Tally], bool],
+) -> ShellOutcome:
+    """As `run_campaign`, in processes, and these only."""
+    tally = Tally(contract=contract, shell="process", progress=progress)
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
+    began = now()
+    with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
+        laboratory.watches = bool(contract.claims & READ_BESIDE)
+        for schedule in map(parse, schedules):
+            progress.step(str(schedule), tally.kills)
+            trial = laboratory.run(schedule)
+            tally.kills += trial.kills
+            tally.add(trial)
+            if any(finding.claimed for finding in tally.findings) and enough(tally):
+                break
+    return conclude(tally, seconds=now() - began, closure=None, stopped=True)
