@@ -4,7 +4,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench soak mutants clean java browser kafka
+.PHONY: help certify test test-quick lint bench soak mutants clean java browser services
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -12,7 +12,7 @@ help: ## list the commands
 certify: .venv/ready java ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
-test: .venv/ready java browser kafka ## run the whole test suite (TESTS=tests/test_tidy.py)
+test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 $(TESTS)
 
 test-quick: .venv/ready browser ## run the fast tests, stop at the first failure
@@ -47,8 +47,9 @@ java: .venv/ready # Spark needs one; in this order, so that what is missing is t
 	@.ci/java
 	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.session
 
-kafka: .venv/ready java # tests start brokers: their jars are resolved once, into the user's cache
-	@.venv/bin/sinkproof services prepare kafka
+services: .venv/ready java # tests start them: what they need is resolved or built once, into the user's cache
+	@.venv/bin/sinkproof services prepare kafka cassandra toxiproxy
+	@.ci/engine
 
 browser: .venv/ready # tests open the report in one
 	@.ci/chromium

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,20 @@ IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """A broker that pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
-    from sinkproof.chaos.services.kafka_local import KIND, LocalKafka
-    from sinkproof.chaos.services.kept import running
+    """What pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
+    from sinkproof.chaos.services.kept import Kept, running
 
-    for entry in [entry for entry in running(KIND) if entry.owner == os.getpid()]:
-        LocalKafka.attach(entry).end()
+    for entry in [entry for entry in running() if entry.owner == os.getpid()]:
+        Kept(entry).end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_service_stays_in_use() -> Iterator[None]:
+    """What the contracts of one module's tests have used is no concern of those of the next."""
+    yield
+    if (in_use := sys.modules.get("sinkproof.services_in_use")) is not None:
+        in_use.OWN.clear()
+        in_use.USED.clear()
 
 
 @pytest.fixture(scope="session")

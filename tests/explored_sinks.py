@@ -171,6 +171,15 @@ class KeepsTwoBackups(Careful):
         self.store.drop(self.staging, f"{self.staging}.1", f"{self.staging}.2", f"{self.staging}.old", by=self.me)
 
 
+class KeepsOneBackup(KeepsTwoBackups):
+    """The same, but the second death throws it away."""
+
+    def rotate(self) -> None:
+        self.store.drop(f"{self.staging}.old", by=self.me)
+        self.store.move([(f"{self.staging}.1", f"{self.staging}.old")], by=self.me)
+        self.store.move([(self.staging, f"{self.staging}.1")], by=self.me)
+
+
 class ComparesAsText(Careful):
     """Checkpoint 9 is not covered by checkpoint 10, because of the order of texts."""
 
@@ -206,6 +215,10 @@ class CarefulContract(Contract):
 
 class BackupsContract(Contract):
     kind = KeepsTwoBackups
+
+
+class OneBackupContract(Contract):
+    kind = KeepsOneBackup
 
 
 class TextContract(Contract):

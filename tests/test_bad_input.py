@@ -47,7 +47,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("certify files/nonsense", "unknown subject 'files/nonsense'. Name a registered pair (files/idempotent, "),
+        ("certify files/nonsense", "unknown subject 'files/nonsense'. Name a registered pair (cassandra/idempotent, "),
         ("certify missing.py:Mine", "there is no file"),
         ("certify no_such_module:Mine", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("certify {bad}:Missing", "there is no 'Missing' in"),

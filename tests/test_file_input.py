@@ -16,7 +16,7 @@ import pytest
 
 from sinkproof.reference_engine import json_lines_input
 from sinkproof.reference_engine.file_input import FileInput
-from sinkproof.reference_engine.sources import GeneratedInput, InputError, SourceReader
+from sinkproof.reference_engine.sources import GeneratedInput, InputError, InputReader
 from sinkproof.sink_adapters.protocol import Row
 
 
@@ -45,7 +45,7 @@ def visits(count: int, *, first: int = 0) -> list[dict[str, Any]]:
 
 def everything(source: FileInput) -> list[Row]:
     """As a source reads it: the splits in turn."""
-    reader, read = SourceReader(source, range(source.splits)), []
+    reader, read = InputReader(source, range(source.splits)), []
     while at := reader.next():
         read += source.batch(*at).rows
     return sorted(read)
@@ -162,13 +162,13 @@ def test_a_checkpoint_that_has_read_more_than_there_is_is_refused(tmp_path: Path
     with pytest.raises(
         InputError, match=rf"a{kind.suffix} holds 3 rows, but 7 of it are in the checkpoint.*begin anew"
     ):
-        SourceReader(FileInput(path, key="user"), [0]).restore([(0, 7)])
+        InputReader(FileInput(path, key="user"), [0]).restore([(0, 7)])
 
 
 def test_so_it_is_for_generated_rows() -> None:
     source = GeneratedInput(lambda split, at: Row(split, at, "k", "v"), rows_per_split=4)
     with pytest.raises(InputError, match="split 1 of the input holds 4 rows, but 5"):
-        SourceReader(source, [1]).restore([(1, 5)])
+        InputReader(source, [1]).restore([(1, 5)])
 
 
 @KINDS

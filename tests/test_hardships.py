@@ -13,7 +13,7 @@ import pytest
 from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import Contract, ContractError, load
-from sinkproof.hardships import Hardships, impossible, in_processes, spread
+from sinkproof.hardships import Hardships, at_first, impossible, in_processes, of_target, spread
 from sinkproof.reports.document import Finding
 from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.registry import FilesContract, MemoryContract
@@ -68,10 +68,14 @@ def test_a_right_sink_is_acquitted_under_every_hardship(name: str, tmp_path: Pat
     assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(named(name), tmp_path)]
 
 
+def broken_claims(pair: str, tmp_path: Path) -> list[str]:
+    claimed = [each for each in findings(load(pair), tmp_path) if each.claimed]
+    return [f"{each.oracle} {each.schedule}: {each.why}" for each in claimed]
+
+
 @pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert", "files/masked"])
 def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
-    claimed = [each for each in findings(load(pair), tmp_path) if each.claimed]
-    assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in claimed]
+    assert [] == broken_claims(pair, tmp_path)
 
 
 @pytest.mark.slow
@@ -79,7 +83,7 @@ def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     "pair", ["files/two-phase", "files/write-ahead", "files/write-ahead-upsert", "files/idempotent", "files/plain"]
 )
 def test_our_other_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
-    test_our_own_pairs_keep_what_they_claim(pair, tmp_path)
+    assert [] == broken_claims(pair, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "sin"), WRONG.items())
@@ -145,9 +149,19 @@ def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_r
 
 def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     with laboratory(load("memory/two-phase"), tmp_path) as made:
-        schedules = list(in_processes(made.run(Schedule())))
-    assert {"late", "repeat", "drain", "rewind", "forget", "kill-job"} == {each.faults[-1].kind for each in schedules}
+        first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
+        schedules = [*first, *in_processes(made.run(Schedule()), made)]
+    assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
+    kinds = {"late", "repeat", "lose", "decline", "drain", "rewind", "forget", "kill-job"}
+    assert kinds == {each.faults[-1].kind for each in schedules if each.faults}
     assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
+
+
+def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
+    offers = {"claims": "NO_LOSS", "lose_power": lambda scratch: None, "expires_after": 60}
+    copies = {"freeze": lambda scratch: b"", "thaw": lambda scratch, copy: None}
+    assert ["expire", "lose-power"] == of_target(Contract("here.py:Uncopied", SimpleNamespace(**offers)))
+    assert [] == of_target(Contract("here.py:Copied", SimpleNamespace(**offers, **copies)))
 
 
 def test_places_are_spread_over_a_run(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Java for Spark: found, or named as what is missing; and sessions that come and go without a trace."""
+"""Java for Spark: found by Python, or named as what is missing; and sessions that come and go without a trace."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -15,123 +14,12 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.shells.spark import class_archive
 from sinkproof.reference_engine.shells.spark.java import java_problem
 
-APT: str = "apt-get install -y openjdk-17-jre-headless"
-Script = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def program(folder: Path, name: str, body: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
-def java(folder: Path, version: str) -> None:
-    program(folder, "java", f"echo 'openjdk version \"{version}\" 2025-04-15' >&2")
+from .bare_machine import JAVA, bare_tools, java, program
 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A PATH that holds what the script needs, and nothing that installs or answers as Java."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("sh", "sed", "head", "tail"):
-        (folder / name).symlink_to(str(shutil.which(name)))
-    program(folder, "id", "echo 0")
-    return folder
-
-
-@pytest.fixture
-def script(project: Path, tools: Path) -> Script:
-    def run(**environment: str) -> subprocess.CompletedProcess[str]:
-        chosen = {"PATH": str(tools), **environment}
-        return subprocess.run(["/bin/sh", str(project / ".ci/java")], env=chosen, capture_output=True, text=True)
-
-    return run
-
-
-def apt_get(tools: Path, *, log: Path, works_for: str = "*", version: str = "17.0.15") -> None:
-    """One that installs a Java of this version for requests like `works_for`, and writes down what it was asked."""
-    java(tools / "package", version)
-    program(
-        tools,
-        "apt-get",
-        f'echo "$*" >> {log}\n'
-        f'case "$*" in update*) exit 0 ;; {works_for}) /bin/cp {tools}/package/java {tools}/java; exit 0 ;; esac\n'
-        'echo "E: Unable to locate package"; exit 100',
-    )
-
-
-@pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1", "17-ea"])
-def test_a_java_that_is_new_enough_is_passed_over_in_silence(script: Script, tools: Path, version: str) -> None:
-    java(tools, version)
-    done = script()
-    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
-
-
-@pytest.mark.parametrize(
-    ("version", "found"),
-    [("", "no Java >= 17 was found"), ("11.0.2", "Java 11 was found"), ("1.8.0_392", "Java 8 was found")],
-)
-def test_a_missing_one_is_installed_and_said_in_one_line(
-    script: Script, tools: Path, tmp_path: Path, version: str, found: str
-) -> None:
-    if version:
-        java(tools, version)
-    apt_get(tools, log=tmp_path / "asked")
-    done = script()
-    assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout.startswith(f"sinkproof: {APT} ({found}")
-    assert 1 == done.stdout.count("\n")
-    assert "install -y openjdk-17-jre-headless\n" == (tmp_path / "asked").read_text()
-
-
-def test_a_system_without_that_package_gets_its_own(script: Script, tools: Path, tmp_path: Path) -> None:
-    apt_get(tools, log=tmp_path / "asked", works_for="*default-jre*", version="21.0.1")
-    done = script()
-    assert 0 == done.returncode, done.stderr
-    assert "sinkproof: apt-get install -y default-jre-headless" in done.stdout
-    assert "update -qq" in (tmp_path / "asked").read_text()
-
-
-def test_who_may_not_install_is_told_what_to_run(script: Script, tools: Path, tmp_path: Path) -> None:
-    apt_get(tools, log=tmp_path / "asked")
-    program(tools, "id", "echo 1000")
-    done = script()
-    assert (1, "") == (done.returncode, done.stdout)
-    assert f"sinkproof: no Java >= 17 was found. Run: sudo {APT}\n" == done.stderr
-    assert not (tmp_path / "asked").exists()
-
-
-def test_an_installation_that_fails_says_why(script: Script, tools: Path, tmp_path: Path) -> None:
-    apt_get(tools, log=tmp_path / "asked", works_for="nothing")
-    done = script()
-    assert 1 == done.returncode
-    assert "E: Unable to locate package" in done.stderr
-
-
-def test_an_installation_that_does_not_help_is_no_success(script: Script, tools: Path, tmp_path: Path) -> None:
-    apt_get(tools, log=tmp_path / "asked", version="11.0.2")
-    done = script()
-    assert 1 == done.returncode
-    assert "there is still no Java >= 17" in done.stderr
-
-
-def test_without_a_package_manager_there_is_a_next_step(script: Script) -> None:
-    done = script()
-    assert 1 == done.returncode
-    assert "JAVA_HOME=/path/to/java" in done.stderr
-
-
-def test_an_old_java_home_is_named_and_nothing_is_installed_beside_it(
-    script: Script, tools: Path, tmp_path: Path
-) -> None:
-    java(tools, "17.0.1")
-    java(tmp_path / "old/bin", "11.0.2")
-    apt_get(tools, log=tmp_path / "asked")
-    done = script(JAVA_HOME=str(tmp_path / "old"))
-    assert 1 == done.returncode
-    assert f"JAVA_HOME is {tmp_path}/old. Run: unset JAVA_HOME" in done.stderr
-    assert not (tmp_path / "asked").exists()
+    return bare_tools(tmp_path)
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21"])
@@ -147,16 +35,16 @@ def test_python_finds_the_java_that_spark_will_use(
 
 @pytest.mark.parametrize(("version", "found"), [("", "no `java` was found"), ("11.0.2", "is version 11.0.2")])
 def test_python_names_the_command_too(
-    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, found: str
+    tools: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, found: str
 ) -> None:
     if version:
         java(tools, version)
-    apt_get(tools, log=tmp_path / "asked")
+    program(tools, "apt-get", "exit 100")
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     problem = java_problem()
     assert found in problem
-    assert APT in problem
+    assert JAVA.apt in problem
 
 
 def test_a_java_that_says_nothing_of_its_version_is_a_problem(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:

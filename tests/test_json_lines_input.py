@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sinkproof.reference_engine import json_lines_input
 from sinkproof.reference_engine.file_input import FileInput
-from sinkproof.reference_engine.sources import InputError, SourceReader
+from sinkproof.reference_engine.sources import InputError, InputReader
 from sinkproof.sink_adapters.protocol import Row
 
 
@@ -29,7 +29,7 @@ def visits(count: int, *, first: int = 0) -> list[dict[str, Any]]:
 
 def everything(source: FileInput) -> list[Row]:
     """As a source reads it."""
-    reader, read = SourceReader(source, [0]), []
+    reader, read = InputReader(source, [0]), []
     while at := reader.next():
         read += source.batch(*at).rows
     return read

@@ -11,7 +11,6 @@ from sinkproof.campaign_simulated import places
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import load
-from sinkproof.hardships import impossible
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
 from sinkproof.trial import Laboratory, Trial
@@ -50,8 +49,3 @@ def test_a_process_is_paused_for_real_and_goes_on(name: str, tmp_path: Path) -> 
         trial = laboratory.run(parse(f"sink[0].line(shared_lists.py:{line})#1=pause"))
     assert (True, True, 0) == (trial.fired, trial.finished, trial.kills)
     assert (name == "Overwriting") is bool(trial.anomalies)
-
-
-def test_on_spark_it_is_refused() -> None:
-    contract = load(f"{HERE}:Right")
-    assert "cannot strike on Spark" in impossible(parse("sink[0].write.before#1=pause"), contract, "spark")

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from sinkproof.cli_run import Interrupts, Milliseconds, _master
+from sinkproof.cli_pipeline import Interrupts, Milliseconds, _master
 from sinkproof.pipeline_progress import CLEAR, Standing, open_line
 
 

@@ -127,6 +127,44 @@ def test_a_stopped_child_is_told_from_a_slow_one_and_can_go_on(server: ForkServe
     assert signal.SIGKILL == end(other)
 
 
+KILLED_WHILE_IT_IS_LOOKED_AT = """
+import os, signal, socket
+from sinkproof.chaos import fork_server
+
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server = fork_server.Server(ours)
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(1)
+server.forked.add(child)
+os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOWAIT)
+look = fork_server._wait_id
+
+def killed_after_the_look(options):
+    seen = look(options)
+    if seen is not None and seen.si_code == os.CLD_STOPPED:
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    return seen
+
+fork_server._wait_id = killed_after_the_look
+server.reap()
+server.flush()
+print([fork_server.pickle.loads(message) == (what, child, detail) for message, what, detail in [
+    (theirs.recv(999), "stopped", signal.SIGSTOP), (theirs.recv(999), "died", signal.SIGKILL)]])
+"""
+
+
+def test_who_is_killed_just_as_it_is_seen_to_be_stopped_is_buried_all_the_same() -> None:
+    """Between the look at a change of state and its taking note nothing holds the child still."""
+    told = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_IT_IS_LOOKED_AT], capture_output=True, text=True, timeout=SECONDS
+    )
+    assert ("[True, True]\n", "") == (told.stdout, told.stderr)
+
+
 def test_a_child_that_does_not_answer_is_hung(server: ForkServer) -> None:
     child = spawn(server, "echo")
     assert Silence.HUNG is silence(child, seconds=0.05).silence

@@ -10,6 +10,7 @@ import pytest
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.claims import Claim, Grade, names
 from sinkproof.contract import Contract
+from sinkproof.hardships import EVERYWHERE, WATCH
 from sinkproof.judgement import Course, claimed_names, judge_subject
 from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Finding, Outcome, ShellResult
@@ -139,6 +140,16 @@ def test_time_is_added_until_steps_lines_and_a_zombie_were_struck() -> None:
     assert has_least(tally, task)
 
 
+def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_claim_it() -> None:
+    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process")
+    tally.struck.update(STEPS_REQUIRED)
+    tally.cells["write.before", "stop"] = [1, 1, 0]
+    task = Task(locator="some/sink", shell="process", budget_seconds=1, alone=True)
+    assert not has_least(tally, task)
+    tally.cells[EVERYWHERE, WATCH] = [1, 1, 0]
+    assert has_least(tally, task)
+
+
 def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) -> None:
     file = tmp_path / "my_sink.py"
     file.write_text("first = 1\nsecond = 2\n")
@@ -195,3 +206,10 @@ def test_claims_that_only_the_simulated_shell_examines_may_be_made_only_there() 
     assert {"NO_LOSS"} == {*judged(both, shell="process", claims_simulated=power)}
     assert {"NO_LOSS", *power} == {*judged(both, shell="simulated", claims_simulated=power)}
     assert {"NO_LOSS", *power} == {*judged(both, shell="process")}
+
+
+def test_claims_that_need_somebody_beside_the_sinks_may_be_made_everywhere_but_on_spark() -> None:
+    both, whole = Claim.NO_LOSS | Claim.ATOMIC_CHECKPOINT, ("ATOMIC_CHECKPOINT",)
+    assert {"NO_LOSS"} == {*judged(both, shell="spark", claims_beside=whole)}
+    assert {"NO_LOSS", *whole} == {*judged(both, shell="process", claims_beside=whole)}
+    assert {"NO_LOSS", *whole} == {*judged(both, shell="spark")}

@@ -1,6 +1,11 @@
-"""What goes into a certificate beside verdicts: its words, the command that repeats it, where a fault struck."""
+"""What goes into a certificate beside verdicts (its words, the command that repeats it, where a fault struck), and what
+is told to those who write contracts.
+"""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +80,9 @@ def test_many_steps_are_cut_short() -> None:
 def test_there_are_no_steps_where_nothing_struck() -> None:
     assert [] == steps(trial(parse("no-fault"), ["open.before"]))
     assert [] == steps(trial(parse("sink[0].commit.after#2=kill"), ["commit.after"]))
+
+
+def test_every_claim_is_told_with_what_breaks_it(project: Path) -> None:
+    told = set(re.findall(r"^\| `([A-Z_]+)` \|", (project / "CONTRACT.md").read_text(), re.MULTILINE))
+    assert {claim.name for claim in Claim} == told
+    assert {*Claim.__members__} - told == {"AT_LEAST_ONCE", "EFFECTIVELY_ONCE", "EXACTLY_ONCE"}

@@ -40,45 +40,84 @@ RIGHT: Final = {
     "five_methods:TwoPhase": EXACTLY,
     "five_methods:WriteAhead": EXACTLY,
     "surroundings:WorkerThread": EXACTLY,
+    "waiting_rows:Waiting": EXACTLY,
+    "locked_logs:Locked": EXACTLY,
+    "doubtful:OneAtATime": EXACTLY,
+    "doubtful:NotYet": EXACTLY,
+    "doubtful:TooOldIsLost": EXACTLY,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sin:
-    """The oracle that convicts it, and how the schedule ends that shows it: a fault kind, or a job without a fault."""
+    """Its root cause, the oracle that convicts it, and how the schedule ends that shows it: a fault kind, or a job
+    without a fault. `job`: which one shows it.
+    """
 
+    root: str
     oracles: str
     ending: str
+    job: str = ""
     shell: str = "simulated"
 
     def is_shown_by(self, finding: Finding) -> bool:
         told = f" {finding.schedule}"
+        if self.job and f"job={self.job} " not in told:
+            return False
         return finding.oracle in self.oracles.split() and any(told.endswith(each) for each in self.ending.split(","))
 
 
 WRONG: Final = {
-    "sqlite_tables:UpsertByCounter": Sin(oracles="O1", ending="=kill"),
-    "sqlite_tables:MarkerInSecondTransaction": Sin(oracles="O2", ending="=kill-job"),
-    "sqlite_tables:AutocommitInWrite": Sin(oracles="O2", ending="=kill"),
-    "sqlite_tables:SkipsByLastOffset": Sin(oracles="O1", ending=" no-fault"),
-    "appended_files:WrongLength": Sin(oracles="O1 O10", ending="=kill-job,=kill"),
-    "appended_files:PickledBeforeTheFlush": Sin(oracles="O10", ending="=kill-job"),
-    "appended_files:PlainAppendThatClaimsTooMuch": Sin(oracles="O2", ending="=kill"),
-    "appended_files:TornLine": Sin(oracles="O1", ending="=kill-job"),
-    "renamed_files:NameWithoutSubtask": Sin(oracles="O1", ending=" no-fault"),
-    "renamed_files:OnlyTheNotified": Sin(oracles="O1", ending="=lose"),
-    "renamed_files:DeletesWhatOthersStaged": Sin(oracles="O1 O10", ending="=kill-job,=kill"),
-    "renamed_files:OnlyTheFirstState": Sin(oracles="O1", ending="=kill-job"),
-    "renamed_files:AbortedDropped": Sin(oracles="O1", ending="=decline"),
-    "renamed_files:AbortedTwice": Sin(oracles="O2", ending="=decline"),
-    "renamed_files:IdleEpoch": Sin(oracles="O2", ending=" job=sparse no-fault"),
-    "renamed_files:ReadsWhatIsStaged": Sin(oracles="O3", ending=" no-fault"),
-    "renamed_files:PublishesBeforeTheVote": Sin(oracles="O3", ending=" no-fault"),
-    "manifests:NewNameOnRecovery": Sin(oracles="O2", ending="=kill,=lose"),
-    "manifests:OlderNotifiedLast": Sin(oracles="O1", ending="=late,=repeat"),
-    "manifests:ZombieOverwrites": Sin(oracles="O9", ending="=stop", shell="process"),
-    "five_methods:CommitErrorsSwallowed": Sin(oracles="O1", ending="=error", shell="process"),
-    "five_methods:WriteAheadAppends": Sin(oracles="O2", ending="=kill-job"),
+    "sqlite_tables:UpsertByCounter": Sin(root="R2", oracles="O1", ending="=kill"),
+    "sqlite_tables:MarkerInSecondTransaction": Sin(root="R1", oracles="O2", ending="=kill-job"),
+    "sqlite_tables:AutocommitInWrite": Sin(root="R5", oracles="O2", ending="=kill"),
+    "sqlite_tables:SkipsByLastOffset": Sin(root="R3", oracles="O1", ending=" no-fault"),
+    "appended_files:WrongLength": Sin(root="R14", oracles="O1 O10", ending="=kill-job,=kill"),
+    "appended_files:PickledBeforeTheFlush": Sin(root="R4", oracles="O10", ending="=kill-job"),
+    "appended_files:PlainAppendThatClaimsTooMuch": Sin(root="R1", oracles="O2", ending="=kill"),
+    "appended_files:TornLine": Sin(root="R7", oracles="O1", ending="=kill-job"),
+    "renamed_files:NameWithoutSubtask": Sin(root="R2", oracles="O1", ending=" no-fault"),
+    "renamed_files:OnlyTheNotified": Sin(root="R12", oracles="O1", ending="=lose"),
+    "renamed_files:DeletesWhatOthersStaged": Sin(root="R15", oracles="O1 O10", ending="=kill-job,=kill"),
+    "renamed_files:OnlyTheFirstState": Sin(root="R14", oracles="O1", ending="=kill-job"),
+    "renamed_files:AbortedDropped": Sin(root="R12", oracles="O1", ending="=decline"),
+    "renamed_files:AbortedTwice": Sin(root="R12", oracles="O2", ending="=decline"),
+    "renamed_files:IdleEpoch": Sin(root="R12", oracles="O2", ending=" job=sparse no-fault"),
+    "renamed_files:ReadsWhatIsStaged": Sin(root="R5", oracles="O3", ending=" no-fault"),
+    "renamed_files:PublishesBeforeTheVote": Sin(root="R5", oracles="O3", ending=" no-fault"),
+    "manifests:NewNameOnRecovery": Sin(root="R2", oracles="O2", ending="=kill,=lose"),
+    "manifests:OlderNotifiedLast": Sin(root="R12", oracles="O1", ending="=late,=repeat"),
+    "manifests:ZombieOverwrites": Sin(root="R10", oracles="O9", ending="=stop", shell="process"),
+    "five_methods:CommitErrorsSwallowed": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
+    "five_methods:WriteAheadAppends": Sin(root="R1", oracles="O2", ending="=kill-job"),
+    "waiting_rows:UnderANewNumber": Sin(root="R14", oracles="O1", ending="=kill-job", job="fewer"),
+    "waiting_rows:OneMarkForAll": Sin(root="R3", oracles="O1 O10", ending="=kill-job"),
+    "waiting_rows:OnlyTheRestored": Sin(root="R12", oracles="O1", ending="=kill-job"),
+    "waiting_rows:EmptyEpochForgets": Sin(root="R12", oracles="O1", ending="=kill-job"),
+    "waiting_rows:EmptyEpochReturns": Sin(root="R12", oracles="O1", ending="=decline"),
+    "waiting_rows:IdsAsText": Sin(root="R12", oracles="O3", ending=" ids=8 no-fault"),
+    "waiting_rows:LiveList": Sin(root="R12", oracles="O3", ending=" no-fault"),
+    "waiting_rows:AllAtOnce": Sin(root="R5", oracles="O3", ending=" no-fault"),
+    "waiting_rows:LaterOnesForgotten": Sin(root="R12", oracles="O1", ending=" no-fault"),
+    "waiting_rows:NextMeansDone": Sin(root="R5", oracles="O3", ending=" no-fault"),
+    "waiting_rows:EndPublishes": Sin(root="R5", oracles="O3", ending=" no-fault"),
+    "waiting_rows:NamesThatCollide": Sin(root="R2", oracles="O1", ending=" no-fault"),
+    "waiting_rows:NameOfThePublisher": Sin(root="R2", oracles="O2", ending="=kill-job"),
+    "waiting_rows:KeepsTheLastFive": Sin(root="R12", oracles="O1", ending="=lose", job="long"),
+    "waiting_rows:LinesOfText": Sin(root="R18", oracles="O1", ending=" job=odd no-fault"),
+    "locked_logs:HeadBeforeTheLock": Sin(root="R10", oracles="O1", ending="=pause", shell="process"),
+    "locked_logs:GivesUpTheLock": Sin(root="R6", oracles="O1", ending="=pause", job="sparse", shell="process"),
+    "locked_logs:LooksAndThenAppends": Sin(root="R10", oracles="O2", ending="=stop", shell="process"),
+    "doubtful:DecidedIsForgotten": Sin(root="R14", oracles="O1", ending="=kill", job="unsettled"),
+    "doubtful:InDoubtUnsaid": Sin(root="R11", oracles="O6", ending="=kill-job"),
+    "doubtful:TooOldIsDropped": Sin(root="R9", oracles="O1", ending="=kill", job="outage"),
+    "doubtful:SweepsByAge": Sin(root="R15", oracles="O1", ending="=kill", job="outage"),
+    "doubtful:NumbersFromNothing": Sin(root="R2", oracles="O1", ending="=kill-job"),
+    "doubtful:StagesInWhatIsThere": Sin(root="R8", oracles="O2", ending="=kill-job"),
+}
+LONG: Final = {  # until the campaign comes to what shows them
+    *("locked_logs:HeadBeforeTheLock", "locked_logs:GivesUpTheLock", "locked_logs:LooksAndThenAppends"),
+    *("waiting_rows:KeepsTheLastFive", "waiting_rows:LinesOfText", "waiting_rows:UnderANewNumber"),
 }
 UNJUDGED: Final = {  # and a word of the reason
     ("sqlite_tables:LockedOut", "simulated"): "database is locked",
@@ -130,7 +169,10 @@ def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> No
     assert grade == result.grade or (grade == AT_LEAST and result.grade == EFFECTIVELY)  # no death yet
 
 
-@pytest.mark.parametrize(("member", "sin"), WRONG.items())
+@pytest.mark.parametrize(
+    ("member", "sin"),
+    [pytest.param(*each, marks=[pytest.mark.slow] if each[0] in LONG else []) for each in WRONG.items()],
+)
 def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
     deadline = Deadline(WRONG_SECONDS)
 
@@ -142,6 +184,8 @@ def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
     assert shown, [f"{finding.oracle} {finding.schedule}" for finding in result.findings]
     assert shown[0].claimed
     assert "violated" == result.verdict
+    if sin.oracles == "O6":
+        return  # seen in a recovery with no further rows, which no schedule says
     again = try_again(Task(locator=locator_of(member), shell=sin.shell, budget_seconds=0, schedule=shown[0].schedule))
     assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
 

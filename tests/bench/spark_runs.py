@@ -20,7 +20,7 @@ from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 RECIPE = "spark_recipes:written"
-WAIT_SECONDS = 60.0  # a new driver with its JVM takes five on an idle machine
+WAIT_SECONDS = 300.0  # a new driver with its JVM takes five on an idle machine, and forty on a crowded one
 STRIKE_SECONDS = 0.5  # until a step that nobody passes is left for another one
 ONCE_PER_LIFE = ("open", "fence", "generation", "end_of_input", "settle", "abort", "notify_aborted", "checkpoint.abort")
 

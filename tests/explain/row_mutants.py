@@ -66,8 +66,8 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     "S09": RowMutant(
         "a declined vote is counted as a vote",
         "reference_engine/shells/acting.py",
-        'kind, shell.fate = "declined" if shell.fate == "declined" else "acknowledged", ""',
-        'kind, shell.fate = "acknowledged", ""',
+        '"declined" if fate == "declined" else "acknowledged"',
+        '"acknowledged"',
     ),
     "S10": RowMutant(
         "the minimum pause is not kept",
@@ -120,8 +120,8 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     "S18": RowMutant(
         "nothing is committed on restore",
         "sink_adapters/two_phase.py",
-        "        self._commit_covered()\n        self._abort_lingering()",
-        "        self._abort_lingering()",
+        "        in_doubt = self._commit_covered()\n",
+        "        in_doubt = []\n",
     ),
     "S19": RowMutant(
         "rows of one key replace each other",

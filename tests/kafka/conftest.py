@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from sinkproof.chaos.services import kafka
-from sinkproof.chaos.services.kafka_local import LocalKafka, Wanted, start_kafka
-from sinkproof.chaos.services.kept import Entry, Kept
+from sinkproof.chaos.services.kafka_local import LocalKafka, start_kafka
+from sinkproof.chaos.services.local import Wanted
+from sinkproof.chaos.services.service import silent
 from sinkproof.sink_adapters.kafka_records import MARKERS
 from sinkproof.sink_adapters.kafka_topics import COMPACTED, make_topics
 
+from ..real_services import give_time, one_for_the_run
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A broker takes seconds to start, and on a machine that does much else a minute."""
-    for item in items:
-        if {"broker", "own_broker", "old_broker"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(400))
+    give_time(items, {"broker", "own_broker", "old_broker"})
 
 
-def start(owner: int, *, features: tuple[str, ...] = ()) -> LocalKafka:
-    installation = kafka.short_lived(kafka.install(kafka.VERSION, progress=kafka.silent))
-    return start_kafka(installation, Wanted(owner=owner, features=features), version=kafka.VERSION)
+def start(owner: int, *, breakable: bool = False, features: tuple[str, ...] = ()) -> LocalKafka:
+    installation = kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+    return start_kafka(installation, Wanted(owner=owner, breakable=breakable, features=features), version=kafka.VERSION)
 
 
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
-    """It must not be broken: others use it. It ends with the process that all workers are children of."""
-    if not hasattr(request.config, "workerinput"):
-        with start(os.getpid()) as service:
-            yield service
-        return
-    place = tmp_path_factory.getbasetemp().parent / "broker.json"
-    with Path(f"{place}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.exists():
-            made = start(os.getppid())
-            place.write_text(json.dumps(asdict(made.entry)))
-    yield LocalKafka(Kept(Entry(**json.loads(place.read_text()))), owned=False)
+    yield from one_for_the_run(request, tmp_path_factory, LocalKafka, start)
 
 
 @pytest.fixture
 def own_broker() -> Iterator[LocalKafka]:
     """One that may be broken."""
-    with start(os.getpid()) as service:
+    with start(os.getpid(), breakable=True) as service:
         yield service
 
 

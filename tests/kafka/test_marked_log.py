@@ -9,9 +9,10 @@ import pytest
 from sinkproof.chaos.services.kafka_local import LocalKafka
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.kafka_marked_log import KafkaMarkedLog
-from sinkproof.sink_adapters.kafka_reader import lingering, read
-from sinkproof.sink_adapters.kafka_records import identity
+from sinkproof.sink_adapters.kafka_reader import lingering
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
+
+from .reading import committed
 
 FIRST, SECOND = Owner("sink", 0, 2), Owner("sink", 1, 2)
 PART = CheckpointPart.of(FIRST, 1)
@@ -32,10 +33,6 @@ def logs(broker: LocalKafka, topic: str) -> Iterator[Callable[[], KafkaMarkedLog
 
 def rows(*offsets: int) -> list[Row]:
     return [Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets]
-
-
-def committed(endpoint: str, topic: str) -> list[int]:
-    return sorted(identity(record.value)[1] for record in read(endpoint, topic) if record.value)
 
 
 def hold_open(log: KafkaMarkedLog, owner: Owner) -> str:

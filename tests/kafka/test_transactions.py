@@ -14,9 +14,11 @@ from sinkproof.chaos.services.kafka_local import LocalKafka
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.kafka_control import END_FENCING, END_PLAIN, Control
 from sinkproof.sink_adapters.kafka_reader import READ_UNCOMMITTED, ReadFailed, lingering, read
-from sinkproof.sink_adapters.kafka_records import SendFailed, identity
+from sinkproof.sink_adapters.kafka_records import SendFailed
 from sinkproof.sink_adapters.kafka_transactions import KafkaTransactions, OpenTransaction
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
+
+from .reading import committed
 
 SINK = Owner("sink", 0, 1)
 
@@ -49,10 +51,6 @@ def voted(target: KafkaTransactions, generation: int, sequence: int, *, offsets:
     transaction = begin(target, generation, sequence)
     target.write(transaction, rows(*offsets))
     return target.pre_commit(transaction)
-
-
-def committed(endpoint: str, topic: str) -> list[int]:
-    return sorted(identity(record.value)[1] for record in read(endpoint, topic) if record.value)
 
 
 @pytest.mark.row("S23")

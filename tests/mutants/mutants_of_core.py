@@ -28,8 +28,8 @@ ENGINE = (
     mutant(
         "a declined vote is counted as a vote",
         ACTING,
-        'kind, shell.fate = "declined" if shell.fate == "declined" else "acknowledged", ""',
-        new='kind, shell.fate = "acknowledged", ""',
+        '"declined" if fate == "declined" else "acknowledged"',
+        new='"acknowledged"',
     ),
     mutant(
         "checkpoint ids start again after a restart",

@@ -17,8 +17,8 @@ STRATEGIES = (
     mutant(
         "two-phase: no re-commit on restore",
         TWO_PHASE_FILE,
-        "        self._commit_covered()\n        self._abort_lingering()",
-        new="        self._abort_lingering()",
+        "        in_doubt = self._commit_covered()\n",
+        new="        in_doubt: list[int] = []\n",
     ),
     mutant(
         "two-phase: handles are not restored",
@@ -29,15 +29,15 @@ STRATEGIES = (
     mutant(
         "two-phase: newer transactions are not aborted",
         TWO_PHASE_FILE,
-        "        self._commit_covered()\n        self._abort_lingering()",
-        new="        self._commit_covered()",
+        "        in_doubt = self._commit_covered()\n        self._abort_lingering()",
+        new="        in_doubt = self._commit_covered()",
     ),
     mutant(
         "two-phase: aborts before it commits",
         TWO_PHASE_FILE,
-        "        self._commit_covered()\n        self._abort_lingering()",
+        "        in_doubt = self._commit_covered()\n        self._abort_lingering()",
         new="        self._pending, kept = [], self._pending\n        self._abort_lingering()\n"
-        "        self._pending = kept\n        self._commit_covered()",
+        "        self._pending = kept\n        in_doubt = self._commit_covered()",
     ),
     mutant(
         "two-phase: no fence",

@@ -26,6 +26,7 @@ from soak_memory import grown, roles, sample, summary
 from spark_bench import bench_cluster
 from spark_runs import Followed, quantile
 
+from sinkproof.canaries.kept import fingerprint
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
@@ -33,9 +34,9 @@ from sinkproof.reference_engine.shells.spark.striking import descendants, parent
 from sinkproof.scratch import fresh_folder
 from sinkproof.sink_adapters.disk_real import RealDisk
 from sinkproof.sink_adapters.readers import transactions_residue
+from sinkproof.soak_summary import SCHEMA, SUMMARY
 from sinkproof.spark_laboratory import deaths
 
-SCHEMA = "sinkproof/soak/1"
 JOB = {"form": "jsonl", "counted": True, "interval_ms": 50, "batch_rows": 500, "pace_ms": 20}  # 50,000 rows/s
 ROUND_SECONDS = 120.0
 SAMPLE_SECONDS = 2.0
@@ -58,6 +59,7 @@ DEATHS = {  # (kind, whom) -> how often, relative to the others
 class Soak:
     def __init__(self, cluster: Cluster, *, seconds: float, seed: int, out: Path) -> None:
         self.cluster, self.seconds, self.seed, self.out = cluster, seconds, seed, out
+        fingerprint()  # of the sources that run, not of those that somebody edits meanwhile
         self.random, self.began = Random(seed), now()
         self.sampled_at, self.told_at = 0.0, now()
         self.samples: list[dict[str, int]] = []
@@ -158,6 +160,7 @@ class Soak:
         memory = summary(self.samples)
         return {
             "schema": SCHEMA,
+            "fingerprint": fingerprint(),
             "seed": self.seed,
             "hours": round(self.elapsed / 3600, 4),
             "rounds": self.rounds,
@@ -214,7 +217,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--minutes", type=float, help="instead of hours")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(".sinkproof/soak.json"))
+    parser.add_argument("--out", type=Path, default=SUMMARY)
     chosen = parser.parse_args()
     seconds = 3600 * chosen.hours if chosen.minutes is None else 60 * chosen.minutes
     with bench_cluster() as cluster:

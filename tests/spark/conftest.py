@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.event_log import Happening
 from sinkproof.chaos.schedule import parse
 from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
@@ -72,7 +71,7 @@ def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, 
         folder.armed().arm(parse(schedule).faults)
         execution = cluster.begin(wanted, tasks=len(wanted.deployment().job.widest.subtasks))
         try:
-            return folder, list(execution.happenings(Deadline(RUN_SECONDS)))
+            return folder, list(execution.happenings(seconds=RUN_SECONDS))
         except SparkFailed as error:
             told = f"{error}\n{cluster.log}"
             cluster.close()  # whatever still runs would speak into the next test

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign_spark import FULL_SECONDS
 from sinkproof.chaos.schedule import parse
+from sinkproof.cli_certify import default_budget
 from sinkproof.contract import load
 from sinkproof.reference_engine.shells.spark.cluster import Cluster
 from sinkproof.reports.progress import SILENT
@@ -53,6 +55,12 @@ def test_one_row_is_committed_once_whatever_dies(laboratory: SparkLaboratory, sc
     assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
     kills = sum(fault.kind in ("kill", "kill-worker") for fault in trial.struck)
     assert kills == trial.kills  # each of them from a wait status
+
+
+def test_who_is_paused_is_taken_for_dead_by_nobody(laboratory: SparkLaboratory) -> None:
+    trial = laboratory.run(parse("sink[0].commit.before#1=pause"))
+    assert (True, True, (), 24) == (trial.fired, trial.finished, trial.anomalies, trial.rows_committed)
+    assert 1 == sum(what == "generation" for _, _, _, what, _ in trial.history)
 
 
 @pytest.mark.timeout(120)
@@ -146,3 +154,9 @@ def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Com
     assert 3 == done.returncode
     assert "local[2] offers 2 slots, and the job has 4 tasks" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_usual_budget_is_enough_for_the_long_job_in_full() -> None:
+    assert default_budget(("files/two-phase",), ("spark",), everything=False) >= FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("simulated", "process"), everything=False) < FULL_SECONDS
+    assert default_budget(("kafka/two-phase",), ("spark",), everything=False) > FULL_SECONDS

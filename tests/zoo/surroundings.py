@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from waiting_rows import Waiting, Waits
+
 from sinkproof import Batch, Claim, Context, Scratch
 
 
@@ -152,3 +154,27 @@ class OncePerProcess(RowFiles):
 
     def committed(self, scratch: Scratch) -> list[Any]:
         return [row for file in scratch.path.glob("below/rows-*") for row in json.loads(file.read_text())]
+
+
+class LosesNowAndThen:
+    """Wrong, but not each time: in every second run the last rows are dropped, as by a thread that was late."""
+
+    claims = Claim.EXACTLY_ONCE
+
+    def setup(self, scratch: Scratch) -> None:
+        runs = scratch.path.with_name(f"{scratch.path.name}-elsewhere")
+        runs.mkdir(exist_ok=True)
+        (runs / str(len(list(runs.iterdir())))).touch()
+        (scratch.path / "late").write_text(str(len(list(runs.iterdir())) % 2))
+
+    def sink(self, scratch: Scratch) -> Any:
+        return Late(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Any:
+        return Waiting().committed(scratch)
+
+
+class Late(Waits):
+    def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        late = int((self.folder / "late").read_text())
+        super().publish(subtask, checkpoint_id, rows[:-1] if late and checkpoint_id == 3 else rows)
