@@ -22,10 +22,13 @@ SETTLED_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaService:
-    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with us."""
+    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with us.
+    `identity`: of the cluster and its data; another one may have the same address later.
+    """
 
     endpoint: str
     direct_endpoint: str
+    identity: str
     own: bool = False
 
     def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, Any] = NO_SETTINGS) -> None:
@@ -53,7 +56,12 @@ class KafkaService:
 def kafka_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> KafkaService:
     """See services_in_use.service_in_use."""
     used = service_in_use(KAFKA, start=start, settings=settings)
-    return KafkaService(endpoint=way_to(used), direct_endpoint=used.service.direct_endpoint, own=used.own)
+    return KafkaService(
+        endpoint=way_to(used),
+        direct_endpoint=used.service.direct_endpoint,
+        identity=used.service.identity,
+        own=used.own,
+    )
 
 
 def await_settled(service: Service) -> None:

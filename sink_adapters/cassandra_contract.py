@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters import cassandra_masked, cassandra_rows
-from sinkproof.sink_adapters.cassandra_client import CassandraClient, NotAcknowledged
+from sinkproof.sink_adapters.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.idempotent import IdempotentSink
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.protocol import Row, Sink
@@ -81,7 +79,7 @@ class OnCassandra(ABC):
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        self._keyspaces: dict[str, str] = {}  # by endpoint: made by this process
+        self._keyspaces: dict[str, str] = {}  # by cluster: made by this process
         self._readers: dict[tuple[str, str], CassandraClient] = {}
 
     @abstractmethod
@@ -94,22 +92,15 @@ class OnCassandra(ABC):
 
     def setup(self, scratch: Any) -> None:
         service = self._service(scratch, start=True)
-        if service.direct_endpoint not in self._keyspaces:
+        if service.identity not in self._keyspaces:
             name = f"sinkproof_{os.getpid()}_{next(KEYSPACES)}"
             service.make_keyspace(name, tables=self.tables)
-            self._keyspaces[service.direct_endpoint] = name
+            self._keyspaces[service.identity] = name
             if not service.own:
-                atexit.register(self._remove, service, name, os.getpid())
+                service.remove_keyspace_at_exit(name)
         target = f"{scratch.path.name}-{next(self._numbers)}"
-        place = (service.endpoint, service.direct_endpoint, self._keyspaces[service.direct_endpoint], target)
+        place = (service.endpoint, service.direct_endpoint, self._keyspaces[service.identity], target)
         (scratch.path / PLACE).write_text(" ".join(place))
-
-    @staticmethod
-    def _remove(service: Any, keyspace: str, owner: int) -> None:
-        """From a cluster that somebody else uses; not by a child that was forked since. It may be gone by now."""
-        if os.getpid() == owner:
-            with suppress(NotAcknowledged):
-                service.remove_keyspace(keyspace)
 
     def teardown(self, scratch: Any) -> None:
         (scratch.path / PLACE).unlink(missing_ok=True)

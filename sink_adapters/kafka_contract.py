@@ -58,7 +58,7 @@ class KafkaContract:
     def __init__(self, strategy: str, *, claims: tuple[str, ...], grade: str) -> None:
         self.strategy, self.claims, self.grade = strategy, claims, grade
         self._numbers = count(1)
-        self._fresh: dict[str, list[str]] = {}  # topics that were made ahead, by endpoint
+        self._fresh: dict[str, list[str]] = {}  # topics that were made ahead, by cluster
         self._used: dict[str, list[str]] = {}
         self.late_requests = True if strategy == "two-phase" else None  # ids and epochs are used once
         if "NO_RESIDUE" in claims:
@@ -68,7 +68,7 @@ class KafkaContract:
 
     def setup(self, scratch: Any) -> None:
         service = scratch.service("kafka", start=True)
-        fresh = self._fresh.setdefault(service.direct_endpoint, [])
+        fresh = self._fresh.setdefault(service.identity, [])
         if not fresh:
             made = [f"{scratch.path.name}-{os.getpid()}-{next(self._numbers)}" for _ in range(_ahead(service))]
             make_topics(service.direct_endpoint, self._with_their_own(made), partitions=PARTITIONS)
@@ -80,7 +80,7 @@ class KafkaContract:
         if not place.exists():
             return
         service = scratch.service("kafka")
-        used = self._used.setdefault(service.direct_endpoint, [])
+        used = self._used.setdefault(service.identity, [])
         used.append(place.read_text())
         place.unlink()
         if len(used) >= _ahead(service):

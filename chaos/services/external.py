@@ -16,7 +16,7 @@ class ExternalService:
     count_nodes: Callable[[str], int]  # of the cluster behind an address; raises OSError or ValueError
 
     def __init__(self, endpoint: str) -> None:
-        self.endpoint = self.direct_endpoint = endpoint
+        self.identity = self.endpoint = self.direct_endpoint = endpoint
         self.node_count = self._ask()
 
     def start(self, *, node: int | None = None) -> None:

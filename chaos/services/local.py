@@ -124,6 +124,10 @@ class LocalService(ABC):
     # -- what they share --------------------------------------------------------------------------
 
     @property
+    def identity(self) -> str:
+        return self.folder.name  # no two have had the same one
+
+    @property
     def endpoint(self) -> str:
         return ",".join(node.address for node in self.nodes)
 

@@ -40,6 +40,10 @@ class Service(Protocol):
         """Which kind of system: "kafka"."""
 
     @property
+    def identity(self) -> str:
+        """Of this system with its data: where one has ended, another may be found at the same address."""
+
+    @property
     def endpoint(self) -> str:
         """Where sinks find it; may lead through something that breaks connections."""
 

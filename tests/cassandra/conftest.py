@@ -39,7 +39,7 @@ NUMBERS = count(1)
 @pytest.fixture
 def clients(node: LocalCassandra) -> Iterator[Callable[[], CassandraClient]]:
     """Clients of one new keyspace with the tables of all pairs."""
-    service = CassandraService(endpoint=node.endpoint, direct_endpoint=node.endpoint)
+    service = CassandraService(endpoint=node.endpoint, direct_endpoint=node.endpoint, identity=node.identity)
     name = f"test_{os.getpid()}_{next(NUMBERS)}"
     service.make_keyspace(name, tables=CassandraContract.tables)
     made: list[CassandraClient] = []

@@ -78,7 +78,7 @@ def test_a_broker_that_died_by_itself_makes_no_verdict(own_broker: LocalKafka, m
 
 
 def test_topics_are_made_read_and_removed(broker: LocalKafka) -> None:
-    service = KafkaService(endpoint=broker.endpoint, direct_endpoint=broker.endpoint)
+    service = KafkaService(endpoint=broker.endpoint, direct_endpoint=broker.endpoint, identity=broker.identity)
     name = f"topics-{os.getpid()}"
     service.make_topic(name, partitions=3)
     assert [] == service.read(name)

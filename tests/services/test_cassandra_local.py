@@ -28,12 +28,16 @@ def service(homes: Path, cassandra_installation: Installation) -> Iterator[Local
 
 
 def tables(service: LocalCassandra) -> list[tuple[str]]:
-    client = CassandraService(endpoint=service.endpoint, direct_endpoint=service.direct_endpoint)
+    client = CassandraService(
+        endpoint=service.endpoint, direct_endpoint=service.direct_endpoint, identity=service.identity
+    )
     return client.read("system_schema", "SELECT table_name FROM {ks}.tables WHERE keyspace_name = ?", ["mine"])
 
 
 def test_a_node_is_killed_and_comes_back_with_what_it_had(service: LocalCassandra) -> None:
-    CassandraService(endpoint=service.endpoint, direct_endpoint=service.endpoint).make_keyspace("mine", tables=[TABLE])
+    CassandraService(
+        endpoint=service.endpoint, direct_endpoint=service.endpoint, identity=service.identity
+    ).make_keyspace("mine", tables=[TABLE])
     before = service.pid(1)
     service.kill()
     assert ([], False) == (service.living(), supports_clients(service.endpoint))

@@ -62,7 +62,9 @@ def test_services_in_containers_are_broken_like_processes(some_engine: None, hom
 def check_that_a_node_is_killed_and_comes_back_with_what_it_had() -> None:
     with CASSANDRA.use("container") as service:
         assert isinstance(service, LocalCassandra)
-        cassandra = CassandraService(endpoint=service.endpoint, direct_endpoint=service.endpoint)
+        cassandra = CassandraService(
+            endpoint=service.endpoint, direct_endpoint=service.endpoint, identity=service.identity
+        )
         cassandra.make_keyspace("mine", tables=[TABLE])
         assert [service.image] == containers()
         assert service.image.startswith("sinkproof/cassandra:")
