@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from sinkproof.baseline import first_run
@@ -109,9 +110,10 @@ class SparkCampaign(ProcessCampaign):
         """
         super()._strike_what_was_missed()
         for point in self.tally.never_struck():
-            _, place = self.tally.witnesses.get(point, (None, None))
-            for before in BEFORE if place is not None else ():
-                if place is not None and not self.tally.struck[point]:
+            ways = (*self.tally.elusive, *(way.schedule for way in self.tally.ways.get(point, ())))
+            places = {way.faults[-1] for way in ways if way.faults[-1].point == point}
+            for place, before in product(sorted(places), BEFORE):
+                if not self.tally.struck[point]:
                     self._run_all([Schedule((Fault(place.actor, before, 1, "kill"), place))])
 
     def _lines(self, baseline: Trial) -> Iterator[Schedule]:

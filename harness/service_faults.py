@@ -77,7 +77,8 @@ def node_faults(baseline: Trial, tally: Tally, *, near_only: bool = False) -> It
 def _of_kind(kind: str, baseline: Trial, tally: Tally, *, steps: frozenset[str]) -> Iterator[Schedule]:
     """Once at each step: the first time that it is passed, or where a recovery has passed it."""
     found = {fault.point: Schedule((fault,)) for fault in spread(baseline, kind, times=1)}
-    for point, (before, fault) in tally.witnesses.items():
-        if KINDS[kind].applies(fault.actor, point):
-            found.setdefault(point, replace(before, faults=(*before.faults, replace(fault, kind=kind))))
+    for point, ways in tally.ways.items():
+        for before, fault in ways[:1]:
+            if KINDS[kind].applies(fault.actor, point):
+                found.setdefault(point, replace(before, faults=(*before.faults, replace(fault, kind=kind))))
     yield from (schedule for point, schedule in found.items() if point in steps)

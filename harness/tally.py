@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from sinkproof.chaos.points import CATALOGUE, COORDINATOR_POINTS, is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
@@ -24,6 +24,7 @@ from sinkproof.workload import SENTENCES
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
 LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
+WAYS_MOST: Final = 4  # to a point: what a recovery does may depend on the moment, and one way not lead there again
 STEPS_SHOWN: Final = 5  # of whoever was struck, the strike included: enough to say where in the protocol it stood
 ORDER: Final = {point: place for place, point in enumerate(CATALOGUE)}  # of the protocol; points of strangers come last
 STEPS_REQUIRED: Final = (
@@ -35,6 +36,17 @@ STEPS_REQUIRED: Final = (
     ),
     *COORDINATOR_POINTS,
 )
+
+
+class Way(NamedTuple):
+    """Leads to a point: faults after which somebody passes it, and a kill there."""
+
+    before: Schedule
+    last: Fault
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule((*self.before.faults, self.last), self.before.seed, self.before.job)
 
 
 @dataclass(slots=True)
@@ -60,8 +72,8 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
     seen_places: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
-    witnesses: dict[str, tuple[Schedule, Fault]] = field(default_factory=dict)  # point -> where it was first passed
-    elusive: set[str] = field(default_factory=set)  # points that were not passed again where they had been
+    ways: dict[str, list[Way]] = field(default_factory=dict)  # to points that nobody had struck when they were passed
+    elusive: set[Schedule] = field(default_factory=set)  # ways, with their last step, that did not lead there again
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
     closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
@@ -114,18 +126,26 @@ class Tally:
             kept.clear()
 
     def _witness(self, trial: Trial) -> None:
-        """Points that nobody has passed before: where they can be struck, after the faults that led there."""
-        known = (self.passed | self.lines_passed) - self.elusive
-        for actor, point in trial.trace:
-            if point not in known and point not in self.witnesses:
-                self.witnesses[point] = (trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
+        """Points that nobody has struck: how to come there, after faults that have all struck. Short ways first."""
+        if not trial.fired:
+            return
+        for actor, point in dict.fromkeys(trial.trace):
+            if self.struck.get(point):
+                continue
+            ways = self.ways.setdefault(point, [])
+            if any(way.before == trial.schedule for way in ways):
+                continue
+            way = Way(trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
+            if way.schedule not in self.elusive:
+                ways.append(way)
+                ways.sort(key=lambda way: len(way.before.faults))
+                del ways[WAYS_MOST:]
 
     def _look_for_another_way(self, trial: Trial) -> None:
         """What a recovery does may depend on how far a broker had come: where it was passed, it is not passed again."""
-        last = trial.schedule.faults[-1]
-        if last not in trial.struck and not self.struck[last.point]:
-            self.elusive.add(last.point)
-            self.witnesses.pop(last.point, None)
+        point = trial.schedule.faults[-1].point
+        self.elusive.add(trial.schedule)
+        self.ways[point] = [way for way in self.ways.get(point, ()) if way.schedule != trial.schedule]
 
     def saw(self, points: Iterable[str]) -> None:
         for point in set(points):
@@ -225,8 +245,7 @@ class Tally:
     def to_strike(self) -> list[Schedule]:
         """Schedules that lead to places which were passed but never struck, and kill there."""
         places = [point for point in (*self.never_struck(), *sorted(self.lines_passed)) if not self.struck[point]]
-        found = [self.witnesses[point] for point in places if point in self.witnesses]
-        return [Schedule((*before.faults, fault), before.seed, before.job) for before, fault in found]
+        return [self.ways[point][0].schedule for point in places if self.ways.get(point)]
 
 
 def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:

@@ -40,7 +40,19 @@ def test_another_way_to_a_step_is_tried_when_the_first_one_does_not_lead_there_a
     missed = f"{FIRST} sink[0].abort.before#1=kill"
     assert [missed] == to_strike(tally)
     tally.add(trial(missed))
+    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
+    tally.add(trial(f"{SECOND} sink[0].abort.before#1=kill"))
+    tally.add(trial(FIRST, passed=["abort.before"]))
     assert [] == to_strike(tally)
+
+
+def test_the_shortest_way_is_tried_first_and_none_that_leads_over_what_did_not_strike() -> None:
+    tally = Tally(contract=load("memory/two-phase"), shell="process")
+    tally.add(trial(f"{FIRST} {SECOND}", passed=["abort.before"]))
+    assert [] == to_strike(tally)
+    both = parse(f"{FIRST} {SECOND}")
+    tally.add(trial(str(both), struck=both.faults, passed=["abort.before"]))
+    assert [f"{both} sink[0].abort.before#1=kill"] == to_strike(tally)
     tally.add(trial(SECOND, passed=["abort.before"]))
     assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
 
