@@ -46,6 +46,7 @@ class ForkServer:
 
     `preload`: names of modules, or .py files, that are imported once, before any fork. `warm`: calls, each
     ("module:function", *arguments), that are made once after that: what they look up, children find in memory.
+    `hash_seed`: of all strings in its children; None: as everywhere.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ForkServer:
         warm: Sequence[tuple[str, ...]] = (),
         path: Sequence[str] | None = None,
         start_seconds: float = START_SECONDS,
+        hash_seed: int | None = None,
     ) -> None:
         self.children: dict[int, Child] = {}
         self._tokens = 0
@@ -69,6 +71,7 @@ class ForkServer:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, *optimize, "-u", "-P", "-c", program],
+                env=os.environ if hash_seed is None else {**os.environ, "PYTHONHASHSEED": str(hash_seed)},
                 stdin=subprocess.DEVNULL,
                 stdout=self._output.descriptor,
                 stderr=subprocess.STDOUT,

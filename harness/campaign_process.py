@@ -16,12 +16,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sinkproof.baseline import first_run, rescaled
 from sinkproof.campaign_simulated import Enough, places
@@ -32,7 +33,7 @@ from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.contract import Contract
 from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
 from sinkproof.lanes import Trials, one_by_one
-from sinkproof.meetings import in_commits, in_recoveries, zombies_in_commits
+from sinkproof.meetings import in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
 from sinkproof.observe import Observer
 from sinkproof.reference_engine.restart import RestartStrategy
 from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
@@ -55,6 +56,7 @@ STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
+HASH_SEEDS: Final = (1, 2)  # a restart is another process, and has another one, unless somebody has set it
 MAKER: Final = "sinkproof.campaign_process:make_sink"
 
 
@@ -63,6 +65,20 @@ def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> 
     from sinkproof.contract import load
 
     return load(locator).sink(replace(scratch, clock=clock))
+
+
+class Servers(NamedTuple):
+    """Odd generations are forked from the first, even ones from the other, which is started when it is needed."""
+
+    first: ForkServer
+    other: Callable[[], ForkServer]
+
+
+@contextmanager
+def fork_servers(*, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> Iterator[Servers]:
+    start = partial(ForkServer, preload=preload, warm=warm)
+    with start(hash_seed=HASH_SEEDS[0]) as first, ExitStack() as later:
+        yield Servers(first, cache(lambda: later.enter_context(start(hash_seed=HASH_SEEDS[1]))))
 
 
 class Patience:
@@ -77,11 +93,18 @@ class Patience:
 
 
 class ProcessLaboratory(Laboratory):
-    """A laboratory whose attempts are processes. Each run has a host of its own; the fork server serves them all."""
+    """A laboratory whose attempts are processes. Each run has a host of its own; two fork servers serve them all."""
 
-    def __init__(self, contract: Contract, scratch: Scratch, *, server: ForkServer, hang_seconds: float) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        scratch: Scratch,
+        *,
+        servers: Servers,
+        hang_seconds: float,
+    ) -> None:
         super().__init__(contract, scratch)
-        self.server, self.hang_seconds = server, hang_seconds
+        self.servers, self.hang_seconds = servers, hang_seconds
         self.trace_lines = False  # record every executed line
         self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
         self.counts_rows = True
@@ -97,11 +120,12 @@ class ProcessLaboratory(Laboratory):
         if command is not None:
             from sinkproof.reference_engine.shells.command import CommandHost
 
-            return CommandHost(self.server, command, self.scratch.path, hang_seconds=self.hang_seconds)
+            return CommandHost(self.servers.first, command, self.scratch.path, hang_seconds=self.hang_seconds)
         own_points = getattr(self.contract.given, "marks_points", False)
         host = ProcessHost(
-            self.server,
+            self.servers.first,
             Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
+            other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
             trace_lines=self.trace_lines or self.counts_lines,
@@ -152,12 +176,13 @@ def process_laboratory(
     is_command = getattr(contract.given, "command", None) is not None
     warm = [] if is_command else [("sinkproof.contract:load", contract.locator)]
     libraries = [name for name in getattr(contract.given, "libraries", ()) if find_spec(name.partition(".")[0])]
-    with ForkServer(preload=(*PRELOAD, *libraries), warm=warm) as server:
-        laboratory = ProcessLaboratory(contract, scratch, server=server, hang_seconds=hang_seconds)
-        with laboratory:
-            if not is_command:
-                laboratory.files = files_of(contract.given, contract.sink(scratch))
-            yield laboratory
+    with (
+        fork_servers(preload=(*PRELOAD, *libraries), warm=warm) as servers,
+        ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=hang_seconds) as laboratory,
+    ):
+        if not is_command:
+            laboratory.files = files_of(contract.given, contract.sink(scratch))
+        yield laboratory
 
 
 class ProcessCampaign:
@@ -191,6 +216,7 @@ class ProcessCampaign:
             self._run_all(node_faults(baseline, self.tally, near_only=True))
             self._strike_what_was_missed()
             self._run_all(self._rescales(baseline))
+            self._run_all(in_files_not_forced(baseline, self.laboratory.contract))
             self._run_all(in_processes(baseline, self.laboratory))
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._run_all(in_recoveries(self._traced, baseline))

@@ -321,7 +321,10 @@ def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
     deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
+    failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+    jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
     if settles(laboratory):
+        jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]

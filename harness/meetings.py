@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.hardships import DECIDED, spread
+from sinkproof.contract import Contract
+from sinkproof.hardships import DECIDED, offered, spread
+from sinkproof.promises import POWER_LOSSES
 from sinkproof.trial import Trial
 
 COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
@@ -26,6 +29,8 @@ def in_commits(traced: Traced) -> Iterator[Schedule]:
     trial = traced(Schedule(job=COMMITS_ALONE))
     for fault in within(trial, "notify_complete", "pause"):
         yield Schedule((fault,), job=COMMITS_ALONE)
+    for faults in both_within(trial, "notify_complete", "pause"):
+        yield Schedule(faults, job=COMMITS_ALONE)
 
 
 def zombies_in_commits(baseline: Trial) -> Iterator[Schedule]:
@@ -33,11 +38,31 @@ def zombies_in_commits(baseline: Trial) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for fault in within(baseline, "notify_complete", "stop"))
 
 
+def in_files_not_forced(baseline: Trial, contract: Contract) -> Iterator[Schedule]:
+    """Who has died in its commit was met by its successor, which took over what was there; then the power is lost."""
+    for kind in offered(contract, *sorted(POWER_LOSSES)):
+        lost = [fault for fault in spread(baseline, kind) if fault.point == DECIDED][1:2]
+        for death in within(baseline, "notify_complete", "kill"):
+            yield from (Schedule((death, last)) for last in lost)
+
+
 def in_recoveries(traced: Traced, baseline: Trial) -> Iterator[Schedule]:
     """When nobody had been told of a checkpoint before everybody died."""
     death = next(fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED)
     for fault in within(traced(Schedule((death,))), "open", "pause", calls_skipped=1):
         yield Schedule((death, fault))
+
+
+def both_within(trial: Trial, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:
+    """Two subtasks at the same line, in the same call for the same checkpoint: whoever came first goes on first."""
+    first: dict[str, dict[str, Fault]] = {}
+    for name in trial.names:
+        own = replace(trial, trace=[passed for passed in trial.trace if trial.names[passed[0]] == name])
+        for fault in within(own, call, kind):
+            first.setdefault(fault.point, {})[name] = fault
+    for faults in first.values():
+        if len(faults) > 1:
+            yield tuple(faults.values())[:2]
 
 
 def within(trial: Trial, call: str, kind: str, *, calls_skipped: int = 0) -> Iterator[Fault]:

@@ -12,14 +12,16 @@ from typing import Final
 
 import pytest
 
+from sinkproof.campaign_process import process_laboratory
 from sinkproof.certifying import Options, certify
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import parse
 from sinkproof.contract import load
 from sinkproof.judgement import Course, judge_subject
 from sinkproof.replaying import try_again
 from sinkproof.reports.document import Finding, SubjectResult
 from sinkproof.reports.progress import SILENT
-from sinkproof.scratch import fresh_folder
+from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.tasks import ShellOutcome, Task, run_campaign
 
@@ -114,10 +116,20 @@ WRONG: Final = {
     "doubtful:SweepsByAge": Sin(root="R15", oracles="O1", ending="=kill", job="outage"),
     "doubtful:NumbersFromNothing": Sin(root="R2", oracles="O1", ending="=kill-job"),
     "doubtful:StagesInWhatIsThere": Sin(root="R8", oracles="O2", ending="=kill-job"),
+    "half_done:OneTemporaryForAll": Sin(root="R2", oracles="O1", ending="=pause", job="sparse", shell="process"),
+    "half_done:ShardsByHash": Sin(root="R2", oracles="O2", ending="=kill-job,=kill,=stop", shell="process"),
+    "half_done:FailedIsInMemoryOnly": Sin(
+        root="R6", oracles="O1", ending="=kill-job", job="unsettled", shell="process"
+    ),
+    "half_done:EqualMeansTheSame": Sin(root="R3", oracles="O1", ending=" job=odd no-fault"),
+    "half_done:TakesForForcedWhatIsThere": Sin(
+        root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
+    ),
 }
 LONG: Final = {  # until the campaign comes to what shows them
     *("locked_logs:HeadBeforeTheLock", "locked_logs:GivesUpTheLock", "locked_logs:LooksAndThenAppends"),
     *("waiting_rows:KeepsTheLastFive", "waiting_rows:LinesOfText", "waiting_rows:UnderANewNumber"),
+    *("half_done:FailedIsInMemoryOnly", "half_done:EqualMeansTheSame", "half_done:TakesForForcedWhatIsThere"),
 }
 UNJUDGED: Final = {  # and a word of the reason
     ("sqlite_tables:LockedOut", "simulated"): "database is locked",
@@ -188,6 +200,14 @@ def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
         return  # seen in a recovery with no further rows, which no schedule says
     again = try_again(Task(locator=locator_of(member), shell=sin.shell, budget_seconds=0, schedule=shown[0].schedule))
     assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
+
+
+@pytest.mark.parametrize("occurrence", [1, 2, 3])
+def test_a_thread_is_struck_where_it_is_between_two_calls(occurrence: int) -> None:
+    contract = load(locator_of("half_done:Worker"))
+    with folder() as path, process_laboratory(contract, Scratch(name="zoo", path=path, shell="process")) as laboratory:
+        trial = laboratory.run(parse(f"sink[0].file.create#{occurrence}=kill"))
+    assert (True, True, (), 24) == (trial.fired, trial.finished, trial.anomalies, trial.rows_committed)
 
 
 @pytest.mark.parametrize(("member", "shell"), UNJUDGED)

@@ -84,13 +84,13 @@ def try_canary(
 @contextmanager
 def runners(canaries: Sequence[Canary], shell: str, *, progress: Progress) -> Iterator[Callable[[Canary], Runner]]:
     """How each of them is tried, as long as the context lasts."""
-    from sinkproof.canaries.search import fork_server, repeat, search
+    from sinkproof.canaries.search import repeat, search, servers_of
 
     if shell == "simulated":
         yield lambda canary: partial(search, canary)
         return
-    with fork_server(canary.contract for canary in canaries) as server:
-        yield lambda canary: partial(repeat, (server, told_by(canary, progress=progress)))
+    with servers_of(canary.contract for canary in canaries) as servers:
+        yield lambda canary: partial(repeat, (servers, told_by(canary, progress=progress)))
 
 
 def told_by(canary: Canary, *, progress: Progress) -> Schedule | None:

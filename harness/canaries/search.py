@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.baseline import first_run
-from sinkproof.campaign_process import HANG_SECONDS, PRELOAD, ProcessCampaign, ProcessLaboratory
+from sinkproof.campaign_process import (
+    HANG_SECONDS,
+    PRELOAD,
+    ProcessCampaign,
+    ProcessLaboratory,
+    Servers,
+    fork_servers,
+)
 from sinkproof.campaign_simulated import places
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
-from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import Contract, locator_of
 from sinkproof.hardships import READ_BESIDE, first_of_each
@@ -90,15 +96,15 @@ def _telling(canary: Canary, run: Run) -> Iterator[Schedule]:
 
 
 @contextmanager
-def fork_server(contracts: Iterable[type]) -> Iterator[ForkServer]:
-    """One for all canaries: starting it takes longer than most convictions. It runs no sink's code itself."""
+def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
+    """For all canaries: starting them takes longer than most convictions. They run no sink's code themselves."""
     warm = [("sinkproof.contract:load", locator_of(contract)) for contract in contracts]
-    with ForkServer(preload=PRELOAD, warm=warm) as server:
-        yield server
+    with fork_servers(preload=PRELOAD, warm=warm) as servers:
+        yield servers
 
 
 def repeat(
-    told: tuple[ForkServer, Schedule | None],
+    told: tuple[Servers, Schedule | None],
     contract: Contract,
     task: Task,
     *,
@@ -107,11 +113,11 @@ def repeat(
     enough: Enough,
 ) -> ShellOutcome:
     """As `run_campaign`, in the process shell, after the schedule that told in the simulated one."""
-    server, telling = told
+    servers, telling = told
     tally = Tally(contract=contract, shell=task.shell, progress=progress)
     scratch = _scratch(contract, task, folder)
     began = now()
-    with ProcessLaboratory(contract, scratch, server=server, hang_seconds=HANG_SECONDS) as laboratory:
+    with ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as laboratory:
         laboratory.files = files_of(contract.given, contract.sink(scratch))
         if telling is not None:
             progress.step(str(telling), 0)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import io
 import pickle
+import select
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Final, NoReturn
 
@@ -28,27 +31,29 @@ from sinkproof.reference_engine.shells.attempts import (
     Overseer,
     SinkError,
 )
-from sinkproof.reference_engine.shells.process_child import SLEEPS, Recipe, Watched
+from sinkproof.reference_engine.shells.process_child import DEADLY, SLEEPS, Recipe, Watched
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
 
 __all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
-DEADLY: Final = ("kill", "kill-job")
 # Who does not answer for so long while another one sleeps may be waiting for a lock that the sleeper holds, up to the
 # 5 s after which SQLite gives up. Longer than the impatience of sinks that give up sooner, and then go wrong.
 PATIENCE_SECONDS: Final = 0.4
 
 
 class ProcessHost(AttemptHost):
-    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points."""
+    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
+    `other_server`: makes every second generation, in processes that hash strings in another way.
+    """
 
     def __init__(
         self,
         server: ForkServer,
         recipe: Recipe,
         *,
+        other_server: Callable[[], ForkServer] | None = None,
         files: Mapping[str, str] | None = None,
         folder: str = "",
         trace_lines: bool = False,
@@ -57,6 +62,7 @@ class ProcessHost(AttemptHost):
     ) -> None:
         super().__init__(server, hang_seconds=hang_seconds, limits=limits)
         self.recipe, self.trace_lines = recipe, trace_lines
+        self.other_server = other_server or (lambda: server)
         self.asleep: list[RemoteSink] = []  # stopped by a fault, and not woken yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
@@ -65,9 +71,8 @@ class ProcessHost(AttemptHost):
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
         """A new attempt that knows nothing; `open` makes its sink and tells it the rest."""
         journal = JournalReader()
-        child = self.server.spawn(
-            ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits
-        )
+        server = self.server if generation % 2 else self.other_server()
+        child = server.spawn(ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits)
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
 
     def wake_sleepers(self) -> bool:
@@ -76,6 +81,13 @@ class ProcessHost(AttemptHost):
         for sleeper in sleepers:
             sleeper.wake()
         return bool(sleepers)
+
+    def wake_who_paused(self) -> None:
+        """Somebody else pauses now: who has paused before that goes on first, as it would have on a clock."""
+        for sleeper in [each for each in self.asleep if each.armed is not None and each.armed[2] == "pause"]:
+            self.asleep.remove(sleeper)
+            sleeper.wake()
+            sleeper.await_news()
 
 
 class RemoteSink(Attempt):
@@ -87,6 +99,7 @@ class RemoteSink(Attempt):
         super().__init__(host, actor, child)
         self.journal = journal
         self.armed: Armed | None = None
+        self.passed: Counter[str] = Counter()
         self.clock: Callable[[], float] = lambda: 0.0
 
     def release(self) -> None:
@@ -128,9 +141,9 @@ class RemoteSink(Attempt):
     # -- one request, one reply -------------------------------------------------------------------
 
     def call(self, name: str, *arguments: Any) -> Any:
-        armed = self._arm()
-        lines = self.host.trace_lines or (armed is not None and is_line(armed[0]))
-        request = pickle.dumps((name, arguments, armed, self.clock(), lines))
+        order = self._arm()
+        lines = self.host.trace_lines or (order is not None and is_line(order[0]))
+        request = pickle.dumps((name, arguments, order, self.clock(), lines))
         try:
             self.child.send(request, Deadline(self.host.hang_seconds))
         except NoReply as silence:
@@ -180,15 +193,20 @@ class RemoteSink(Attempt):
     # -- faults -----------------------------------------------------------------------------------
 
     def _arm(self) -> Armed | None:
+        """The fault as its process is told: the point, the how manieth time of all that it passes there, the kind.
+        A thread of the sink may pass there meanwhile.
+        """
         armed = self.host.overseer.armed(self.actor)
-        self.armed = armed if armed is not None and armed[1] > 0 else None
-        return self.armed
+        # Nothing left to pass: a thread of the sink has come there, and its process is about to be dead.
+        self.armed = armed if armed is not None and (armed[1] > 0 or armed[2] in DEADLY) else None
+        return self.armed and (self.armed[0], self.passed[self.armed[0]] + self.armed[1], self.armed[2])
 
     def _read_journal(self) -> int:
         """Tells the overseer what was passed; how often the armed point is still to be reached."""
         if self.journal.descriptor < 0:
             return 1  # released long ago
         points = self.journal.new_points()
+        self.passed.update(points)
         left = 1
         if self.armed is not None:
             point, left, kind = self.armed
@@ -213,6 +231,8 @@ class RemoteSink(Attempt):
         self.fail_silent(silence)
 
     def _sleep(self) -> None:
+        if self.armed is not None and self.armed[2] == "pause":
+            self.host.wake_who_paused()
         self.host.asleep.append(self)
         try:
             self.host.overseer.stopped(self.actor)
@@ -228,6 +248,11 @@ class RemoteSink(Attempt):
     def wake(self) -> None:
         self._go_on()
         self.child.resume()
+
+    def await_news(self) -> None:
+        """Until it has replied, or will not soon; whoever has called it hears what."""
+        with suppress(NoReply):
+            self.child.await_ready(self.child.channel.fileno(), select.POLLIN, Deadline(self.host.patience_seconds))
 
     def _go_on(self) -> None:
         try:

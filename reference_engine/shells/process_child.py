@@ -13,7 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -29,6 +29,7 @@ INJECTED: Final = "injected: the target did not answer"
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
 SLEEPS: Final = tuple(filter(sleeps, KINDS))  # kinds for which an attempt stops itself
 STRUCK: Final = pickle.dumps(("struck",))
+DEADLY: Final = ("kill", "kill-job")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,12 @@ class Watched:
 def live(inside: Inside, recipe: Recipe, watched: Watched) -> None:
     """The entry of the process: one request, one reply, until nobody sends any more."""
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
-    while (request := inside.receive()) is not None:
-        reply = attempt.answer(request)
-        if os.getpid() != pid:
-            os._exit(0)  # the sink forked, and this is its child: it must not answer, too
-        inside.send(reply)
+    with attempt.watching_files():
+        while (request := inside.receive()) is not None:
+            reply = attempt.answer(request)
+            if os.getpid() != pid:
+                os._exit(0)  # the sink forked, and this is its child: it must not answer, too
+            inside.send(reply)
 
 
 class _Inner:
@@ -67,20 +69,23 @@ class _Inner:
         self.main_thread = threading.get_ident()
         self.sink: Any = None
         self.now = 0.0
-        self.point, self.left, self.kind = "", 0, ""
+        self.passed: dict[str, int] = {}
+        self.point, self.time, self.kind = "", 0, ""
         os.register_at_fork(after_in_child=lambda: self.arm(None))
 
     # -- points -----------------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
         self.journal.write(point)
-        if point == self.point:
-            self.left -= 1
-            if self.left == 0:
-                self.strike()
+        self.passed[point] = times = self.passed.get(point, 0) + 1
+        if point == self.point and times == self.time:
+            self.strike()
 
     def arm(self, armed: tuple[str, int, str] | None) -> None:
-        self.point, self.left, self.kind = armed or ("", 0, "")
+        """`armed`: a point, which time of all it is to be struck, the kind of fault."""
+        self.point, self.time, self.kind = armed or ("", 0, "")
+        if self.kind in DEADLY and self.passed.get(self.point, 0) >= self.time:
+            self.strike()  # a thread has come there while this was on its way
 
     def strike(self) -> None:
         if self.kind == "error":
@@ -101,13 +106,12 @@ class _Inner:
             os._exit(0)
         self.arm(pickle.loads(message))
 
-    def watching(self, lines: bool) -> AbstractContextManager[Any]:
-        stack = ExitStack()
-        if self.watched.folder:
-            stack.enter_context(file_points(Path(self.watched.folder), self.reach))
-        if lines:
-            stack.enter_context(self.tracer(self.reach))
-        return stack
+    def watching_files(self) -> AbstractContextManager[None]:
+        """All its life: a thread of the sink's goes on between two calls."""
+        return file_points(Path(self.watched.folder), self.reach) if self.watched.folder else nullcontext()
+
+    def watching(self, lines: bool) -> AbstractContextManager[None]:
+        return self.tracer(self.reach) if lines else nullcontext()
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -124,7 +128,8 @@ class _Inner:
         except Exception as error:  # the border: a sink's failure is told, and the engine reacts
             return _told(error)
         finally:
-            self.arm(None)
+            if self.kind not in DEADLY:  # who goes on after a fault has to be told what is next: in a call
+                self.arm(None)
 
     def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
         self.sink = resolve(self.recipe.maker)(*self.recipe.arguments, clock=self.clock)
