@@ -1,13 +1,14 @@
 """What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
-2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, and zombies
-   from there; a kill at the first occurrence of every named point, so that rows are still to be committed after it;
-   notifications lost, votes refused; a reader beside the sinks, if claims ask for one; where there is an external
-   system, its messages lost, late and repeated, and itself killed, stopped and paused; then a kill at the steps that
-   only those recoveries have passed;
-3. whole-job kills from which another job goes on; notifications that are late, twice, or never heard; external systems
-   that are killed, stopped and paused;
+2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
+   there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still to
+   be committed after it; notifications lost, votes refused; a reader beside the sinks, if claims ask for one; where
+   there is an external system, its messages lost, late and repeated, and itself killed, stopped and paused; then a kill
+   at the steps that only those recoveries have passed;
+3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
+   whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
+   and paused;
 4. a kill at every executed line; pauses in recoveries; a kill at the lines that only recoveries have executed;
 5. zombies by SIGSTOP, kills of the whole job, errors at every named point; pauses at all other lines, a zombie from
    every line, then a kill at every line that only zombies have executed;
@@ -16,173 +17,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache, partial
-from importlib.util import find_spec
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from sinkproof.baseline import first_run, rescaled
 from sinkproof.campaign_simulated import Enough, places
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
-from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import STANDARD, Schedule
-from sinkproof.contract import Contract
 from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
 from sinkproof.lanes import Trials, one_by_one
 from sinkproof.meetings import in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
-from sinkproof.observe import Observer
-from sinkproof.reference_engine.restart import RestartStrategy
-from sinkproof.reference_engine.shells.attempts import AttemptHost, Ending
-from sinkproof.reference_engine.shells.process import ProcessHost, Recipe
-from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.process_laboratory import ProcessLaboratory
 from sinkproof.reports.document import SourceLine
-from sinkproof.scratch import Scratch
-from sinkproof.service_faults import armed, message_faults, node_faults, struck_messages
-from sinkproof.source_files import files_of, source_line
+from sinkproof.service_faults import message_faults, node_faults
+from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
-from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.trial import Trial
 from sinkproof.workload import JOBS, LATE_JOB
 
-HANG_SECONDS: Final = 10.0
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
-HANGS_MOST: Final = 3  # in one run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
 ZOMBIES_FIRST: Final = ("open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
-PRELOAD: Final = ("sinkproof.campaign_process", "sinkproof.sink_adapters.adapt")
-HASH_SEEDS: Final = (1, 2)  # a restart is another process, and has another one, unless somebody has set it
-MAKER: Final = "sinkproof.campaign_process:make_sink"
-
-
-def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
-    """Called in the attempt's own process: it finds the contract again, and knows nothing else."""
-    from sinkproof.contract import load
-
-    return load(locator).sink(replace(scratch, clock=clock))
-
-
-class Servers(NamedTuple):
-    """Odd generations are forked from the first, even ones from the other, which is started when it is needed."""
-
-    first: ForkServer
-    other: Callable[[], ForkServer]
-
-
-@contextmanager
-def fork_servers(*, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> Iterator[Servers]:
-    start = partial(ForkServer, preload=preload, warm=warm)
-    with start(hash_seed=HASH_SEEDS[0]) as first, ExitStack() as later:
-        yield Servers(first, cache(lambda: later.enter_context(start(hash_seed=HASH_SEEDS[1]))))
-
-
-class Patience:
-    """A restart strategy for sinks that may hang: each time costs seconds, so a few times are enough."""
-
-    def __init__(self, strategy: RestartStrategy, host: AttemptHost) -> None:
-        self.strategy, self.host = strategy, host
-
-    def next_delay(self, now: float) -> float | None:
-        slow = self.host.endings[Ending.HUNG] + self.host.endings[Ending.OUT_OF_MEMORY]
-        return self.strategy.next_delay(now) if slow < HANGS_MOST else None
-
-
-class ProcessLaboratory(Laboratory):
-    """A laboratory whose attempts are processes. Each run has a host of its own; two fork servers serve them all."""
-
-    def __init__(
-        self,
-        contract: Contract,
-        scratch: Scratch,
-        *,
-        servers: Servers,
-        hang_seconds: float,
-    ) -> None:
-        super().__init__(contract, scratch)
-        self.servers, self.hang_seconds = servers, hang_seconds
-        self.trace_lines = False  # record every executed line
-        self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
-        self.counts_rows = True
-        self.slowest_seconds = 0.0  # of all replies in runs without faults
-        self.host: AttemptHost | None = None
-
-    def new_host(self) -> AttemptHost:
-        self.host = self._make_host()
-        return self.host
-
-    def _make_host(self) -> AttemptHost:
-        command = getattr(self.contract.given, "command", None)
-        if command is not None:
-            from sinkproof.reference_engine.shells.command import CommandHost
-
-            return CommandHost(self.servers.first, command, self.scratch.path, hang_seconds=self.hang_seconds)
-        own_points = getattr(self.contract.given, "marks_points", False)
-        host = ProcessHost(
-            self.servers.first,
-            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
-            other_server=self.servers.other,
-            files=self.files,
-            folder="" if own_points else str(self.scratch.path),
-            trace_lines=self.trace_lines or self.counts_lines,
-            hang_seconds=self.hang_seconds,
-        )
-        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
-        return host
-
-    def simulation(
-        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
-    ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(armed(schedule), storage=storage, shell=shell)
-        host, strategy = self.host, made.job.restart
-        assert host is not None
-        made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
-        made.restart = made.job.restart()
-        return made, observer
-
-    def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
-        assert self.host is not None
-        self.host.overseer = simulation
-        simulation.play()
-        self.target.raise_what_failed()
-
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
-        self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
-        try:
-            trial = super().run(schedule)
-            assert self.host is not None
-            if not schedule.faults and isinstance(self.host, ProcessHost):
-                self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            return replace(trial, kills=self.host.kills, struck=(*struck_messages(), *trial.struck))
-        finally:
-            if self.host is not None:
-                self.host.close()
-
-
-def plain_scratch(scratch: Scratch) -> Scratch:
-    """What can be sent to another process: the clock is made anew there."""
-    return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
-
-
-@contextmanager
-def process_laboratory(
-    contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
-) -> Iterator[ProcessLaboratory]:
-    """A laboratory with a fork server that has imported the contract once."""
-    is_command = getattr(contract.given, "command", None) is not None
-    warm = [] if is_command else [("sinkproof.contract:load", contract.locator)]
-    libraries = [name for name in getattr(contract.given, "libraries", ()) if find_spec(name.partition(".")[0])]
-    with (
-        fork_servers(preload=(*PRELOAD, *libraries), warm=warm) as servers,
-        ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=hang_seconds) as laboratory,
-    ):
-        if not is_command:
-            laboratory.files = files_of(contract.given, contract.sink(scratch))
-        yield laboratory
 
 
 class ProcessCampaign:

@@ -32,7 +32,7 @@ class KafkaService:
     own: bool = False
 
     def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, Any] = NO_SETTINGS) -> None:
-        """Names are unique in the cluster: begin them with `scratch.name`, or what is unique besides."""
+        """Names are unique in the cluster: begin them with `scratch.path.name`."""
         make_topics(self.direct_endpoint, {name: settings}, partitions=partitions)
 
     def remove_topics(self, names: Sequence[str]) -> None:

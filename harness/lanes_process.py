@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from sinkproof.campaign_process import PRELOAD, ProcessLaboratory, process_laboratory
 from sinkproof.chaos.inside import Inside
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import load
 from sinkproof.lanes import Lanes, serve, start_lane, telling
+from sinkproof.process_laboratory import PRELOAD, ProcessLaboratory, process_laboratory
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.services_in_use import breakable, live_apart
 from sinkproof.trial import Trial

@@ -102,7 +102,7 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
             with spark_laboratory(contract, scratch, master=task.master) as spark:
                 return spark.run(schedule)
         if task.shell == "process":
-            from sinkproof.campaign_process import process_laboratory
+            from sinkproof.process_laboratory import process_laboratory
 
             with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
                 laboratory.watches = True

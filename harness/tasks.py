@@ -126,12 +126,17 @@ def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool
             from sinkproof.hypothesis_soak import soak
 
             soak(laboratory, tally, seconds=task.soak_seconds, first_seed=task.seed)
+    if not tally.contract.copies and any(finding.claimed for finding in tally.findings):
+        from sinkproof.confirming import confirm
+
+        confirm(tally, hang_seconds=task.hang_seconds)
     return campaign.closures.told()
 
 
 def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
-    from sinkproof.campaign_process import ProcessCampaign, process_laboratory
+    from sinkproof.campaign_process import ProcessCampaign
     from sinkproof.lanes_process import lanes_beside
+    from sinkproof.process_laboratory import process_laboratory
 
     if hasattr(tally.contract.given, "command"):
         tally.notes.append("a command's interior is not explored: it dies and stops between requests and replies only")

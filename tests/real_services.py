@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import pytest
 
-from sinkproof.campaign_process import ProcessLaboratory, process_laboratory
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.jvm_service import JvmService
 from sinkproof.chaos.services.kept import Entry, Kept
 from sinkproof.contract import load
+from sinkproof.process_laboratory import ProcessLaboratory, process_laboratory
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.services_in_use import NODES, OWN
 from sinkproof.trial import Trial

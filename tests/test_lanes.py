@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from sinkproof.campaign_process import PRELOAD, ProcessLaboratory, process_laboratory
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import ContractError, load
 from sinkproof.lanes import Lane, Lanes, start_lane
 from sinkproof.lanes_process import ENTRY, lanes_beside
+from sinkproof.process_laboratory import PRELOAD, ProcessLaboratory, process_laboratory
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Trial

@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from sinkproof.campaign_process import ProcessLaboratory, process_laboratory
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import load
 from sinkproof.meetings import within
+from sinkproof.process_laboratory import ProcessLaboratory, process_laboratory
 from sinkproof.reference_engine.shells.process import PATIENCE_SECONDS
 from sinkproof.scratch import Scratch
 from sinkproof.soundness import not_emptied

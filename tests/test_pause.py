@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign_process import process_laboratory
 from sinkproof.campaign_simulated import places
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import load
+from sinkproof.process_laboratory import process_laboratory
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of
 from sinkproof.trial import Laboratory, Trial

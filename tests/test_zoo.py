@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from sinkproof.campaign_process import process_laboratory
 from sinkproof.certifying import Options, certify
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
 from sinkproof.contract import load
 from sinkproof.judgement import Course, judge_subject
+from sinkproof.process_laboratory import process_laboratory
 from sinkproof.replaying import try_again
 from sinkproof.reports.document import Finding, SubjectResult
 from sinkproof.reports.progress import SILENT
@@ -219,7 +219,7 @@ def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) 
 
 
 def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(tmp_path: Path) -> None:
-    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess"]
+    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", "surroundings:RemembersWhatIsDone"]
     options = Options(budget_seconds=4.0, canaries=False)
     document = certify([locator_of(member) for member in members], tmp_path, options=options)
     for subject in document["subjects"]:

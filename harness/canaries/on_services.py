@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinkproof.campaign_process import process_laboratory
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import parse
 from sinkproof.contract import Contract
 from sinkproof.hardships import READ_BESIDE
+from sinkproof.process_laboratory import process_laboratory
 from sinkproof.reports.progress import Progress
 from sinkproof.scratch import Scratch
 from sinkproof.tally import Tally

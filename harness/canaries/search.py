@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.baseline import first_run
-from sinkproof.campaign_process import (
-    HANG_SECONDS,
-    PRELOAD,
-    ProcessCampaign,
-    ProcessLaboratory,
-    Servers,
-    fork_servers,
-)
+from sinkproof.campaign_process import ProcessCampaign
 from sinkproof.campaign_simulated import places
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
@@ -29,6 +22,7 @@ from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import Contract, locator_of
 from sinkproof.hardships import READ_BESIDE, first_of_each
+from sinkproof.process_laboratory import HANG_SECONDS, PRELOAD, ProcessLaboratory, Servers, fork_servers
 from sinkproof.reports.progress import Progress
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of

@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
-from sinkproof.campaign_process import process_laboratory
 from sinkproof.chaos.child import Child, NoReply
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes import ForkServer
 from sinkproof.chaos.services.kafka import KAFKA
 from sinkproof.contract import Contract, load
+from sinkproof.process_laboratory import process_laboratory
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.services_in_use import proxies
 from sinkproof.sink_adapters.files import ROLL_BYTES

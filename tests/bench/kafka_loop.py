@@ -21,6 +21,7 @@ def main(endpoint: str, topics: tuple[str, str], partition: int, rows: int) -> N
             "group.id": f"bench-loop-{partition}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 10,  # or it waits for its own queue: see kafka_source.py
         }
     )
     consumer.assign([TopicPartition(topics[0], partition, OFFSET_BEGINNING)])

@@ -83,7 +83,7 @@ def spread(schedules: Sequence[Schedule]) -> Iterator[Schedule]:
 
 def process_rate(locator: str, *, seconds: float) -> float:
     """Kill and recover cycles per second: each schedule is one SIGKILL and a run to the end of input."""
-    from sinkproof.campaign_process import process_laboratory
+    from sinkproof.process_laboratory import process_laboratory
 
     folder = fresh_folder()
     try:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from sinkproof.campaign_process import ProcessLaboratory, process_laboratory
 from sinkproof.canaries import kafka as canaries
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.kafka_local import LocalKafka
 from sinkproof.contract import Contract, ContractError, check, load, locator_of
 from sinkproof.hardships import impossible
 from sinkproof.network import TOXIC, VARIABLE
+from sinkproof.process_laboratory import ProcessLaboratory, process_laboratory
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
 from sinkproof.services_in_use import OWN

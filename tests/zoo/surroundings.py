@@ -82,6 +82,27 @@ class WorkerThread(RowFiles):
     make = CommitsInAThread
 
 
+DONE: set[tuple[Path, str]] = set()
+
+
+class SparesARename(Waits):
+    def open(self, context: Context) -> None:
+        if context.checkpoint_id_restored is None:
+            DONE.clear()
+        super().open(context)
+
+    def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        if (done := (self.folder, self.name(subtask, checkpoint_id))) not in DONE:
+            super().publish(subtask, checkpoint_id, rows)
+            DONE.add(done)
+
+
+class RemembersWhatIsDone(Waiting):
+    """Right: its module knows what this process has published, and no dead process has published later than it died."""
+
+    make = SparesARename
+
+
 class StoreElsewhere(RowFiles):
     """Right. Its files are outside the scratch folder, but it cleans up after itself."""
 
