@@ -15,7 +15,7 @@ from typing import Final
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.contract import Contract
-from sinkproof.hardships import DECIDED, offered, spread
+from sinkproof.hardships import DECIDED, of_target, spread
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.trial import Trial
 
@@ -40,7 +40,7 @@ def zombies_in_commits(baseline: Trial) -> Iterator[Schedule]:
 
 def in_files_not_forced(baseline: Trial, contract: Contract) -> Iterator[Schedule]:
     """Who has died in its commit was met by its successor, which took over what was there; then the power is lost."""
-    for kind in offered(contract, *sorted(POWER_LOSSES)):
+    for kind in sorted(POWER_LOSSES & {*of_target(contract)}):
         lost = [fault for fault in spread(baseline, kind) if fault.point == DECIDED][1:2]
         for death in within(baseline, "notify_complete", "kill"):
             yield from (Schedule((death, last)) for last in lost)
