@@ -29,10 +29,11 @@ from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
 from sinkproof.lanes import Trials, one_by_one
-from sinkproof.meetings import in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
+from sinkproof.meetings import both_in_commits, in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
 from sinkproof.process_laboratory import ProcessLaboratory
 from sinkproof.reports.document import SourceLine
 from sinkproof.service_faults import message_faults, node_faults
+from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Trial
@@ -68,6 +69,8 @@ class ProcessCampaign:
                 return
             self._run_all(at_first(self.laboratory, "kill-job", rescaled=rescaled(self.tally)))
             self._run_all(in_commits(self._traced))
+            if not breakable():  # where there is a service, each takes seconds
+                self._run_all(both_in_commits(self._traced))
             self._run_all(zombies_in_commits(baseline))
             self._run_all(self._named_places_once(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
@@ -87,6 +90,7 @@ class ProcessCampaign:
             self._run_all(self._other_faults(baseline))
             self._stop_at_lines(baseline)
             self._strike_what_was_missed()
+            self._run_all(both_in_commits(self._traced))
             self._run_all(self._rest(baseline))
         except Enough:
             pass

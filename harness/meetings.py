@@ -29,7 +29,11 @@ def in_commits(traced: Traced) -> Iterator[Schedule]:
     trial = traced(Schedule(job=COMMITS_ALONE))
     for fault in within(trial, "notify_complete", "pause"):
         yield Schedule((fault,), job=COMMITS_ALONE)
-    for faults in both_within(trial, "notify_complete", "pause"):
+
+
+def both_in_commits(traced: Traced) -> Iterator[Schedule]:
+    """Each finds what the other has half done."""
+    for faults in both_within(traced(Schedule(job=COMMITS_ALONE)), "notify_complete", "pause"):
         yield Schedule(faults, job=COMMITS_ALONE)
 
 
