@@ -33,7 +33,7 @@ class ReadFailed(Exception):
     """The topic could not be read to its end; nothing is known of what it holds."""
 
 
-class _Reader:
+class Reader:
     """A client that is kept, because a new one takes five times as long as what it is for: 80 ms. Nothing of a topic
     is: each reading begins at its beginning, and asks how many partitions there are.
     """
@@ -43,13 +43,16 @@ class _Reader:
         self.known: dict[str, list[int]] = {}  # to the client, which else finds out half a second later
 
     def read(self, topic: str) -> list[Record]:
-        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
         error, partitions = self.control.partitions(topic)
         if error:
             raise ReadFailed(f"topic {topic}: Kafka's error {error}")
         if self.known.get(topic) != partitions:
-            self.consumer.list_topics(topic, timeout=SILENCE_SECONDS)
+            try:
+                self.consumer.list_topics(topic, timeout=SILENCE_SECONDS)
+            except KafkaException as failed:
+                raise ReadFailed(f"topic {topic}: {failed.args[0].str()}") from failed
             self.known[topic] = partitions
         self.consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         records = sorted(_to_the_end(self.consumer, set(partitions)))
@@ -61,14 +64,22 @@ class _Reader:
         self.control.close()
 
 
-READERS: Final[dict[tuple[int, str, str], _Reader]] = {}  # by process: a client does not survive a fork
+READERS: Final[dict[tuple[int, str, str], Reader]] = {}  # by process: a client does not survive a fork
 
 
 def read(endpoint: str, topic: str, *, isolation: str = READ_COMMITTED) -> list[Record]:
     """Every record, from the beginning of each partition to its end, by partition and offset."""
     kept = (os.getpid(), endpoint, isolation)
-    if kept not in READERS:
-        READERS[kept] = _Reader(endpoint, isolation)
+    if kept in READERS:
+        try:
+            return _read(kept, topic)
+        except ReadFailed:
+            pass  # it may be the client, which knew another broker at this address: a new one is asked
+    READERS[kept] = Reader(endpoint, isolation)
+    return _read(kept, topic)
+
+
+def _read(kept: tuple[int, str, str], topic: str) -> list[Record]:
     try:
         return READERS[kept].read(topic)
     except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.services.kafka_local import LocalKafka
+from sinkproof.sink_adapters import kafka_reader
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.kafka_control import END_FENCING, END_PLAIN, Control
-from sinkproof.sink_adapters.kafka_reader import READ_UNCOMMITTED, ReadFailed, lingering, read
+from sinkproof.sink_adapters.kafka_reader import READ_COMMITTED, READ_UNCOMMITTED, ReadFailed, lingering, read
 from sinkproof.sink_adapters.kafka_records import SendFailed
 from sinkproof.sink_adapters.kafka_transactions import KafkaTransactions, OpenTransaction
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
@@ -21,6 +23,7 @@ from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenc
 from .reading import committed
 
 SINK = Owner("sink", 0, 1)
+NOBODY = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -217,6 +220,18 @@ def test_a_reader_does_not_wait_behind_an_open_transaction(
 def test_a_topic_that_is_missing_is_no_empty_view(broker: LocalKafka) -> None:
     with pytest.raises(ReadFailed, match="no-such-topic"):
         read(broker.endpoint, "no-such-topic")
+
+
+def test_a_client_that_was_kept_too_long_is_not_held_against_the_broker(
+    broker: LocalKafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 0.5)
+    assert [] == read(broker.endpoint, topic)
+    kept = kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
+    kept.consumer.close()
+    kept.consumer, kept.known = kafka_reader.Reader(NOBODY, READ_COMMITTED).consumer, {}
+    assert [] == read(broker.endpoint, topic)
+    assert kept is not kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
 
 
 def test_the_default_version_ends_transactions_with_a_new_epoch(broker: LocalKafka) -> None:
