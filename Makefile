@@ -15,7 +15,7 @@ certify: .venv/ready java ## crash the built-in sinks everywhere and write the r
 test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 $(TESTS)
 
-test-quick: .venv/ready browser ## run the fast tests, stop at the first failure
+test-quick: .venv/ready ## run the fast tests, stop at the first failure
 	@.venv/bin/pytest -q -n 2 -x -m "not slow" $(TESTS)
 
 lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict

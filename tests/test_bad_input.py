@@ -220,6 +220,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, command_environment: dict[str, str]) -> None:
     """Files may not grow beyond 12,000 bytes: the certificate does, with its first subject."""
     arguments = ["certify", "memory/two-phase", "--on", "simulated", "--no-canaries", "--budget", "1s", "--out", "out"]
@@ -310,6 +311,7 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     assert [] == os.listdir(started.temporary)
 
 
+@pytest.mark.slow
 def test_after_a_kill_no_process_is_left_and_the_next_run_removes_the_folders(
     tmp_path: Path, command_environment: dict[str, str]
 ) -> None:

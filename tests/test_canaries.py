@@ -64,6 +64,7 @@ def test_a_canary_is_convicted_of_its_own_sin(
     assert len(parse(result.schedule or "").faults) <= max(FAULTS_MOST, canary.times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", WITHOUT_SPARK)
 @pytest.mark.parametrize(("name", "contract"), CONTROLS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_control_is_acquitted(name: str, contract: type, shell: str) -> None:
@@ -119,6 +120,7 @@ def test_the_third_crash_is_one_too_many(tmp_path: Path) -> None:
         assert "O1" in [anomaly.oracle for anomaly in laboratory.run(crashed_at(1, 2, 3)).anomalies]
 
 
+@pytest.mark.slow
 def test_the_closure_finds_the_third_crash_and_no_earlier_one(tmp_path: Path) -> None:
     """At named points only: lines find it as well, in more states."""
     with laboratory_of(rare.ThreePlaces, tmp_path) as laboratory:
@@ -258,6 +260,7 @@ def test_a_broken_sink_without_points_is_convicted(
     assert oracles & {finding.oracle for finding in outcome.findings}, outcome.unknowns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", ["files/two-phase", "files/masked"])
 def test_a_correct_sink_without_points_is_acquitted(pair: str) -> None:
     contract = Contract(pair, OfFiles(pair, Deaf))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Rows wait in the state; each checkpoint of each subtask becomes one file, by one rename, under a name that is always
@@ -65,7 +66,6 @@ def certify(run: Run, sink: str, reader: str, *more: str) -> tuple[int, dict[str
     return done.returncode, json.loads(done.stdout)["subjects"][0]
 
 
-@pytest.mark.slow
 def test_a_correct_command_is_upheld_and_the_certificate_says_what_was_not_explored(
     sinkproof_command: Run, programs: tuple[str, str]
 ) -> None:

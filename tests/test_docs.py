@@ -73,6 +73,7 @@ def commands_that_do_not_exist(code: str, project: Path) -> list[str]:
     return [f"make {name}" for name in sorted(make)] + [f"sinkproof {name}" for name in sorted(sinkproof)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_code_blocks_work(

@@ -94,6 +94,7 @@ def test_a_sink_that_compares_ids_as_text_is_convicted_by_shifted_ids_and_by_not
     assert anomaly in bench.run(parse(str(schedule))).anomalies
 
 
+@pytest.mark.slow
 def test_shifted_ids_change_nothing_for_our_own_sinks(laboratory: Any) -> None:
     for subject in ("memory/two-phase", "memory/masked"):
         bench = laboratory(subject)
@@ -103,6 +104,7 @@ def test_shifted_ids_change_nothing_for_our_own_sinks(laboratory: Any) -> None:
             assert "" == differs(plain, explore(JobWorld(bench, ids=by))), (subject, by)
 
 
+@pytest.mark.slow
 def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closure(laboratory: Any) -> None:
     bench = laboratory("ParityContract")
     closures = Closures(bench, close=closing, may=lambda fault: True)

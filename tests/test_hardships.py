@@ -73,6 +73,7 @@ def broken_claims(pair: str, tmp_path: Path) -> list[str]:
     return [f"{each.oracle} {each.schedule}: {each.why}" for each in claimed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert", "files/masked"])
 def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     assert [] == broken_claims(pair, tmp_path)
@@ -211,6 +212,7 @@ def test_rows_that_were_not_forced_to_disk_are_lost_with_the_power(
     assert {"O8"} == {each.oracle for each in found if each.claimed}
 
 
+@pytest.mark.slow
 def test_a_store_with_a_time_limit_is_no_reason_to_convict_two_phase_commit(tmp_path: Path) -> None:
     contract = Contract("timed", MemoryContract("two-phase", transaction_timeout=900.0))
     assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(contract, tmp_path)]

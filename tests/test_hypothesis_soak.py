@@ -90,6 +90,7 @@ def test_a_user_s_own_test_finds_the_smallest_failing_schedule() -> None:
     assert len(found.faults) + len(found.orders) <= 2
 
 
+@pytest.mark.slow
 def test_jobs_are_drawn_in_many_shapes_and_shrink_to_the_standard_one() -> None:
     assert "standard" == find(jobs(), lambda name: True)
     widest = find(jobs(), lambda name: name != "standard" and made_job(name)[1].splits == 3)

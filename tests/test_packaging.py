@@ -74,6 +74,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_every_file_of_every_package_is_in_the_wheel(unpacked: Path, project_files: list[str]) -> None:
     missing = [path for path in packaged_files(project_files) if not (unpacked / path_in_wheel(path)).is_file()]
     assert [] == missing, "List the folder in [tool.setuptools] packages, other files in package-data (pyproject.toml)"
@@ -85,6 +86,7 @@ def test_nothing_else_is_in_the_wheel(unpacked: Path, project_files: list[str]) 
     assert set() == {path for path in others if not re.match(r"sinkproof-[^/]+\.dist-info/", path)}
 
 
+@pytest.mark.slow
 def test_every_module_of_the_wheel_can_be_imported_from_it(unpacked: Path, project_files: list[str]) -> None:
     """Not from the checkout: an import of a folder's bare name would work there and nowhere else."""
     modules = [path_in_wheel(path) for path in packaged_files(project_files) if path.endswith(".py")]

@@ -34,6 +34,7 @@ def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_pat
     assert {"O1"} == {anomaly.oracle for trial in wrong for anomaly in trial.anomalies}
 
 
+@pytest.mark.slow
 def test_who_is_refused_and_reads_again_loses_nothing(tmp_path: Path) -> None:
     trials = paused_at_every_line("Right", tmp_path)
     assert len(trials) > 100

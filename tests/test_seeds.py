@@ -6,6 +6,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from sinkproof.chaos.schedule import parse
 
 SEEDS = Path(__file__).with_name("seeds.txt")
@@ -22,6 +24,7 @@ def test_a_line_is_a_schedule_and_a_subject() -> None:
     assert [["sink[0].commit.after#1=kill", "files/two-phase"]] == seeds(text)
 
 
+@pytest.mark.slow
 def test_past_failures_stay_mended(command_environment: dict[str, str], tmp_path: Path) -> None:
     for schedule, subject in seeds(SEEDS.read_text(encoding="utf-8")):
         replay = ["sinkproof", "replay", str(parse(schedule)), subject]

@@ -71,6 +71,7 @@ def test_a_file_that_is_no_summary_is_told_with_the_next_step(tmp_path: Path, te
         soak_measurements(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("readable", [True, False])
 def test_the_certificate_shows_the_soak_that_lies_where_the_command_is_run(
     tmp_path: Path, sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], readable: bool

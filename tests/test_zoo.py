@@ -25,6 +25,7 @@ from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.tasks import ShellOutcome, Task, run_campaign
 
+pytestmark = pytest.mark.slow
 ZOO: Final = Path(__file__).with_name("zoo")
 RIGHT_SECONDS: Final = 1.2  # in each shell: enough for the first round of everything on a quiet machine
 WRONG_SECONDS: Final = 25.0  # at most; most need less than one
@@ -126,11 +127,6 @@ WRONG: Final = {
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
 }
-LONG: Final = {  # until the campaign comes to what shows them
-    *("locked_logs:HeadBeforeTheLock", "locked_logs:GivesUpTheLock", "locked_logs:LooksAndThenAppends"),
-    *("waiting_rows:KeepsTheLastFive", "waiting_rows:LinesOfText", "waiting_rows:UnderANewNumber"),
-    *("half_done:FailedIsInMemoryOnly", "half_done:EqualMeansTheSame", "half_done:TakesForForcedWhatIsThere"),
-}
 UNJUDGED: Final = {  # and a word of the reason
     ("sqlite_tables:LockedOut", "simulated"): "database is locked",
     ("sqlite_tables:LockedOut", "process"): "database is locked",
@@ -181,10 +177,7 @@ def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> No
     assert grade == result.grade or (grade == AT_LEAST and result.grade == EFFECTIVELY)  # no death yet
 
 
-@pytest.mark.parametrize(
-    ("member", "sin"),
-    [pytest.param(*each, marks=[pytest.mark.slow] if each[0] in LONG else []) for each in WRONG.items()],
-)
+@pytest.mark.parametrize(("member", "sin"), WRONG.items())
 def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
     deadline = Deadline(WRONG_SECONDS)
 
@@ -228,7 +221,6 @@ def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(tmp_path: Pa
         assert not [claim["why"] for claim in subject["claims"] if "could not crash it" in claim["why"]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("member", "grade"), RIGHT.items())
 def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str, tmp_path: Path) -> None:
     document = certify([locator_of(member)], tmp_path, options=Options(budget_seconds=10.0, canaries=False))

@@ -19,6 +19,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 WIDTH, HEIGHT = 1280, 900
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each takes a second, and the first one needs the browser to be there."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A page, and what it did that no report may do."""

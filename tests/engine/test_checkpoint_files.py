@@ -22,6 +22,7 @@ by_key_group = st.dictionaries(st.integers(0, 127), st.binary(max_size=20))
 any_states = st.dictionaries(st.text(max_size=8), st.binary(max_size=40) | by_key_group, max_size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.row("S08")
 @given(any_states)
 def test_states_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, states: Any) -> None:

@@ -145,6 +145,7 @@ def test_an_aborted_checkpoint_is_recorded_no_more(engine: Any) -> None:
 # -- a whole job --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.row("S05")
 @pytest.mark.row("S10")
 @pytest.mark.parametrize("options", MODES)

@@ -200,6 +200,7 @@ MODES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S16")
 @pytest.mark.parametrize("options", MODES)
 def test_every_window_once_and_whole_under_every_single_crash(engine: Any, options: Any) -> None:

@@ -58,6 +58,7 @@ def test_the_children_of_who_started_it_find_it_and_strangers_do_not(
     assert own_broker.owner == os.getpid()
 
 
+@pytest.mark.slow
 def test_one_that_is_started_for_a_contract_ends_with_its_process(elsewhere: Path) -> None:
     run = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("127.0.0.1:")

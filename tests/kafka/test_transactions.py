@@ -225,7 +225,7 @@ def test_a_topic_that_is_missing_is_no_empty_view(broker: LocalKafka) -> None:
 def test_a_client_that_was_kept_too_long_is_not_held_against_the_broker(
     broker: LocalKafka, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 3.0)
     assert [] == read(broker.endpoint, topic)
     kept = kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
     kept.consumer.close()

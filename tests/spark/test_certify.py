@@ -148,6 +148,7 @@ def test_a_pair_without_a_spark_form_is_refused(sinkproof_command: Command) -> N
     assert "memory/two-phase does not run in spark. Name a shell of simulated, process with --on" in done.stderr
 
 
+@pytest.mark.slow
 def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Command) -> None:
     arguments = ("certify", "files/two-phase", "--on", "spark", "--master", "local[2]", "--no-canaries")
     done = sinkproof_command(*arguments)
