@@ -3,9 +3,10 @@
 1. a baseline without faults that records every point and every executed line, and one for each other job;
 2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
    there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still to
-   be committed after it; notifications lost, votes refused; a reader beside the sinks, if claims ask for one; where
-   there is an external system, its messages lost, late and repeated, and itself killed, stopped and paused; then a kill
-   at the steps that only those recoveries have passed;
+   be committed after it; errors, also where the next attempt runs in the process of the one that failed (late where
+   there is an external system); notifications lost, votes refused; a reader beside the sinks, if claims ask for one;
+   where there is an external system, its messages lost, late and repeated, and itself killed, stopped and paused; then
+   a kill at the steps that only those recoveries have passed;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;
@@ -37,7 +38,7 @@ from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Trial
-from sinkproof.workload import JOBS, LATE_JOB
+from sinkproof.workload import JOBS, LATE_JOB, REUSED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
@@ -80,7 +81,8 @@ class ProcessCampaign:
             self._run_all(node_faults(baseline, self.tally, near_only=True))
             self._strike_what_was_missed()
             self._run_all(self._rescales(baseline))
-            self._run_all(in_files_not_forced(baseline, self.laboratory.contract))
+            if not self.laboratory.contract.copies:  # else the simulated shell does it
+                self._run_all(in_files_not_forced(baseline, self.laboratory.contract))
             self._run_all(in_processes(baseline, self.laboratory))
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._run_all(in_recoveries(self._traced, baseline))
@@ -167,8 +169,10 @@ class ProcessCampaign:
         zombies = first_of_each(baseline, "stop", lines=False)
         zombies_first = [fault for fault in zombies if fault.point in ZOMBIES_FIRST]
         yield from (Schedule((fault,), job=job) for fault in zombies_first for job in (STANDARD, LATE_JOB))
-        errors = first_of_each(baseline, "error", lines=False)
-        yield from (Schedule((fault,)) for fault in errors if fault.point not in AROUND_CALLS)
+        errors = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+        yield from (Schedule((fault,)) for fault in errors)
+        if not breakable():  # where there is a service, each takes seconds; they come later
+            yield from (Schedule((fault,), job=REUSED_JOB) for fault in errors)
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]

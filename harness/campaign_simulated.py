@@ -6,9 +6,9 @@
 4. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
-5. one crash of the whole job at every named point, from which it goes on with another parallelism; then the closures
-   (closures.py): any number of whole-job crashes, with ids shifted and orders branched; in the job with idle gaps; at
-   executed lines, too;
+5. deaths in a commit, and a loss of power later; one crash of the whole job at every named point, from which it goes
+   on with another parallelism; then the closures (closures.py): any number of whole-job crashes, with ids shifted and
+   orders branched; in the job with idle gaps; at executed lines, too;
 6. single deaths and stops at executed lines: on this, and on all before, the verdict rests;
 7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (pairs.py).
 """
@@ -31,6 +31,7 @@ from sinkproof.endings import Endings
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.hardships import Hardships, at_first
 from sinkproof.lanes_simulated import ALONE, LanesBeside, briefly, tracer_of
+from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
 from sinkproof.pairs import FIRST_KINDS, Pairs
 from sinkproof.recoveries import try_recoveries
@@ -91,6 +92,8 @@ class SimulatedCampaign:
             if self.tally.left_over:
                 return
             Hardships(self.laboratory, self.tally, run=self._try, close=self._crash_job).try_all(baseline)
+            if self.exact:
+                self._deaths_before_losses()
             for job in rescaled(self.tally):
                 self._close(JobWorld(self.laboratory, job=job), depth_most=1)
             self._before_endless_closures()
@@ -258,12 +261,22 @@ class SimulatedCampaign:
 
     # -- 5 -----------------------------------------------------------------------------------------
 
+    def _deaths_before_losses(self) -> None:
+        """Deaths in a commit, and a loss of power when the next attempt has taken over what was there."""
+        if not self.laboratory.contract.offers("lose_power"):
+            return
+        traced = self._traced(Schedule())
+        schedules = list(in_files_not_forced(traced, self.laboratory.contract))
+        self._announce(len(schedules))
+        for schedule in schedules:
+            self._try(schedule, tracing=self.tracer)
+
     def _line_singles(self) -> None:
         """One death and one stop at the first, the middle and the last time that each line is executed."""
         traced = self.laboratory.run(Schedule(), tracing=self.tracer)
         faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
-        self._announce(len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
+        self._announce(len(schedules))
         for trial in self.lanes.trials(schedules, traced=True, run=self._traced):
             self.tally.progress.step(str(trial.schedule), 0)
             self.tally.add(trial)

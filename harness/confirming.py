@@ -1,8 +1,8 @@
-"""What was found on copies is met again in real processes before it convicts anybody.
+"""What was found in this process is met again in real ones before it convicts anybody.
 
-Where a contract cannot copy its target, a crash of the whole job in this process is a copy of its folder, from which
-another run recovers later. What the sink's module remembers by then is of a run that went on, and no real death leaves
-that behind. So whoever is right in processes, under the very same schedule, was not wrong.
+Here a crash of the whole job is a copy of its target, from which another run recovers later, and all attempts share
+their modules. What a sink's module remembers by then is of a run that went on, and no real death leaves that behind. So
+whoever is right in processes, under the very same schedule, was not wrong.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ WHY: Final = "what its module remembers outlives a death in this process, and re
 
 
 def confirm(tally: Tally, *, hang_seconds: float) -> None:
-    """Forgets what no real death confirms, and leaves deaths to the process shell if there was any such finding."""
+    """Forgets what no real death confirms, and leaves deaths to the process shell if there was any such finding. Where
+    the contract itself makes the copies, one confirmed finding is enough: the others are as good.
+    """
     found = {each.schedule for each in tally.findings if each.claimed and each.oracle not in OF_RECOVERIES}
     schedules = [parse(text, kinds=frozenset(KINDS)) for text in sorted(found, key=len)]
     real = [schedule for schedule in schedules if not impossible(schedule, tally.contract, "process")][:FINDINGS_MOST]
     trials = _in_processes(tally, real, hang_seconds=hang_seconds) if real else []
     refuted = {str(trial.schedule) for trial in trials if trial.fired and not _convicts(trial, tally)}
-    if not refuted:
-        return
     confirmed = {str(trial.schedule) for trial in trials if _convicts(trial, tally)}
+    if not refuted or (tally.contract.copies and confirmed):
+        return
     kept = [finding for finding in tally.findings if finding.schedule in confirmed]
     tally.forget()
     tally.findings += kept

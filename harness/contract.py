@@ -74,6 +74,7 @@ class Contract:
         self.rescales: bool = getattr(given, "rescales", True)
         self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
+        self.is_ours = type(given).__module__.startswith("sinkproof.")  # and its modules remember nothing of attempts
         self._sinks: set[type] = set()  # types of objects that are sinks as they are
 
     @property

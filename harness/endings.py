@@ -28,6 +28,7 @@ from sinkproof.oracle import Observation
 from sinkproof.reference_engine.shells.acting import ACTIONS, open_sink, settle
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reference_engine.subtask import Effect
+from sinkproof.sink_adapters.protocol import Sink
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 
 AUDITED_EVERY: Final = 200  # half a percent of the time, and hundreds of comparisons in a campaign of pairs
@@ -77,8 +78,8 @@ class WatchedSimulation(Simulation):
         super()._woken(key)
         self._look_around()
 
-    def _cancel(self, key: Key) -> None:
-        super()._cancel(key)
+    def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
+        super()._cancel(key, leave=leave)
         self._look_around()
 
     def _attempt_failed(self, key: Key, error: Exception) -> None:

@@ -22,7 +22,7 @@ from sinkproof.claims import Claim
 from sinkproof.contract import Contract, ContractError
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.smallest import smallest
-from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, SECOND_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
+from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, REUSED_JOB, SECOND_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
 
 if TYPE_CHECKING:
     from sinkproof.tally import Tally
@@ -126,6 +126,7 @@ class Hardships:
 
     def jobs(self) -> list[str]:
         left_out = set() if self.contract.offers("second_sink") else {SECOND_JOB}
+        left_out.add(REUSED_JOB)  # all attempts are in this process
         left_out |= set() if settles(self.laboratory) else {UNSETTLED_JOB}
         return [job for job in VIRTUAL_JOBS if job not in left_out]
 
@@ -322,6 +323,7 @@ def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+    jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
     if settles(laboratory):
         jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])

@@ -15,8 +15,7 @@ from typing import Final
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.contract import Contract
-from sinkproof.hardships import DECIDED, of_target, spread
-from sinkproof.promises import POWER_LOSSES
+from sinkproof.hardships import DECIDED, offered, spread
 from sinkproof.trial import Trial
 
 COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
@@ -42,11 +41,11 @@ def zombies_in_commits(baseline: Trial) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for fault in within(baseline, "notify_complete", "stop"))
 
 
-def in_files_not_forced(baseline: Trial, contract: Contract) -> Iterator[Schedule]:
+def in_files_not_forced(traced: Trial, contract: Contract) -> Iterator[Schedule]:
     """Who has died in its commit was met by its successor, which took over what was there; then the power is lost."""
-    for kind in sorted(POWER_LOSSES & {*of_target(contract)}):
-        lost = [fault for fault in spread(baseline, kind) if fault.point == DECIDED][1:2]
-        for death in within(baseline, "notify_complete", "kill"):
+    for kind in offered(contract, "lose-power"):
+        lost = [fault for fault in spread(traced, kind) if fault.point == DECIDED][1:2]
+        for death in within(traced, "notify_complete", "kill"):
             yield from (Schedule((death, last)) for last in lost)
 
 

@@ -126,7 +126,7 @@ def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool
             from sinkproof.hypothesis_soak import soak
 
             soak(laboratory, tally, seconds=task.soak_seconds, first_seed=task.seed)
-    if not tally.contract.copies and any(finding.claimed for finding in tally.findings):
+    if not tally.contract.is_ours and any(finding.claimed for finding in tally.findings):
         from sinkproof.confirming import confirm
 
         confirm(tally, hang_seconds=task.hang_seconds)

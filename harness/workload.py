@@ -15,6 +15,7 @@ second     as standard; two sinks share a target: one is sent the rows of one sp
 uneven     as standard; one source ends long before the other, so that checkpoints go on with a part of the job idle
 unaligned  as standard; barriers overtake rows, which reach the sinks behind them, or again after a restart
 outage     as standard; a day and an hour pass before each restart
+reused     as standard; who takes over from an attempt that failed runs in its process, where modules remember it
 odd        as standard; values with quotes, line ends, commas, other alphabets, with nothing in them, or far too long
 long       many small checkpoints: what a sink counts, keeps or sorts has two digits in the end
 unsettled  as standard, with idle gaps; sinks are asked to settle what is in doubt so late that the next checkpoint is
@@ -117,7 +118,18 @@ INPUTS = {
     STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
     "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
 }
-AS_STANDARD: Final = ("late", "fewer", "more", "recut", "clocks", "second", "unaligned", "outage", "unsettled")
+AS_STANDARD: Final = (
+    "late",
+    "fewer",
+    "more",
+    "recut",
+    "clocks",
+    "second",
+    "unaligned",
+    "outage",
+    "unsettled",
+    "reused",
+)
 INPUTS |= dict.fromkeys(AS_STANDARD, INPUTS[STANDARD])
 INPUTS["odd"] = GeneratedInput(make_odd_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 INPUTS["long"] = GeneratedInput(make_row, splits=2, rows_per_split=LONG_ROWS, batch_rows=1)
@@ -170,6 +182,7 @@ def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 SECOND_SINK: Final = "second"
 SECOND_JOB: Final = "second"
 UNSETTLED_JOB: Final = "unsettled"
+REUSED_JOB: Final = "reused"
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
 SETTLED_LATE: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
 RECUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS + 1)
@@ -181,6 +194,7 @@ VIRTUAL_JOBS: Final = {
     "unaligned": _unaligned(certifying_job(INPUTS["unaligned"])),
     "outage": replace(certifying_job(INPUTS["outage"]), outage_seconds=OUTAGE_SECONDS),
     UNSETTLED_JOB: certifying_job(INPUTS["unsettled"], timing=Timing(pace=UNHURRIED_PACE_MS, settle=SETTLED_LATE)),
+    REUSED_JOB: replace(certifying_job(INPUTS[REUSED_JOB]), processes_reused=True),
 }
 
 LATE_JOB: Final = "late"
@@ -200,6 +214,7 @@ SENTENCES: Final = {  # of what is told apart in a finding
     "unaligned": "barriers overtake rows",
     "outage": "a day and an hour pass before each restart",
     "unsettled": "sinks are asked to settle late",
+    "reused": "an attempt that failed is followed in its own process",
     "odd": "values are empty, long, or hold quotes, commas, line ends",
     "long": "twelve checkpoints",
 }

@@ -126,7 +126,13 @@ WRONG: Final = {
     "half_done:TakesForForcedWhatIsThere": Sin(
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
+    "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
+    "remembering:BegunIsTakenForDone": Sin(root="R6", oracles="O1", ending="=error", job="reused", shell="process"),
+    "remembering:RowsOutliveTheirAttempt": Sin(
+        root="R12", oracles="O1 O2", ending="=error", job="reused", shell="process"
+    ),
 }
+REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")
 UNJUDGED: Final = {  # and a word of the reason
     ("sqlite_tables:LockedOut", "simulated"): "database is locked",
     ("sqlite_tables:LockedOut", "process"): "database is locked",
@@ -212,7 +218,7 @@ def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) 
 
 
 def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(tmp_path: Path) -> None:
-    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", "surroundings:RemembersWhatIsDone"]
+    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", *REMEMBERING]
     options = Options(budget_seconds=4.0, canaries=False)
     document = certify([locator_of(member) for member in members], tmp_path, options=options)
     for subject in document["subjects"]:

@@ -211,6 +211,11 @@ class AttemptHost(ABC):
             sink.hang_up()
             self._leaving.append(sink)
 
+    def vacate(self, sink: Sink) -> None:
+        """Each attempt has a process of its own, unless a host can do better."""
+        assert isinstance(sink, Attempt)
+        self.end(sink)
+
     def reap(self) -> None:
         """They have nothing left to do: whoever has not exited by now is made to, and does not count."""
         for attempt in self._leaving:

@@ -34,6 +34,8 @@ class InProcessHost:
     def retire(self, sink: Sink) -> None:
         self.kill(sink)
 
+    vacate = retire  # all attempts are in this process
+
     def close(self) -> None:
         """The run is judged: nobody is kept any more."""
         self.dead.clear()

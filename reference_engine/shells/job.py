@@ -36,6 +36,9 @@ class Host(Protocol):
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has been closed."""
 
+    def vacate(self, sink: Sink) -> None:
+        """The attempt has failed and has been closed; who takes over from it is to run in its process."""
+
     def close(self) -> None:
         """The run is over: what is left of it is given up."""
 
@@ -71,6 +74,7 @@ class Job:
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
     outage_seconds: float = 0.0  # that pass before each restart
+    processes_reused: bool = False  # an attempt that failed, and did not die, is followed in its own process
     configuration: CheckpointConfiguration
     buffers: Buffers | None = None  # between subtasks, in the simulated shell; None: none, and none is ever full
     timing: Timing = field(default_factory=Timing)

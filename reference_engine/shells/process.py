@@ -32,7 +32,7 @@ from sinkproof.reference_engine.shells.attempts import (
     SinkError,
 )
 from sinkproof.reference_engine.shells.process_child import DEADLY, SLEEPS, Recipe, Watched
-from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
 __all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
 
@@ -63,6 +63,7 @@ class ProcessHost(AttemptHost):
         super().__init__(server, hang_seconds=hang_seconds, limits=limits)
         self.recipe, self.trace_lines = recipe, trace_lines
         self.other_server = other_server or (lambda: server)
+        self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.asleep: list[RemoteSink] = []  # stopped by a fault, and not woken yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
@@ -70,10 +71,19 @@ class ProcessHost(AttemptHost):
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
         """A new attempt that knows nothing; `open` makes its sink and tells it the rest."""
+        if (vacant := self.vacant.pop(actor, None)) is not None and vacant.alive:
+            return vacant
         journal = JournalReader()
         server = self.server if generation % 2 else self.other_server()
         child = server.spawn(ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits)
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
+
+    def vacate(self, sink: Sink) -> None:
+        """Its sink is forgotten, as an object; what its modules remember is what the next one finds."""
+        assert isinstance(sink, RemoteSink)
+        with suppress(SinkError, AttemptEnded):
+            sink.call("leave")
+        self.vacant[sink.actor] = sink
 
     def wake_sleepers(self) -> bool:
         """Before their time: somebody cannot go on without them. Whether there was one."""

@@ -7,6 +7,7 @@ whatever it may say itself.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -136,6 +137,11 @@ class _Inner:
         random = Random(0)
         random.setstate(random_state)
         return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
+
+    def do_leave(self, call: str) -> None:
+        """What it held is given back; another sink is made in this process."""
+        self.sink = None
+        gc.collect()
 
     def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
         self.sink.write(Batch(map(Row._make, rows)))

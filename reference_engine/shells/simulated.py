@@ -10,6 +10,7 @@ buffer flush of the dead can change what is judged. The same loop drives attempt
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
@@ -192,7 +193,7 @@ class Simulation(HardTimes):
         kind, a, b = event
         try:
             if kind == "cancel":
-                self._cancel(key)
+                self._cancel(key, leave=self.host.retire)
             else:
                 actions = self.actions
                 for effect in subtask.on(kind, a, b):
@@ -210,10 +211,14 @@ class Simulation(HardTimes):
     def _attempt_failed(self, key: Key, error: Exception) -> None:
         if self.subtasks.get(key) is None:
             return
-        self._bury(key)
+        if self.job.processes_reused:
+            with suppress(Exception):  # it has failed already
+                self._cancel(key, leave=self.host.vacate)
+        else:
+            self._bury(key)
         self.post(self.latency.detect, (0, key[1]), ("failed", key[0], f"{type(error).__name__}: {error}"))
 
-    def _cancel(self, key: Key) -> None:
+    def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
         self.subtasks.pop(key)
         sink = self.sinks.pop(key, None)
         if sink is None:
@@ -223,7 +228,7 @@ class Simulation(HardTimes):
             if close is not None:
                 close()
         finally:
-            self.host.retire(sink)
+            leave(sink)
 
     # -- the coordinator ---------------------------------------------------------------------------
 

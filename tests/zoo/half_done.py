@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from renamed_files import Links, OutFolder
+from renamed_files import LinkedFiles, Links, OutFolder
 from waiting_rows import Waiting, Waits
 
 from sinkproof import Batch, Claim, Context, Scratch
@@ -136,6 +136,10 @@ class TakesForForcedWhatIsThere(OutFolder):
                     file.unlink()
 
     lose_power = lose_bytes = lose_names
+
+
+class TheSameAndCopied(TakesForForcedWhatIsThere, LinkedFiles):
+    """Wrong in the same way."""
 
 
 class WritesBeside(Links):

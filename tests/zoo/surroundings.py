@@ -199,3 +199,17 @@ class Late(Waits):
     def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
         late = int((self.folder / "late").read_text())
         super().publish(subtask, checkpoint_id, rows[:-1] if late and checkpoint_id == 3 else rows)
+
+
+class RemembersAndCopies(RemembersWhatIsDone):
+    """Right, too: copies hold all that is durable, and what a module knows is not."""
+
+    def freeze(self, scratch: Scratch) -> dict[str, str]:
+        return {str(file.relative_to(scratch.path)): file.read_text() for file in scratch.path.rglob("*-*")}
+
+    def thaw(self, scratch: Scratch, copy: dict[str, str]) -> None:
+        for file in scratch.path.rglob("*-*"):
+            file.unlink()
+        (scratch.path / "out").mkdir(exist_ok=True)
+        for name, text in copy.items():
+            (scratch.path / name).write_text(text)
