@@ -38,7 +38,7 @@ from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Trial
-from sinkproof.workload import JOBS, LATE_JOB, REUSED_JOB
+from sinkproof.workload import JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
@@ -199,8 +199,12 @@ class ProcessCampaign:
         yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
 
     def _look_at_recoveries(self, baseline: Trial) -> None:
-        """Records the lines of recoveries from deaths in every phase of a checkpoint, and what zombies run into."""
+        """Records the lines of recoveries from deaths in every phase of a checkpoint, and what zombies run into; of a
+        stranger's sink also what only many rows, or many checkpoints, lead to.
+        """
         self.laboratory.trace_lines = True
+        for job in PLAIN_JOBS if not self.laboratory.contract.is_ours else ():
+            self._try(Schedule(job=job))
         for kind, points in (("stop", STOPS_TRACED), ("kill-job", DEATHS_TRACED), ("kill", DEATHS_TRACED)):
             faults = [fault for fault in places(baseline, kind, sparse=True) if fault.point in points]
             for fault in faults:

@@ -92,7 +92,7 @@ def certify(
     )
     for measurement in options.measurements:
         writer.measured(measurement)
-    with _readable_when_interrupted(writer):
+    with _readable_when_interrupted(writer, courses):
         blind = _try_everything(writer, courses, options=options, progress=progress)
         if not options.canaries:
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
@@ -130,12 +130,17 @@ def exit_status(document: Document) -> int:
 
 
 @contextmanager
-def _readable_when_interrupted(writer: CertificateWriter) -> Iterator[None]:
+def _readable_when_interrupted(writer: CertificateWriter, courses: Mapping[str, Course]) -> Iterator[None]:
+    """Of every subject what is known by then; what was found stands."""
     try:
         yield
     except BaseException as ending:  # Ctrl-C, SIGTERM, a failure of ours: the certificate says that it is not whole
+        why = f"ended before it was complete: {type(ending).__name__}"
         with suppress(DocumentError):
-            writer.note(f"ended before it was complete: {type(ending).__name__}")
+            for course in courses.values():
+                course.unknowns.append(why)
+                writer.subject(judge_subject(course))
+            writer.note(why)
         raise
 
 

@@ -331,6 +331,7 @@ def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
     jobs.append([*(Schedule(job=job) for job in PLAIN_JOBS), *(Schedule((fault,), job="long") for fault in late)])
+    jobs.append([Schedule((fault,), job="bulk") for fault in decided[1:2]])
     unheard = list(several(baseline))
     jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
     for kind in (*of_target(laboratory.contract), *MESSAGES, "drain", "rewind", "forget"):

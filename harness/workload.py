@@ -16,7 +16,9 @@ uneven     as standard; one source ends long before the other, so that checkpoin
 unaligned  as standard; barriers overtake rows, which reach the sinks behind them, or again after a restart
 outage     as standard; a day and an hour pass before each restart
 reused     as standard; who takes over from an attempt that failed runs in its process, where modules remember it
-odd        as standard; values with quotes, line ends, commas, other alphabets, with nothing in them, or far too long
+odd        as standard; values with quotes, line ends, commas, other alphabets, with nothing in them, or far too long;
+           keys that differ in case or in one character only, which no file system minds
+bulk       as standard, with a thousand rows a checkpoint for each sink: buffers that are emptied when they are full
 long       many small checkpoints: what a sink counts, keeps or sorts has two digits in the end
 unsettled  as standard, with idle gaps; sinks are asked to settle what is in doubt so late that the next checkpoint is
            complete by then
@@ -54,20 +56,21 @@ def _keys_of(split: int, sink: int) -> list[str]:
 
 
 SINKS: Final = 2
+EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 KEYS: Final = [[_keys_of(split, sink) for sink in range(SINKS)] for split in range(2)]
 
 
 def make_row(split: int, offset: int) -> Row:
     """Keys repeat, and go to either sink in an uneven rhythm: one row here, three there."""
     sink = (0, 1, 1, 0, split)[offset % 5]
-    return Row(split, offset, KEYS[split][sink][offset // 5 % 2], f"v{split}.{offset}", offset * 1000)
+    return Row(split, offset, KEYS[split][sink][offset // 5 % 2], f"v{split}.{offset}", offset * EVENTS_APART_MS)
 
 
 def make_sparse_row(split: int, offset: int) -> Row:
     """Rows of the second epoch go to sink 0 only, those of the third to sink 1 only."""
     epoch = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
     sink = epoch - 1 if epoch in (1, 2) else offset % 2
-    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * 1000)
+    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
 
 
 ODD_VALUES: Final = (
@@ -77,16 +80,27 @@ ODD_VALUES: Final = (
 
 
 ODD_PAIRS: Final = 6  # of each split
+ALIKE: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))  # one of these in each checkpoint
+
+
+def _alike(texts: tuple[str, str], split: int) -> list[str]:
+    """Two keys of this split that go to one sink."""
+    numbered = ([f"{number}{text}" for text in texts] for number in range(split, 80, 2))
+    return next(keys for keys in numbered if len({owner_of_group(key_group(key), SINKS) for key in keys}) == 1)
+
+
+ODD_KEYS: Final = [[key for texts in ALIKE for key in _alike(texts, split)] for split in range(2)]
 
 
 def make_odd_row(split: int, offset: int) -> Row:
     """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities."""
     pair = offset // 2
     value = ODD_VALUES[(pair + split * ODD_PAIRS) % len(ODD_VALUES)]
-    return make_row(split, 2 * pair)._replace(offset=offset, value=value)
+    return make_row(split, 2 * pair)._replace(offset=offset, key=ODD_KEYS[split][pair], value=value)
 
 
 LONG_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
+BULK_ROWS: Final = 600  # a batch, of which each split has two in each of three checkpoints
 
 
 class UnevenInput(GeneratedInput):
@@ -133,6 +147,7 @@ AS_STANDARD: Final = (
 INPUTS |= dict.fromkeys(AS_STANDARD, INPUTS[STANDARD])
 INPUTS["odd"] = GeneratedInput(make_odd_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 INPUTS["long"] = GeneratedInput(make_row, splits=2, rows_per_split=LONG_ROWS, batch_rows=1)
+INPUTS["bulk"] = GeneratedInput(make_row, splits=2, rows_per_split=6 * BULK_ROWS, batch_rows=BULK_ROWS)
 INPUTS["uneven"] = UnevenInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 JOBS: Final = {
     STANDARD: certifying_job(INPUTS[STANDARD]),
@@ -200,6 +215,7 @@ VIRTUAL_JOBS: Final = {
 LATE_JOB: Final = "late"
 PLAIN_JOBS: Final = {  # tried without faults, and with a few deaths
     "odd": certifying_job(INPUTS["odd"]),
+    "bulk": certifying_job(INPUTS["bulk"]),
     "long": certifying_job(INPUTS["long"]),
 }
 SENTENCES: Final = {  # of what is told apart in a finding
@@ -215,7 +231,8 @@ SENTENCES: Final = {  # of what is told apart in a finding
     "outage": "a day and an hour pass before each restart",
     "unsettled": "sinks are asked to settle late",
     "reused": "an attempt that failed is followed in its own process",
-    "odd": "values are empty, long, or hold quotes, commas, line ends",
+    "odd": "values are empty, long, or hold quotes, commas, line ends; keys differ in case or in one character",
+    "bulk": "a thousand rows for each sink in each checkpoint",
     "long": "twelve checkpoints",
 }
 EVERY_JOB: Final = {

@@ -307,6 +307,10 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     document = load(started.out)
     assert (False, "unknown") == (document["complete"], document["verdict"])
     assert "ended before it was complete" in document["notes"][-1]
+    known = {subject["name"]: subject for subject in document["subjects"]}
+    assert {"files/two-phase", "memory/two-phase"} == {*known}
+    assert {"unknown"} == {subject["verdict"] for subject in known.values()}
+    assert "ended before it was complete" in known["files/two-phase"]["why"]
     started.await_no_process()
     assert [] == os.listdir(started.temporary)
 

@@ -258,3 +258,76 @@ class LinesOfText(Waiting):
             for line in json.loads(file.read_text()).splitlines():
                 split, offset, _ = line.split(",", 2)
                 yield int(split), int(offset)
+
+
+class EmptiesAFullBuffer(Waits):
+    FULL = 1000
+
+    def write(self, batch: Batch) -> None:
+        super().write(batch)
+        if len(self.rows) >= self.FULL:
+            self.parts = getattr(self, "parts", 0) + 1
+            self.publish(self.context.subtask, -self.parts, self.rows)
+            self.rows = []
+
+
+class FullBuffersAreNotHeldBack(Waiting):
+    """Wrong: what does not fit into memory is visible before its checkpoint is complete."""
+
+    make = EmptiesAFullBuffer
+
+
+class NamesFilesByKeys(Waits):
+    """A file for each key and checkpoint; a key becomes a part of a name, in which not every character may stand."""
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset, row.key) for row in batch]  # type: ignore[misc]
+
+    def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        by_name: dict[str, list[tuple[int, int]]] = {}
+        for key in dict.fromkeys(key for _, _, key in rows):
+            by_name[self.clean(key)] = [(split, offset) for split, offset, other in rows if other == key]
+        for name, content in by_name.items():
+            temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}"
+            temporary.write_text(json.dumps(content))
+            os.replace(temporary, self.out / f"{self.name(subtask, checkpoint_id)}-{name}")
+
+    def clean(self, key: str) -> str:
+        return "".join(letter if letter.isalnum() else "_" for letter in key)
+
+
+class KeysAreMadeAlike(Waiting):
+    """Wrong: keys that differ in one character only get one name, and one of them replaces the other."""
+
+    make = NamesFilesByKeys
+
+
+class NamesFilesByKeysUncleaned(NamesFilesByKeys):
+    def clean(self, key: str) -> str:
+        return key.encode().hex()
+
+
+class AFileForEachKey(Waiting):
+    """Right."""
+
+    make = NamesFilesByKeysUncleaned
+
+
+class OneFileADay(NamesFilesByKeys):
+    """A file for each day of event time; a crash between two of them is made up for, but for the first one's sake."""
+
+    DAY_MS = 24 * 3600 * 1000
+
+    def write(self, batch: Batch) -> None:
+        days = [(row, str(row.event_time_ms // self.DAY_MS)) for row in batch]
+        self.rows += [(row.split, row.offset, day) for row, day in days]  # type: ignore[misc]
+
+    def restore(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        if not any(self.out.glob(f"{self.name(subtask, checkpoint_id)}-*")):
+            self.publish(subtask, checkpoint_id, rows)
+
+
+class TheFirstDayStandsForAll(Waiting):
+    """Wrong: one day's file is taken for a sign that all of the checkpoint's days have theirs."""
+
+    make = OneFileADay
