@@ -42,7 +42,7 @@ from sinkproof.workload import JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
-ZOMBIES_FIRST: Final = ("open.after", "write.after", "notify_complete.before")
+ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
@@ -84,6 +84,7 @@ class ProcessCampaign:
             if not self.laboratory.contract.copies:  # else the simulated shell does it
                 self._run_all(in_files_not_forced(baseline, self.laboratory.contract))
             self._run_all(in_processes(baseline, self.laboratory))
+            self.tally.first_rounds_done = True
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._run_all(in_recoveries(self._traced, baseline))
             self._look_at_recoveries(baseline)

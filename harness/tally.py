@@ -77,6 +77,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
     closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
+    first_rounds_done: bool = False  # of the process shell: whatever is telling was tried, but for lines
     left_over: str = ""  # why the simulated shell leaves crashes to the process shell
 
     def add(self, trial: Trial) -> None:

@@ -95,8 +95,9 @@ def has_least(tally: Tally, task: Task) -> bool:
     elsewhere = not simulated and (not task.alone or task.shell == "spark") and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     beside = task.shell == "process" and (task.alone or not tally.contract.copies)  # else the simulated shell does it
+    early = task.shell == "process" and not (tally.contract.is_ours or USED or tally.first_rounds_done)
     unread = beside and tally.contract.claims & READ_BESIDE and (EVERYWHERE, WATCH) not in tally.cells
-    return woken and lines and not unread and not tally.never_struck()
+    return woken and lines and not early and not unread and not tally.never_struck()
 
 
 def run_campaign(

@@ -127,12 +127,14 @@ def test_residue_is_unknown_where_the_contract_cannot_show_it() -> None:
     assert "unknown" == judge_subject(course(Claim.NO_RESIDUE)).verdict
 
 
-def test_time_is_added_until_steps_lines_and_a_zombie_were_struck() -> None:
+def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_tried() -> None:
     tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
     task = Task(locator="some/sink", shell="process", budget_seconds=1)
     tally.struck.update(STEPS_REQUIRED)
     assert not has_least(tally, task)
     tally.cells["write.before", "stop"] = [1, 1, 0]
+    assert not has_least(tally, task)
+    tally.first_rounds_done = True
     assert has_least(tally, task)
     tally.lines_passed.add("line(my_sink.py:1)")
     assert not has_least(tally, task)
@@ -144,6 +146,7 @@ def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_
     tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process")
     tally.struck.update(STEPS_REQUIRED)
     tally.cells["write.before", "stop"] = [1, 1, 0]
+    tally.first_rounds_done = True
     task = Task(locator="some/sink", shell="process", budget_seconds=1, alone=True)
     assert not has_least(tally, task)
     tally.cells[EVERYWHERE, WATCH] = [1, 1, 0]
