@@ -2,11 +2,11 @@
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
 2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
-   there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still to
-   be committed after it; errors, also where the next attempt runs in the process of the one that failed (late where
-   there is an external system); notifications lost, votes refused; a reader beside the sinks, if claims ask for one;
-   where there is an external system, its messages lost, late and repeated, and itself killed, stopped and paused; then
-   a kill at the steps that only those recoveries have passed;
+   there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still
+   to be committed after it; errors, notifications lost, votes refused; zombies whom nobody succeeds, and errors after
+   which the next attempt is in the process of the one that failed (late where there is an external system); a reader
+   beside the sinks, if claims ask for one; where there is an external system, its messages lost, late and repeated, and
+   itself killed, stopped and paused; then a kill at the steps that only those recoveries have passed;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;
@@ -27,7 +27,7 @@ from sinkproof.baseline import first_run, rescaled
 from sinkproof.campaign_simulated import Enough, places
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
-from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
 from sinkproof.lanes import Trials, one_by_one
 from sinkproof.meetings import both_in_commits, in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
@@ -38,13 +38,14 @@ from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Trial
-from sinkproof.workload import JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
+from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
+LEAVES: Final = "sink[1]"  # in the job `fewer`
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 
 
@@ -74,6 +75,8 @@ class ProcessCampaign:
                 self._run_all(both_in_commits(self._traced))
             self._run_all(zombies_in_commits(baseline))
             self._run_all(self._named_places_once(baseline))
+            if not breakable():
+                self._run_all(self._outliving(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
                 watch(self.laboratory, self.tally, [Schedule(job=job) for job in JOBS], run=self._try)
             self.laboratory.run(Schedule())
@@ -170,15 +173,23 @@ class ProcessCampaign:
         zombies = first_of_each(baseline, "stop", lines=False)
         zombies_first = [fault for fault in zombies if fault.point in ZOMBIES_FIRST]
         yield from (Schedule((fault,), job=job) for fault in zombies_first for job in (STANDARD, LATE_JOB))
-        errors = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
-        yield from (Schedule((fault,)) for fault in errors)
-        if not breakable():  # where there is a service, each takes seconds; they come later
-            yield from (Schedule((fault,), job=REUSED_JOB) for fault in errors)
+        yield from (Schedule((fault,)) for fault in self._errors(baseline))
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]
         yield from self._after_decline(declines[0])
         yield from declines[4:]
+
+    def _errors(self, baseline: Trial) -> list[Fault]:
+        return [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+
+    def _outliving(self, baseline: Trial) -> Iterator[Schedule]:
+        """Zombies whom nobody succeeds; errors, where the next attempt is in the process of the one that failed."""
+        if FEWER_JOB in rescaled(self.tally):
+            leaving = [fault for fault in places(baseline, "stop", sparse=True) if fault.actor == LEAVES]
+            yield from (Schedule((fault,), job=FEWER_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
+        if not self.laboratory.contract.is_ours:
+            yield from (Schedule((fault,), job=REUSED_JOB) for fault in self._errors(baseline))
 
     def _after_decline(self, decline: Schedule) -> Iterator[Schedule]:
         declined = self.laboratory.run(decline)

@@ -323,7 +323,8 @@ def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
-    jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
+    if not laboratory.contract.is_ours:
+        jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
     if settles(laboratory):
         jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])

@@ -153,7 +153,7 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
         first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
         schedules = [*first, *in_processes(made.run(Schedule()), made)]
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
-    kinds = {"error", "late", "repeat", "lose", "decline", "drain", "rewind", "forget", "kill-job"}
+    kinds = {"late", "repeat", "lose", "decline", "drain", "rewind", "forget", "kill-job"}
     assert kinds == {each.faults[-1].kind for each in schedules if each.faults}
     assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Batch, Claim, Context, Scratch
+from sinkproof import Batch, Claim, Context, Fenced, Scratch
 
 Rows = list[tuple[int, int]]
 TABLES = """
@@ -78,6 +78,57 @@ class OneTable:
 
 class RowsAndMarker(OneTable):
     """Right."""
+
+
+class ChecksItsFence(RowsInState):
+    """Whoever opens raises the fence. Only recoveries look for a marker: nobody else acts behind the fence."""
+
+    recovers = False
+
+    def open(self, context: Context) -> None:
+        self.generation, self.recovers = context.generation, True
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS fence (subtask INTEGER PRIMARY KEY, generation INTEGER)")
+            self.raise_fences(connection, context)
+        super().open(context)
+        self.recovers = False
+
+    def raise_fences(self, connection: sqlite3.Connection, context: Context) -> None:
+        for subtask in {context.subtask, *(old for old, _ in context.restored)}:
+            self.raise_one(connection, subtask)
+
+    def raise_one(self, connection: sqlite3.Connection, subtask: int) -> None:
+        connection.execute(
+            "INSERT INTO fence VALUES (?, ?) ON CONFLICT (subtask) DO UPDATE SET generation = excluded.generation",
+            (subtask, self.generation),
+        )
+
+    def insert(self, marker: tuple[int, int], rows: Rows) -> None:
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute("SELECT generation FROM fence WHERE subtask = ?", (self.subtask,)).fetchone()
+            if found[0] > self.generation:
+                raise Fenced(f"generation {found[0]} has taken over")
+            if not (self.recovers and is_done(connection, marker)):
+                connection.execute("INSERT OR IGNORE INTO done VALUES (?, ?)", marker)
+                connection.executemany("INSERT INTO output VALUES (?, ?)", rows)
+
+
+class FencesWhomItSucceeds(OneTable):
+    """Right."""
+
+    make = ChecksItsFence
+
+
+class FencesItself(ChecksItsFence):
+    def raise_fences(self, connection: sqlite3.Connection, context: Context) -> None:
+        self.raise_one(connection, context.subtask)
+
+
+class FencesItsOwnNumberOnly(OneTable):
+    """Wrong: when there are fewer subtasks, nobody raises the fence of those that are gone."""
+
+    make = FencesItself
 
 
 class KeepsItsConnection(RowsInState):
