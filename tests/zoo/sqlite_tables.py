@@ -18,6 +18,11 @@ CREATE TABLE IF NOT EXISTS done (subtask INTEGER, checkpoint INTEGER, PRIMARY KE
 """
 
 
+RAISE_FENCE = """
+INSERT INTO fence VALUES (?, ?) ON CONFLICT (subtask) DO UPDATE SET generation = max(generation, excluded.generation)
+"""
+
+
 class RowsInState:
     """Rows wait in the state. Each checkpoint's rows and its marker are inserted in one transaction."""
 
@@ -89,19 +94,10 @@ class ChecksItsFence(RowsInState):
         self.generation, self.recovers = context.generation, True
         with closing(sqlite3.connect(self.file)) as connection, connection:
             connection.execute("CREATE TABLE IF NOT EXISTS fence (subtask INTEGER PRIMARY KEY, generation INTEGER)")
-            self.raise_fences(connection, context)
+            for subtask in {context.subtask, *(old for old, _ in context.restored)}:
+                connection.execute(RAISE_FENCE, (subtask, self.generation))
         super().open(context)
         self.recovers = False
-
-    def raise_fences(self, connection: sqlite3.Connection, context: Context) -> None:
-        for subtask in {context.subtask, *(old for old, _ in context.restored)}:
-            self.raise_one(connection, subtask)
-
-    def raise_one(self, connection: sqlite3.Connection, subtask: int) -> None:
-        connection.execute(
-            "INSERT INTO fence VALUES (?, ?) ON CONFLICT (subtask) DO UPDATE SET generation = excluded.generation",
-            (subtask, self.generation),
-        )
 
     def insert(self, marker: tuple[int, int], rows: Rows) -> None:
         with closing(sqlite3.connect(self.file)) as connection, connection:
@@ -118,17 +114,6 @@ class FencesWhomItSucceeds(OneTable):
     """Right."""
 
     make = ChecksItsFence
-
-
-class FencesItself(ChecksItsFence):
-    def raise_fences(self, connection: sqlite3.Connection, context: Context) -> None:
-        self.raise_one(connection, context.subtask)
-
-
-class FencesItsOwnNumberOnly(OneTable):
-    """Wrong: when there are fewer subtasks, nobody raises the fence of those that are gone."""
-
-    make = FencesItself
 
 
 class KeepsItsConnection(RowsInState):
