@@ -85,7 +85,7 @@ class ProcessCampaign:
             self._run_all(self._rescales(baseline))
             if not self.laboratory.contract.copies:  # else the simulated shell does it
                 self._run_all(in_files_not_forced(baseline, self.laboratory.contract))
-            self._run_all(in_processes(baseline, self.laboratory))
+            self._run_all(in_processes(baseline, self.laboratory, slow=bool(breakable())))
             self.tally.first_rounds_done = True
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._run_all(in_recoveries(self._traced, baseline))

@@ -315,9 +315,9 @@ def in_plain_jobs(run: Callable[[Schedule], Trial], kind: str) -> Iterator[Sched
     yield from (Schedule(unheard, job=job) for unheard in several(alone))
 
 
-def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
+def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False) -> Iterator[Schedule]:
     """The most telling ones, where the engine itself stands: attempts die by real kills all the same. In turn, so that
-    a short budget has seen something of each.
+    a short budget has seen something of each. `slow`: long jobs take ten seconds each, and run with their deaths only.
     """
     deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
@@ -331,8 +331,10 @@ def in_processes(baseline: Trial, laboratory: Laboratory) -> Iterator[Schedule]:
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
-    jobs.append([*(Schedule(job=job) for job in PLAIN_JOBS), *(Schedule((fault,), job="long") for fault in late)])
-    jobs.append([Schedule((fault,), job="bulk") for fault in decided[1:2]])
+    long = [Schedule((fault,), job="long") for fault in late] + [
+        Schedule((fault,), job="bulk") for fault in decided[1:2]
+    ]
+    jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
     unheard = list(several(baseline))
     jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
     for kind in (*of_target(laboratory.contract), *MESSAGES, "drain", "rewind", "forget"):
