@@ -155,9 +155,8 @@ JOBS: Final = {
 }
 
 
-FEWER_JOB: Final = "fewer"
 RESCALED_JOBS: Final = {
-    FEWER_JOB: certifying_job(INPUTS[FEWER_JOB], sinks_later=1),
+    "fewer": certifying_job(INPUTS["fewer"], sinks_later=1),
     "more": certifying_job(INPUTS["more"], sinks_later=3),
 }
 

@@ -152,6 +152,10 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     with laboratory(load("memory/two-phase"), tmp_path) as made:
         first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
         schedules = [*first, *in_processes(made.run(Schedule()), made)]
+        fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
+    assert {*fewer} < {*schedules}
+    assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
+    assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
     kinds = {"late", "repeat", "lose", "decline", "drain", "rewind", "forget", "kill-job"}
     assert kinds == {each.faults[-1].kind for each in schedules if each.faults}

@@ -79,7 +79,7 @@ class ValidPart:
 
 
 class AppendTruncate(ValidPart):
-    """Right."""
+    """Right, but for a zombie whom nobody succeeds (job=fewer): it fences by its own number only."""
 
 
 class RemembersTheNotified(Resumes):

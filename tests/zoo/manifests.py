@@ -75,7 +75,7 @@ class Listed:
 
 
 class Manifest(Listed):
-    """Right."""
+    """Right, but for a zombie whom nobody succeeds (job=fewer): it fences by its own number only."""
 
 
 class TrustsTheLast(Lists):

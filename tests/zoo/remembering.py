@@ -8,24 +8,19 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from surroundings import DONE, SparesARename
 from waiting_rows import Waiting, Waits
 
 from sinkproof import Batch, Context
 
-BEGUN: set[tuple[Path, str]] = set()
 ROWS: defaultdict[tuple[Path, int], list[tuple[int, int]]] = defaultdict(list)
 
 
-class NotesFirst(Waits):
-    def open(self, context: Context) -> None:
-        if context.checkpoint_id_restored is None:
-            BEGUN.clear()
-        super().open(context)
-
+class NotesFirst(SparesARename):
     def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
-        if (begun := (self.folder, self.name(subtask, checkpoint_id))) not in BEGUN:
-            BEGUN.add(begun)
-            super().publish(subtask, checkpoint_id, rows)
+        if (begun := (self.folder, self.name(subtask, checkpoint_id))) not in DONE:
+            DONE.add(begun)
+            Waits.publish(self, subtask, checkpoint_id, rows)
 
 
 class BegunIsTakenForDone(Waiting):
