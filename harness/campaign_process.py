@@ -3,10 +3,10 @@
 1. a baseline without faults that records every point and every executed line, and one for each other job;
 2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
    there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still
-   to be committed after it; errors, notifications lost, votes refused; errors after which the next attempt is in the
-   process of the one that failed (late where there is an external system); a reader beside the sinks, if claims ask
-   for one; where there is an external system, its messages lost, late and repeated, and itself killed, stopped and
-   paused; then a kill at the steps that only those recoveries have passed;
+   to be committed after it; errors, notifications lost, votes refused; zombies that nobody replaces, and errors after
+   which the next attempt is in the process of the one that failed (not, and late, where there is an external system);
+   a reader beside the sinks, if claims ask for one; where there is an external system, its messages lost, late and
+   repeated, and itself killed, stopped and paused; then a kill at the steps that only those recoveries have passed;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;
@@ -23,8 +23,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Final
 
-from sinkproof.baseline import first_run, rescaled
-from sinkproof.campaign_simulated import Enough, places
+from sinkproof.baseline import first_run, places, rescaled
+from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
@@ -38,13 +38,14 @@ from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.trial import Trial
-from sinkproof.workload import JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
+from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
+LEAVES: Final = "sink[1]"  # in the job `fewer`
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 
 
@@ -74,8 +75,8 @@ class ProcessCampaign:
                 self._run_all(both_in_commits(self._traced))
             self._run_all(zombies_in_commits(baseline))
             self._run_all(self._named_places_once(baseline))
-            if not (breakable() or self.laboratory.contract.is_ours):  # who remembers nothing
-                self._run_all(Schedule((fault,), job=REUSED_JOB) for fault in self._errors(baseline))
+            if not breakable():
+                self._run_all(self._outliving(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
                 watch(self.laboratory, self.tally, [Schedule(job=job) for job in JOBS], run=self._try)
             self.laboratory.run(Schedule())
@@ -181,6 +182,16 @@ class ProcessCampaign:
 
     def _errors(self, baseline: Trial) -> list[Fault]:
         return [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+
+    def _outliving(self, baseline: Trial) -> Iterator[Schedule]:
+        """Zombies that nobody replaces, for the job goes on with fewer sinks; errors, where the next attempt is in the
+        process of the one that failed.
+        """
+        if FEWER_JOB in rescaled(self.tally):
+            leaving = [fault for fault in places(baseline, "stop", sparse=True) if fault.actor == LEAVES]
+            yield from (Schedule((fault,), job=FEWER_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
+        if not self.laboratory.contract.is_ours:  # ours remember nothing
+            yield from (Schedule((fault,), job=REUSED_JOB) for fault in self._errors(baseline))
 
     def _after_decline(self, decline: Schedule) -> Iterator[Schedule]:
         declined = self.laboratory.run(decline)

@@ -155,8 +155,9 @@ JOBS: Final = {
 }
 
 
+FEWER_JOB: Final = "fewer"
 RESCALED_JOBS: Final = {
-    "fewer": certifying_job(INPUTS["fewer"], sinks_later=1),
+    FEWER_JOB: certifying_job(INPUTS[FEWER_JOB], sinks_later=1),
     "more": certifying_job(INPUTS["more"], sinks_later=3),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -14,14 +15,15 @@ from sinkproof import Batch, Claim, Context, Scratch
 class Resumes:
     """One file per subtask and generation, begun as a copy of what is valid in the one before it.
 
-    A small file beside it says how much of it may be read; it is replaced when a checkpoint is complete.
+    A small file beside it says how much of it may be read; it is replaced when a checkpoint is complete. Whoever takes
+    over what another subtask had begun leaves one of its own generation for it, in which nothing may be read.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def open(self, context: Context) -> None:
-        self.name = f"{context.subtask}-{context.generation}"
+        self.name = f"{context.subtask}-{context.generation:09d}"
         self.lengths: dict[int, int] = {}
         valid = b""
         for _, state in context.restored:
@@ -31,9 +33,9 @@ class Resumes:
         self.file.write(valid)
         self.file.flush()
         self.show(len(valid))
-        for old, state in context.restored:
+        for old, _ in context.restored:
             if old != context.subtask:
-                (self.folder / f"valid-{pickle.loads(state)[0]}").unlink(missing_ok=True)
+                self.take_over(old, context.generation)
 
     def write(self, batch: Batch) -> None:
         for row in batch:
@@ -50,6 +52,10 @@ class Resumes:
         if covered:
             self.show(max(self.lengths.pop(older) for older in covered))
         return []
+
+    def take_over(self, old: int, generation: int) -> None:
+        with contextlib.suppress(FileExistsError):
+            (self.folder / f"valid-{old}-{generation:09d}").touch(exist_ok=False)
 
     def show(self, length: int) -> None:
         temporary = self.folder / f"temporary-{self.name}"
@@ -73,13 +79,13 @@ class ValidPart:
         newest = {}
         for valid in sorted(scratch.path.glob("valid-*")):
             _, subtask, generation = valid.name.split("-")
-            newest[subtask] = (scratch.path / f"data-{subtask}-{generation}", int(valid.read_text()))
-        lines = [line for file, length in newest.values() for line in file.read_bytes()[:length].splitlines()]
+            newest[subtask] = (scratch.path / f"data-{subtask}-{generation}", int(valid.read_text() or 0))
+        lines = [line for file, length in newest.values() if length for line in file.read_bytes()[:length].splitlines()]
         return tuple(json.loads(line) for line in lines)
 
 
 class AppendTruncate(ValidPart):
-    """Right, but for a zombie whom nobody succeeds (job=fewer): it fences by its own number only."""
+    """Right."""
 
 
 class RemembersTheNotified(Resumes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -13,7 +14,9 @@ from sinkproof import Batch, Claim, Context, Scratch
 
 
 class Lists:
-    """The list is replaced in one step. Each generation has its own, and readers take the newest."""
+    """The list is replaced in one step. Each generation has its own, and readers take the newest. Whoever takes over
+    from another subtask leaves an empty one of its own generation for it, unless that one is back and has its own.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,8 +31,7 @@ class Lists:
         self.publish(context.checkpoint_id_restored or 0)
         for old, _ in context.restored:
             if old != context.subtask:
-                for taken_over in self.folder.glob(f"manifest-{old}*"):
-                    taken_over.unlink()
+                self.take_over(old)
 
     def write(self, batch: Batch) -> None:
         self.rows.extend((row.split, row.offset) for row in batch.rows)
@@ -53,10 +55,17 @@ class Lists:
         names = [name for checkpoint, name in self.files if checkpoint <= checkpoint_id]
         with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
             json.dump(names, file)
-        os.replace(file.name, self.folder / self.manifest())
+        os.replace(file.name, self.folder / self.manifest(self.context.subtask))
 
-    def manifest(self) -> str:
-        return f"manifest-{self.context.subtask}-{self.context.generation:09d}"
+    def take_over(self, old: int) -> None:
+        with tempfile.NamedTemporaryFile("w", dir=self.folder) as file:
+            file.write("[]")
+            file.flush()
+            with contextlib.suppress(FileExistsError):
+                os.link(file.name, self.folder / self.manifest(old))
+
+    def manifest(self, subtask: int) -> str:
+        return f"manifest-{subtask}-{self.context.generation:09d}"
 
 
 class Listed:
@@ -75,7 +84,19 @@ class Listed:
 
 
 class Manifest(Listed):
-    """Right, but for a zombie whom nobody succeeds (job=fewer): it fences by its own number only."""
+    """Right."""
+
+
+class DeletesTheirs(Lists):
+    def take_over(self, old: int) -> None:
+        for theirs in self.folder.glob(f"manifest-{old}*"):
+            theirs.unlink()
+
+
+class ComesBackUnfenced(Listed):
+    """Wrong: when there are fewer subtasks, nobody keeps out those that are gone; one that wakes up lists its files."""
+
+    make = DeletesTheirs
 
 
 class TrustsTheLast(Lists):
@@ -89,9 +110,9 @@ class OlderNotifiedLast(Listed):
     make = TrustsTheLast
 
 
-class SharesTheManifest(Lists):
-    def manifest(self) -> str:
-        return f"manifest-{self.context.subtask}"
+class SharesTheManifest(DeletesTheirs):
+    def manifest(self, subtask: int) -> str:
+        return f"manifest-{subtask}"
 
 
 class ZombieOverwrites(Listed):

@@ -94,10 +94,13 @@ class ChecksItsFence(RowsInState):
         self.generation, self.recovers = context.generation, True
         with closing(sqlite3.connect(self.file)) as connection, connection:
             connection.execute("CREATE TABLE IF NOT EXISTS fence (subtask INTEGER PRIMARY KEY, generation INTEGER)")
-            for subtask in {context.subtask, *(old for old, _ in context.restored)}:
+            for subtask in self.succeeded(context):
                 connection.execute(RAISE_FENCE, (subtask, self.generation))
         super().open(context)
         self.recovers = False
+
+    def succeeded(self, context: Context) -> set[int]:
+        return {context.subtask, *(old for old, _ in context.restored)}
 
     def insert(self, marker: tuple[int, int], rows: Rows) -> None:
         with closing(sqlite3.connect(self.file)) as connection, connection:
@@ -114,6 +117,17 @@ class FencesWhomItSucceeds(OneTable):
     """Right."""
 
     make = ChecksItsFence
+
+
+class FencesItself(ChecksItsFence):
+    def succeeded(self, context: Context) -> set[int]:
+        return {context.subtask}
+
+
+class FencesItsOwnNumberOnly(OneTable):
+    """Wrong: when there are fewer subtasks, nobody raises the fence of those that are gone."""
+
+    make = FencesItself
 
 
 class KeepsItsConnection(RowsInState):
