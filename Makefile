@@ -13,7 +13,7 @@ certify: .venv/ready java ## crash the built-in sinks everywhere and write the r
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
 test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/test_tidy.py)
-	@.venv/bin/pytest -q -n 2 $(TESTS)
+	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
 	@.venv/bin/pytest -q -n 2 -x -m "not slow" $(TESTS)

@@ -10,7 +10,8 @@
    on with another parallelism; then the closures (closures.py): any number of whole-job crashes, with ids shifted and
    orders branched; in the job with idle gaps; at executed lines, too;
 6. single deaths and stops at executed lines: on this, and on all before, the verdict rests;
-7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (pairs.py).
+7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (pairs.py):
+   deaths, zombies and errors at protocol steps, then all others.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from sinkproof.baseline import first_run, rescaled
+from sinkproof.baseline import first_run, places, rescaled
 from sinkproof.chaos.explorer import Closure, Explorer
-from sinkproof.chaos.faults import KINDS, is_virtual
+from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.lines import LineTracer, known_lines
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
@@ -34,7 +35,7 @@ from sinkproof.hardships import Hardships, at_first
 from sinkproof.lanes_simulated import ALONE, LanesBeside, briefly, tracer_of
 from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
-from sinkproof.pairs import FIRST_KINDS, Pairs
+from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Bound, Pairs
 from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied
@@ -104,7 +105,9 @@ class SimulatedCampaign:
             if self.exact:
                 self._line_singles()
                 self.closures.with_partial_deaths()
-                self._pairs(baseline)
+                endings = Endings(self.laboratory, confirms=False)
+                at_steps = self._pairs(baseline, endings, AT_STEPS)
+                self._pairs(baseline, endings, AT_NAMED_POINTS, after=at_steps)
         except Enough:
             pass
         self.tally.closures += self.closures.others_told()
@@ -295,17 +298,15 @@ class SimulatedCampaign:
 
     # -- 7 -----------------------------------------------------------------------------------------
 
-    def _pairs(self, baseline: Trial) -> None:
-        endings = Endings(self.laboratory, confirms=False)
-        pairs = Pairs(endings, may=self._may)
-        firsts = [fault for kind in FIRST_KINDS for fault in places(baseline, kind) if self._may(fault)]
+    def _pairs(self, baseline: Trial, endings: Endings, bound: Bound, *, after: Pairs | None = None) -> Pairs:
+        pairs = Pairs(endings, bound, may=self._may, after=after)
 
         def run(schedule: Schedule) -> Trial:
             self.tally.progress.step(str(schedule), 0)
             return briefly(endings.run(schedule))
 
         try:
-            rests = pairs.prepare(firsts, go_on=lambda: not self.enough(self.tally))
+            rests = pairs.prepare(pairs.firsts(baseline), go_on=lambda: not self.enough(self.tally))
             self._announce(pairs.in_bound - pairs.equal)
             for trial in self.lanes.trials(list(pairs.schedules(rests)), traced=False, run=run):
                 self.tally.progress.step(str(trial.schedule), 0)
@@ -318,19 +319,4 @@ class SimulatedCampaign:
             self.tally.notes.append(pairs.told())
             if why := endings.why_not or self.lanes.remark():
                 self.tally.notes.append(f"pairs were run to their ends once this was seen: {why}")
-
-
-def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
-    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last
-    of each place.
-    """
-    total = Counter(trial.trace)
-    seen: Counter[tuple[int, str]] = Counter()
-    for place in trial.trace:
-        actor, point = place
-        seen[place] += 1
-        name = trial.names[actor]
-        if is_line(point) is not lines or not KINDS[kind].applies(name, point):
-            continue
-        if not sparse or seen[place] in (1, (total[place] + 1) // 2, total[place]):
-            yield Fault(name, point, seen[place], kind)
+        return pairs

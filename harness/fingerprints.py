@@ -87,9 +87,12 @@ class _Walk:
             raise Opaque("it holds too much")
         self.seen[number] = len(self.seen)
         if kind in (tuple, list, deque):
-            return kind.__name__, [self.see(item) for item in thing]
+            return kind.__name__, [item if type(item) in PLAIN else self.see(item) for item in thing]
         if kind is dict:
-            return [(self.see(key), self.see(value)) for key, value in thing.items()]
+            return [
+                (key if type(key) in PLAIN else self.see(key), value if type(value) in PLAIN else self.see(value))
+                for key, value in thing.items()
+            ]
         if kind in (set, frozenset):
             return sorted(repr(self.see(item)) for item in thing)
         return self._see_rarer(thing, kind)

@@ -1,4 +1,5 @@
 """Every ordered pair of faults at named points: the second one wherever somebody passes after the first has struck.
+First come the pairs of deaths, zombies and errors at the steps of the protocol; then all others.
 
 Pairs that cannot differ are run once and counted as equal:
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from sinkproof.baseline import places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
@@ -26,10 +28,35 @@ from sinkproof.crossings import Crossing
 from sinkproof.endings import Endings, Mark
 from sinkproof.trial import Trial
 
-FIRST_KINDS: Final = ("kill", "stop", "error", "kill-job", "decline", "lose")
-SECOND_KINDS: Final = ("kill", "kill-job", "stop", "error", "decline", "lose")
 DEATHS: Final = ("kill", "kill-job")
 BATCH: Final = 4  # second faults taken from each first one before the next is asked: a budget may end at any time
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Which pairs are meant. `effects`: also those before each effect on a file."""
+
+    told: str
+    kinds: tuple[str, ...]
+    effects: bool
+
+    def covers(self, point: str) -> bool:
+        return not is_line(point) and (self.effects or not point.startswith("file."))
+
+    def holds(self, fault: Fault) -> bool:
+        return fault.kind in self.kinds and self.covers(fault.point)
+
+
+AT_STEPS: Final = Bound(
+    "of deaths, crashes of the whole job, zombies and errors at protocol steps",
+    (*DEATHS, "stop", "error"),
+    effects=False,
+)
+AT_NAMED_POINTS: Final = Bound(
+    "of faults at named points, with effects on files, lost messages and refused votes",
+    (*AT_STEPS.kinds, "decline", "lose"),
+    effects=True,
+)
 
 
 @dataclass(slots=True)
@@ -46,12 +73,26 @@ class Rest:
 
 
 class Pairs:
-    """Counts and runs them. `may`: whether a fault can be shown in this process."""
+    """Counts and runs them. `may`: whether a fault can be shown in this process; `after`: which were run before."""
 
-    def __init__(self, endings: Endings, *, may: Callable[[Fault], bool] = lambda fault: True) -> None:
-        self.endings, self.may = endings, may
+    def __init__(
+        self,
+        endings: Endings,
+        bound: Bound,
+        *,
+        may: Callable[[Fault], bool] = lambda fault: True,
+        after: Pairs | None = None,
+    ) -> None:
+        self.endings, self.bound, self.may = endings, bound, may
         self.in_bound, self.equal, self.run = 0, 0, 0
-        self.crashes: set[int] = set()  # what crashes of the whole job leave that are among the pairs
+        self.done = after.bound if after is not None else None
+        # What crashes of the whole job leave that are among the pairs.
+        self.crashes: set[int] = set(after.crashes) if after is not None else set()
+
+    def firsts(self, baseline: Trial) -> list[Fault]:
+        """All that may strike first."""
+        faults = (fault for kind in self.bound.kinds for fault in places(baseline, kind))
+        return [fault for fault in faults if self.bound.holds(fault) and self.may(fault)]
 
     def prepare(self, firsts: Sequence[Fault], *, go_on: Callable[[], bool] = lambda: True) -> list[Rest]:
         """What may follow each first fault; `in_bound` counts all of it, `equal` what need not be run."""
@@ -92,12 +133,19 @@ class Pairs:
             (place, mark.sent, mark.left)
             for place, mark in zip(trial.trace[struck + 1 : crossed], marks[struck + 1 : crossed], strict=False)
         ]
-        for at, fault in places_after(trial, first):
+        done = self.done if self.done is not None and self.done.holds(first) else None
+        here = before = struck
+        for at, fault in places_after(trial, first, self.bound):
+            here, before = at, (before if at == here else here)
             if not self.may(fault):
                 continue
             rest.in_bound += 1
+            if done is not None and done.holds(fault):
+                continue
             buried = first.kind == "stop" and at < woke and fault.kind in DEATHS and fault.actor != COORDINATOR
-            if buried or (fault.kind == "stop" and is_source(fault)) or leaves_the_same(fault, trial, marks, at=at):
+            if buried or (fault.kind == "stop" and is_source(fault)):
+                continue
+            if leaves_the_same(fault, trial, marks, at=at, before=before):
                 continue
             if fault.kind == "kill-job" and at < len(marks) and not self._is_new(marks[at].left, rest):
                 continue
@@ -131,7 +179,7 @@ class Pairs:
     def told(self) -> str:
         """The coverage, as a note."""
         to_run = self.in_bound - self.equal
-        said = f"{self.in_bound:,} ordered pairs of faults at named points: {self.equal:,} cannot differ from others; "
+        said = f"{self.in_bound:,} ordered pairs {self.bound.told}: {self.equal:,} cannot differ from others; "
         return said + f"of the other {to_run:,}, {'all' if self.run >= to_run else f'{self.run:,}'} were run"
 
 
@@ -143,7 +191,7 @@ def left_by_deaths(baseline: Trial, marks: Sequence[Mark]) -> dict[Fault, Any]:
     for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
         seen[place] += 1
         kill, crash = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in DEATHS)
-        since = since if leaves_the_same(kill, baseline, marks, at=at) else at
+        since = since if leaves_the_same(kill, baseline, marks, at=at, before=at - 1) else at
         left[kill] = ("kill", since)
         if mark.left is not None:
             left[crash] = ("kill-job", mark.left)
@@ -158,17 +206,17 @@ def is_as_dead(rest: Rest, dead: Rest | None) -> bool:
     return known and rest.crossing is dead.crossing and rest.window == dead.window
 
 
-def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int) -> bool:
-    """Whether this death leaves what one at the place before leaves: nothing has happened in between that outlives
+def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int, before: int) -> bool:
+    """Whether this death leaves what one at a place before leaves: nothing has happened in between that outlives
     whoever dies. For the whole job that is what is durable; for one of its actors, also what it has sent, and the time:
     the others hear of the death so much later.
     """
-    if not 0 < at < len(marks):
+    if not 0 <= before < at < len(marks):
         return False
-    here, before = marks[at], marks[at - 1]
-    same = here.durable == before.durable or (here.left is not None and here.left == before.left)
-    same_actor = trial.trace[at][0] == trial.trace[at - 1][0]
-    return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and here.sent == before.sent))
+    now, then = marks[at], marks[before]
+    same = now.durable == then.durable or (now.left is not None and now.left == then.left)
+    same_actor = trial.trace[at][0] == trial.trace[before][0]
+    return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and now.sent == then.sent))
 
 
 def is_source(fault: Fault) -> bool:
@@ -185,14 +233,14 @@ def place_of(fault: Fault, trial: Trial) -> int:
     return at
 
 
-def places_after(trial: Trial, first: Fault) -> Iterator[tuple[int, Fault]]:
+def places_after(trial: Trial, first: Fault, bound: Bound) -> Iterator[tuple[int, Fault]]:
     """(index in the trace, fault) for whatever can strike once the first fault has."""
     seen: Counter[tuple[int, str]] = Counter()
     struck = False
     for at, place in enumerate(trial.trace):
         seen[place] += 1
         actor, point = trial.names[place[0]], place[1]
-        if struck and not is_line(point):
-            kinds = [kind for kind in SECOND_KINDS if KINDS[kind].applies(actor, point)]
+        if struck and bound.covers(point):
+            kinds = [kind for kind in bound.kinds if KINDS[kind].applies(actor, point)]
             yield from ((at, Fault(actor, point, seen[place], kind)) for kind in kinds)
         struck = struck or (actor, point, seen[place]) == (first.actor, first.point, first.occurrence)

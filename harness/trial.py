@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from sinkproof.chaos.lines import file_points
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
@@ -61,6 +61,10 @@ class Trial:
         return len(self.struck) == len(self.schedule.faults)
 
 
+# Of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
+COLLECTED_AFTER: Final = (20_000, 20, 50)
+
+
 class Laboratory:
     """A contract, its scratch and a job: everything that stays the same from trial to trial.
 
@@ -84,14 +88,16 @@ class Laboratory:
 
     def __enter__(self) -> Self:
         self.contract.call_if_there("setup", self.scratch)
+        self._collected_after = gc.get_threshold()
+        gc.freeze()
         if self.contract.copies:
             self._empty = self.contract.given.freeze(self.scratch)
-        else:
-            gc.freeze()
+            gc.set_threshold(*COLLECTED_AFTER)
         return self
 
     def __exit__(self, *_: object) -> None:
         gc.unfreeze()
+        gc.set_threshold(*self._collected_after)
         self.contract.call_if_there("teardown", self.scratch)
 
     def reset(self) -> None:

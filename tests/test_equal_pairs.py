@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign_simulated import places
+from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import load
 from sinkproof.crossings import contents_of, held_by_engine
 from sinkproof.endings import Endings, WatchedSimulation
 from sinkproof.fingerprints import Opaque
-from sinkproof.pairs import FIRST_KINDS, Pairs, is_as_dead, left_by_deaths, place_of, places_after
+from sinkproof.pairs import AT_NAMED_POINTS, Pairs, is_as_dead, left_by_deaths, place_of, places_after
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory, Trial
 
@@ -42,7 +42,7 @@ def after(trial: Trial, fault: Fault) -> tuple[Any, ...]:
 
 
 def seconds_after(laboratory: Laboratory, first: Fault, *, every: int) -> Sequence[Fault]:
-    return [fault for _, fault in places_after(laboratory.run(Schedule((first,))), first)][::every]
+    return [fault for _, fault in places_after(laboratory.run(Schedule((first,))), first, AT_NAMED_POINTS)][::every]
 
 
 def assert_alike(laboratory: Laboratory, one: Fault, other: Fault, *, every: int) -> None:
@@ -71,7 +71,7 @@ def test_deaths_that_leave_the_same_at_once_are_alike_in_all_that_follows(labora
 
 @every_right
 def test_an_error_that_only_ends_its_attempt_is_as_a_death(laboratory: Laboratory) -> None:
-    endings, pairs = Endings(laboratory), Pairs(Endings(laboratory))
+    endings, pairs = Endings(laboratory), Pairs(Endings(laboratory), AT_NAMED_POINTS)
     errors = list(places(endings.run(Schedule()), "error"))[::3]
     alike = []
     for error in errors:
@@ -89,9 +89,9 @@ def test_crashes_of_the_whole_job_that_leave_the_same_end_alike(laboratory: Labo
     endings = Endings(laboratory)
     baseline = endings.run(Schedule())
     left: defaultdict[int, list[Schedule]] = defaultdict(list)
-    for first in [fault for kind in FIRST_KINDS for fault in places(baseline, kind)][30::61]:
+    for first in [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][30::61]:
         trial = endings.run(Schedule((first,)), marked=True)
-        for at, second in places_after(trial, first):
+        for at, second in places_after(trial, first, AT_NAMED_POINTS):
             if second.kind == "kill-job" and at < len(endings.marks):
                 number = endings.marks[at].left
                 assert number is not None
@@ -131,9 +131,9 @@ def test_what_all_pairs_show_is_shown_by_those_that_are_run(laboratory: Laborato
     every = [
         laboratory.run(Schedule((first, second)))
         for first in firsts
-        for _, second in places_after(laboratory.run(Schedule((first,))), first)
+        for _, second in places_after(laboratory.run(Schedule((first,))), first, AT_NAMED_POINTS)
     ]
-    pairs = Pairs(Endings(laboratory))
+    pairs = Pairs(Endings(laboratory), AT_NAMED_POINTS)
     chosen = [pairs.endings.run(schedule) for schedule in pairs.schedules(pairs.prepare(firsts))]
     assert len(every) == pairs.in_bound
     assert len(chosen) < len(every) / 2
@@ -149,7 +149,7 @@ def shape_of(trial: Trial) -> Any:
 
 @pytest.mark.parametrize("laboratory", ["memory/two-phase"], indirect=True)
 def test_an_error_after_which_more_is_done_is_not_as_a_death(laboratory: Laboratory) -> None:
-    pairs = Pairs(Endings(laboratory))
+    pairs = Pairs(Endings(laboratory), AT_NAMED_POINTS)
     places_of_errors = [Fault("sink[0]", "begin.after", 1, kind) for kind in ("kill", "error")]
     death, error = (pairs._rest(fault) for fault in places_of_errors)
     assert is_as_dead(error, death)

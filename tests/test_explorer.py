@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign_simulated import places
+from sinkproof.baseline import places
 from sinkproof.chaos.explorer import Closure, Explorer, canonical, name_drawn, rank_generations
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer
@@ -256,6 +256,6 @@ def test_the_sentence_is_the_promised_one() -> None:
 
 
 def test_every_kind_of_a_pair_is_a_known_fault() -> None:
-    from sinkproof.pairs import FIRST_KINDS, SECOND_KINDS
+    from sinkproof.pairs import AT_NAMED_POINTS
 
-    assert {*FIRST_KINDS, *SECOND_KINDS} <= KINDS.keys()
+    assert {*AT_NAMED_POINTS.kinds} <= KINDS.keys()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from sinkproof import lanes_simulated
-from sinkproof.campaign_simulated import Enough, SimulatedCampaign, places
+from sinkproof.baseline import places
+from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import ContractError, load
 from sinkproof.lanes_simulated import briefly, lanes_beside

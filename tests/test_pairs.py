@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign_simulated import places
+from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import ContractError, load
 from sinkproof.crossings import is_same_copy
 from sinkproof.endings import Endings
 from sinkproof.fingerprints import Opaque, fingerprint, outside_of
 from sinkproof.hardships import refuse_impossible
-from sinkproof.pairs import FIRST_KINDS, SECOND_KINDS, Pairs, Rest, is_source, leaves_the_same, places_after
+from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, Rest, is_source, leaves_the_same, places_after
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory, Trial
 
@@ -53,7 +53,7 @@ def shown(trial: Trial) -> tuple[Any, ...]:
 def test_a_run_that_ends_as_another_did_is_told_as_if_it_had_been_run(laboratory: Laboratory) -> None:
     endings = Endings(laboratory)
     baseline = laboratory.run(Schedule())
-    faults = [fault for kind in FIRST_KINDS for fault in places(baseline, kind)][::16]
+    faults = [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][::16]
     for fault in faults:
         schedule = Schedule((fault,))
         assert shown(laboratory.run(schedule)) == shown(endings.run(schedule)), schedule
@@ -62,9 +62,9 @@ def test_a_run_that_ends_as_another_did_is_told_as_if_it_had_been_run(laboratory
 
 
 def test_pairs_that_end_as_others_did_are_told_as_if_they_had_been_run(careful: Laboratory) -> None:
-    endings, pairs = Endings(careful), Pairs(Endings(careful))
+    endings, pairs = Endings(careful), Pairs(Endings(careful), AT_NAMED_POINTS)
     baseline = careful.run(Schedule())
-    firsts = [fault for kind in FIRST_KINDS for fault in places(baseline, kind)][::29]
+    firsts = [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][::29]
     chosen = list(pairs.schedules(pairs.prepare(firsts)))[::19]
     for schedule in chosen:
         assert shown(careful.run(schedule)) == shown(endings.run(schedule)), schedule
@@ -176,10 +176,12 @@ def test_what_was_outside_and_is_gone_is_never_taken_for_something_new() -> None
 def test_the_second_fault_strikes_wherever_somebody_passes_after_the_first(careful: Laboratory) -> None:
     first = Fault("sink[0]", "write.after", 2, "kill")
     trial = careful.run(Schedule((first,)))
-    faults = [fault for _, fault in places_after(trial, first)]
+    faults = [fault for _, fault in places_after(trial, first, AT_NAMED_POINTS)]
     struck = next(at for at, (actor, point) in enumerate(trial.trace) if at >= 0 and is_at(trial, at, first))
     assert len(trial.trace) - struck - 1 == sum(fault.kind == "kill" for fault in faults)
-    assert {*SECOND_KINDS} >= {fault.kind for fault in faults} >= {"kill", "kill-job", "stop", "lose", "decline"}
+    assert (
+        {*AT_NAMED_POINTS.kinds} >= {fault.kind for fault in faults} >= {"kill", "kill-job", "stop", "lose", "decline"}
+    )
     for fault in faults[::40]:
         assert careful.run(Schedule((first, fault))).fired, fault
 
@@ -194,7 +196,7 @@ def is_at(trial: Trial, at: int, fault: Fault) -> bool:
 
 
 def test_every_pair_is_run_or_equal_to_one_that_is(careful: Laboratory) -> None:
-    pairs = Pairs(Endings(careful))
+    pairs = Pairs(Endings(careful), AT_NAMED_POINTS)
     baseline = careful.run(Schedule())
     firsts = list(places(baseline, "kill"))[::19] + list(places(baseline, "stop"))[::29]
     rests = pairs.prepare(firsts)
@@ -204,6 +206,41 @@ def test_every_pair_is_run_or_equal_to_one_that_is(careful: Laboratory) -> None:
     third = {schedule.faults[1] for schedule in schedules[: len(schedules) // 3]}
     near = [fault for rest in rests for fault in rest.near if fault in third]
     assert near, "those that strike a recovery come first"
+
+
+@pytest.mark.parametrize("laboratory", ["files/write-ahead"], indirect=True)
+def test_deaths_at_protocol_steps_come_first_and_are_not_run_again(laboratory: Laboratory) -> None:
+    baseline, endings = laboratory.run(Schedule()), Endings(laboratory)
+    at_steps = Pairs(endings, AT_STEPS)
+    firsts = at_steps.firsts(baseline)
+    assert {"kill", "kill-job", "stop", "error"} == {fault.kind for fault in firsts}
+    few = firsts[::31]
+    first_ones = {*at_steps.schedules(at_steps.prepare(few))}
+    faults = {fault for schedule in first_ones for fault in schedule.faults}
+    assert not [fault for fault in faults if fault.point.startswith("file.") or fault.kind in ("lose", "decline")]
+    both = [Pairs(endings, AT_NAMED_POINTS, after=after) for after in (None, at_steps)]
+    every, rest = ({*pairs.schedules(pairs.prepare(few))} for pairs in both)
+    assert both[0].in_bound == both[1].in_bound > at_steps.in_bound
+    assert not rest & first_ones
+    assert 0 < len(rest) < len(every)
+    assert {"lose", "decline"} < {schedule.faults[1].kind for schedule in rest}
+    at_effects = [each for each in rest if each.faults[1].point.startswith("file.")]
+    assert {*AT_STEPS.kinds} <= {schedule.faults[1].kind for schedule in at_effects}
+
+
+@pytest.mark.parametrize("laboratory", ["files/write-ahead"], indirect=True)
+def test_what_is_left_out_of_a_bound_equals_something_in_it(laboratory: Laboratory) -> None:
+    """Not the place of a file's effect in between, at which nothing is run in this bound."""
+    first, endings = next(places(laboratory.run(Schedule()), "kill")), Endings(laboratory)
+    rest = Pairs(Endings(laboratory), AT_STEPS)._rest(first)
+    trial, marks = endings.run(Schedule((first,)), marked=True), endings.marks
+    kills = [(at, fault) for at, fault in places_after(trial, first, AT_STEPS) if fault.kind == "kill"]
+    chosen = {*rest.near, *rest.far}
+    left_out = [each for each in kills[1:] if each[1] not in chosen]
+    assert left_out
+    for at, fault in left_out:
+        sooner = next(place for place, other in reversed(kills) if place < at and other in chosen)
+        assert leaves_the_same(fault, trial, marks, at=at, before=sooner), fault
 
 
 def test_second_faults_after_equal_recoveries_have_equal_outcomes(careful: Laboratory) -> None:
@@ -219,7 +256,7 @@ def test_second_faults_after_equal_recoveries_have_equal_outcomes(careful: Labor
     for step in range(0, len(trials[0].trace) - crossed[0][0] - 1, 7):
         again = []
         for first, trial, (at, _) in zip((one, other), trials, crossed, strict=True):
-            second = next(fault for place, fault in places_after(trial, first) if place >= at + step)
+            second = next(fault for place, fault in places_after(trial, first, AT_NAMED_POINTS) if place >= at + step)
             again.append(careful.run(Schedule((first, second))))
         assert again[0].anomalies == again[1].anomalies
         assert again[0].rows_committed == again[1].rows_committed
@@ -230,13 +267,13 @@ def test_deaths_between_which_nothing_happens_have_equal_outcomes(careful: Labor
     first = Fault("sink[1]", "write.after", 3, "kill")
     endings = Endings(careful)
     trial = endings.run(Schedule((first,)), marked=True)
-    after = dict.fromkeys(at for at, _ in places_after(trial, first))
-    found = {at: [fault for place, fault in places_after(trial, first) if place == at] for at in after}
+    every = [*places_after(trial, first, AT_NAMED_POINTS)]
+    found = {at: [fault for place, fault in every if place == at] for at in dict.fromkeys(at for at, _ in every)}
     same = [
         (at, fault, other)
         for at, faults in found.items()
         for fault in faults
-        if leaves_the_same(fault, trial, endings.marks, at=at)
+        if leaves_the_same(fault, trial, endings.marks, at=at, before=at - 1)
         for other in found.get(at - 1, ())
         if other.kind == fault.kind
     ]
@@ -259,10 +296,11 @@ def test_a_stopped_source_is_as_good_as_a_dead_one(careful: Laboratory) -> None:
 
 
 def test_coverage_is_told_in_numbers(careful: Laboratory) -> None:
-    pairs = Pairs(Endings(careful))
+    pairs = Pairs(Endings(careful), AT_STEPS)
     pairs.in_bound, pairs.equal, pairs.run = 1200, 200, 30
     assert pairs.told() == (
-        "1,200 ordered pairs of faults at named points: 200 cannot differ from others; of the other 1,000, 30 were run"
+        "1,200 ordered pairs of deaths, crashes of the whole job, zombies and errors at protocol steps: "
+        "200 cannot differ from others; of the other 1,000, 30 were run"
     )
     pairs.run = 1000
     assert pairs.told().endswith("all were run")
@@ -276,9 +314,8 @@ def test_a_few_second_faults_of_each_first_one_come_in_turn(careful: Laboratory)
         Rest(Fault("sink[0]", "open.after", first, "kill"), [second(n) for n in range(1, 7)], [second(9)], None)
         for first in (1, 2)
     ]
-    order = [
-        (pair.faults[0].occurrence, pair.faults[1].occurrence) for pair in Pairs(Endings(careful)).schedules(rests)
-    ]
+    pairs = Pairs(Endings(careful), AT_STEPS).schedules(rests)
+    order = [(pair.faults[0].occurrence, pair.faults[1].occurrence) for pair in pairs]
     assert [(1, n) for n in (1, 2, 3, 4)] + [(2, n) for n in (1, 2, 3, 4)] == order[:8]
     assert [(1, 9), (2, 9)] == order[-2:]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign_simulated import places
+from sinkproof.baseline import places
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import load

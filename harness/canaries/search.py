@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.baseline import first_run
+from sinkproof.baseline import first_run, places
 from sinkproof.campaign_process import ProcessCampaign
-from sinkproof.campaign_simulated import places
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS

@@ -24,13 +24,14 @@ from peers import InMemory, hypothesis_peer, naive_peer
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
-from sinkproof.campaign_simulated import ORDER_OF_KINDS, places
+from sinkproof.baseline import places
+from sinkproof.campaign_simulated import ORDER_OF_KINDS
 from sinkproof.canaries.kill_table import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import Contract, check, load, locator_of
 from sinkproof.endings import Endings
-from sinkproof.pairs import FIRST_KINDS, Pairs
+from sinkproof.pairs import AT_STEPS, Pairs
 from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory
@@ -66,8 +67,8 @@ def checked_rate(contract: Contract, *, seconds: float, disk: str = "") -> float
     """
     with bench_laboratory(contract, disk=disk) as laboratory:
         baseline, endings = laboratory.run(Schedule()), Endings(laboratory, confirms=False)
-        began, pairs = process_time(), Pairs(endings)
-        rests = pairs.prepare([fault for kind in FIRST_KINDS for fault in places(baseline, kind)])
+        began, pairs = process_time(), Pairs(endings, AT_STEPS)
+        rests = pairs.prepare(pairs.firsts(baseline))
         prepared = process_time() - began
         per_second = rate(endings.run, spread([*pairs.schedules(rests)]), seconds=seconds)
         return pairs.in_bound / (prepared + (pairs.in_bound - pairs.equal) / per_second)
