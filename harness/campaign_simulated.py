@@ -206,20 +206,32 @@ class SimulatedCampaign:
         go_on: Callable[[], bool] = lambda: True,
     ) -> Closure[JobState]:
         """`keep` is given the closure before the campaign may end; `go_on` may end this closure alone."""
-        explorer = Explorer(
-            world,
-            go_on=lambda closure: go_on() and self._go_on(world, closure),
-            states_most=STATES_MOST,
-            depth_most=depth_most,
-        )
+        told = 0
+
+        def tell(closure: Closure[JobState]) -> None:
+            """Each finding once, and at once: `enough` may wait for it."""
+            nonlocal told
+            for state, anomaly in closure.findings[told:]:
+                self._find(world, anomaly, state=state)
+            told = len(closure.findings)
+
+        def may_go_on(closure: Closure[JobState]) -> bool:
+            if not go_on():
+                return False
+            self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
+            self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
+            world.points.clear()
+            tell(closure)
+            return not self.enough(self.tally)
+
+        explorer = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most)
         closure = explorer.explore()
         keep(closure)
         self.tally.runs += closure.runs
         self.tally.in_bound += closure.runs
         self.tally.crashed(world.points)
         self.tally.lines_known |= self.tracer.known()
-        for state, anomaly in closure.findings:
-            self._find(world, anomaly, state=state)
+        tell(closure)
         if closure.growing is not None:
             self._accumulates(world, closure.growing)
         if self.enough(self.tally):
@@ -254,14 +266,6 @@ class SimulatedCampaign:
             self.tally.find(anomaly, schedule)
         else:
             self.tally.notes.append(f"what was concluded of {schedule} was not seen when it was run in full")
-
-    def _go_on(self, world: JobWorld, closure: Closure[JobState]) -> bool:
-        self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
-        self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
-        world.points.clear()
-        for state, anomaly in closure.findings[-1:]:
-            self._find(world, anomaly, state=state)
-        return not self.enough(self.tally)
 
     # -- 5 -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -80,20 +81,19 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
     of_spark = fresh_folder()
     cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
-    try:
+    with ExitStack() as cleaning:
+        cleaning.callback(shutil.rmtree, of_spark, ignore_errors=True)
+        cleaning.callback(cluster.close)
+        cleaning.callback(progress.close)
         progress.say("starting Spark")
         cluster.start()
-        with Interrupts() as interrupts:
+        with Interrupts() as interrupts, cleaning.pop_all():  # who asks for a stop when all is done is heard, no more
             return follow(
                 *(pipeline, folder, cluster),
                 beginning=beginning,
                 progress=progress,
                 stop_wished=lambda: interrupts.count > 0,
             )
-    finally:
-        progress.close()
-        cluster.close()
-        shutil.rmtree(of_spark, ignore_errors=True)
 
 
 def _master(given: str | None, tasks: int) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.canaries import every, kill_table, rare
 from sinkproof.canaries.every import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.kill_table import Runner, canaries_for, runners, try_all, try_canary, try_control
@@ -21,11 +23,11 @@ from sinkproof.canaries.on_spark import found_out_by
 from sinkproof.canaries.table import render
 from sinkproof.certifying import WITHOUT_SPARK
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.explorer import Explorer
+from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.claims import Claim
 from sinkproof.contract import Contract, check, locator_of
-from sinkproof.explore import JobWorld
+from sinkproof.explore import JobState, JobWorld
 from sinkproof.reports.document import CanaryResult, plain
 from sinkproof.reports.progress import SILENT
 from sinkproof.scratch import Scratch
@@ -150,13 +152,26 @@ def test_only_one_word_of_the_schedule_tells(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
 def test_the_usual_campaign_finds_it_as_well(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without being told where to look first."""
-    monkeypatch.setattr(kill_table, "CANARY_SECONDS_MOST", 200.0)
+    monkeypatch.setattr(kill_table, "CANARY_SECONDS_MOST", 100.0)
     result = try_canary(canary, "simulated", runner=run_campaign)
     assert result.convicted, result.why
+
+
+def test_all_that_a_crash_shows_is_known_at_once_and_counted_once(tmp_path: Path) -> None:
+    """Of a state that shows two things, rows lost and no recovery, neither waits for the end of the closure."""
+    with laboratory_of(rare.ThreePlaces, tmp_path) as laboratory:
+        tally = Tally(contract=laboratory.contract, shell="simulated")
+        kept: list[Closure[JobState]] = []
+        campaign = SimulatedCampaign(laboratory, tally, enough=lambda tally: bool(tally.finding_count["O6"]))
+        with pytest.raises(Enough):
+            campaign._close(JobWorld(laboratory), keep=kept.append)
+    (closure,) = kept
+    assert {"O1", "O6"} == {anomaly.oracle for _, anomaly in closure.findings}
+    assert not closure.complete
+    assert Counter(anomaly.oracle for _, anomaly in closure.findings) == tally.finding_count
 
 
 # -- as text ---------------------------------------------------------------------------------------

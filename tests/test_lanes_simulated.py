@@ -17,7 +17,9 @@ from sinkproof.baseline import places
 from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import ContractError, load
+from sinkproof.endings import Endings
 from sinkproof.lanes_simulated import briefly, lanes_beside
+from sinkproof.pairs import AT_NAMED_POINTS
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
@@ -46,7 +48,7 @@ def found_by_pairs(locator: str, *, cores: int, most: int) -> Tally:
         baseline = campaign._baseline()
         assert baseline is not None
         with pytest.raises(Enough):
-            campaign._pairs(baseline)
+            campaign._pairs(baseline, Endings(laboratory, confirms=False), AT_NAMED_POINTS)
         assert cores - 1 == len(lanes.lanes)
     return tally
 

@@ -273,6 +273,13 @@ def command(
         process.communicate()
 
 
+def told_by(process: subprocess.Popen[str]) -> Any:
+    """What it says in the end."""
+    told, complaint = process.communicate()
+    assert told, f"exit {process.returncode}: {complaint}"
+    return json.loads(told)
+
+
 def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) -> None:
     """Until a checkpoint of this very command covers rows that earlier ones did not."""
     poll, deadline = select.poll(), Deadline(SECONDS)
@@ -314,17 +321,43 @@ def all_end(pids: list[int]) -> bool:
 
 
 @pytest.mark.slow
+def test_ctrl_c_when_all_is_done_changes_nothing(
+    rows: Path, tmp_path: Path, command_environment: dict[str, str]
+) -> None:
+    """It arrives while Spark is being shut down."""
+    script = """
+import os, signal, sys
+from sinkproof.cli import main
+from sinkproof.reference_engine.shells.spark import cluster
+
+class Interrupted(cluster.Cluster):
+    def close(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        super().close()
+
+cluster.Cluster = Interrupted
+main()
+"""
+    arguments = ["run", "count", "--rows", str(rows), "--key", "user", "--out", "out", "--json"]
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=command_environment, capture_output=True, text=True)
+    assert 0 == done.returncode, done.stderr
+    assert "complete" == json.loads(done.stdout)["state"]
+
+
+@pytest.mark.slow
 def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
     command: Callable[[], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
+    with locked(out):
+        second = command()
+        assert f"another command (process {os.getpid()})" in second.communicate()[1]
+        assert 3 == second.returncode
     stopped = command()
     wait_for_rows(stopped, out, more_than=0)
-    second = command()
-    assert f"another command (process {stopped.pid})" in second.communicate()[1]
-    assert 3 == second.returncode
     stopped.send_signal(signal.SIGINT)
-    told = json.loads(stopped.communicate()[0])
+    told = told_by(stopped)
     assert (130, "stopped", True) == (stopped.returncode, told["state"], 0 < told["rows"] < 80_000)
 
     killed = command()
@@ -336,7 +369,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
     assert all_end(below)
 
     last = command()
-    told = json.loads(last.communicate()[0])
+    told = told_by(last)
     assert (0, "complete", 2 * COMMAND_ROWS, True) == (
         last.returncode,
         told["state"],
