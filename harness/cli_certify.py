@@ -180,9 +180,9 @@ def _new_folder() -> Path:
     out = home / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         out.mkdir(parents=True)
-        latest = home / "latest"
-        latest.unlink(missing_ok=True)
+        latest = home / f".latest-{out.name}"  # other commands may make theirs at the same moment
         latest.symlink_to(out.name)
+        latest.replace(home / "latest")
     except OSError as error:
         raise DocumentError(
             f"cannot make the folder {out}",
