@@ -24,6 +24,7 @@ from sinkproof.scratch import fresh_folder
 HERE = Path(__file__).parent
 RUN_SECONDS = 40.0  # a run takes one at most; the first of a session waits for Python to be imported
 FOUR = ("split", "offset", "key", "value")
+ROWS_PER_FILE = 2000  # of an input of two files
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,6 +52,25 @@ def cluster() -> Iterator[Cluster]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Two files of JSON lines; the keys of each are known."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    write_rows(folder, ROWS_PER_FILE)
+    return folder
+
+
+def keys_of(count: int) -> dict[int, list[str]]:
+    return {split: [f"user-{(7 * at + split) % 13}" for at in range(count)] for split in (0, 1)}
+
+
+def write_rows(folder: Path, count: int) -> None:
+    for split, keys in keys_of(count).items():
+        lines = [json.dumps({"n": at, "user": key}) for at, key in enumerate(keys)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture
