@@ -6,8 +6,8 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,8 +36,8 @@ class Tool:
         self, command: list[str], work: Path, tell: Callable[[str], None], *, environment: Mapping[str, str] = AS_OURS
     ) -> None:
         """Tells how far it is every other second; nothing of it is left when this returns or raises."""
-        log, deadline = work / "log", Deadline(SECONDS_MOST)
-        with log.open("ab") as output:
+        log = work / "log"
+        with log.open("ab") as output, _interrupts_wait() as let_through:
             process = subprocess.Popen(
                 command,
                 cwd=work,
@@ -47,19 +47,40 @@ class Tool:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        try:
-            while not _has_ended(process, min(TELL_SECONDS, deadline.left)):
-                tell(f"{len(self.counted.findall(log.read_text(errors='replace')))} files so far")
-                if deadline.over:
-                    raise Failed(f"not done after {SECONDS_MOST:.0f} s. It last said: {tail(log)}")
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would go on
-            process.wait()
+            try:
+                let_through()
+                self._watch(process, log, tell)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would go on
+                process.wait()
         if process.returncode:
             said = self.reason.search(log.read_text(errors="replace"))
             why = said[1].strip()[:REASON_CHARACTERS_MOST] if said else ""
             raise Failed(why or f"exit status {process.returncode}")
+
+    def _watch(self, process: subprocess.Popen[bytes], log: Path, tell: Callable[[str], None]) -> None:
+        deadline = Deadline(SECONDS_MOST)
+        while not _has_ended(process, min(TELL_SECONDS, deadline.left)):
+            tell(f"{len(self.counted.findall(log.read_text(errors='replace')))} files so far")
+            if deadline.over:
+                raise Failed(f"not done after {SECONDS_MOST:.0f} s. It last said: {tail(log)}")
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[Callable[[], None]]:
+    """Nothing interrupts us until `let_through` is called: a program that runs already, and that nobody knows of yet,
+    would be left behind.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+    def let_through() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    try:
+        yield let_through
+    finally:
+        let_through()
 
 
 def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:

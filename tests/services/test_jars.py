@@ -141,7 +141,31 @@ def test_ctrl_c_ends_the_resolver_too(tools: Path, tmp_path: Path) -> None:
         while not gate.exists():
             pause(process.pid, 0.05)
         process.send_signal(signal.SIGINT)
-    pid = int((tmp_path / "pid").read_text())
+    assert_nothing_is_left(int((tmp_path / "pid").read_text()))
+
+
+def test_ctrl_c_while_the_resolver_is_being_started_ends_it_too(tools: Path, tmp_path: Path) -> None:
+    """It runs already, and whoever has started it does not know its number yet."""
+    gate = tmp_path / "gate"
+    maven(tools, f"echo $$ > {tmp_path}/pid; mkfifo {gate}; cat {gate}")
+    interrupted = f"""
+import os, signal, subprocess
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        while not os.path.exists({str(gate)!r}):
+            assert self.poll() is None
+        os.kill(os.getpid(), signal.SIGINT)
+
+subprocess.Popen = Interrupted
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted + RESOLVE], stderr=subprocess.PIPE, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    assert_nothing_is_left(int((tmp_path / "pid").read_text()))
+
+
+def assert_nothing_is_left(pid: int) -> None:
     deadline = Deadline(30)
     while Path(f"/proc/{pid}").exists() and not deadline.over:
         pause(pid, 0.05)
