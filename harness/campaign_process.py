@@ -4,9 +4,9 @@
 2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
    there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still
    to be committed after it; errors, notifications lost, votes refused; zombies that nobody replaces, and errors after
-   which the next attempt is in the process of the one that failed (not, and late, where there is an external system);
-   a reader beside the sinks, if claims ask for one; where there is an external system, its messages lost, late and
-   repeated, and itself killed, stopped and paused; then a kill at the steps that only those recoveries have passed;
+   which the next attempt is in the process of the one that failed (with an external system not, and later); a reader
+   beside the sinks, if claims ask for one; where there is an external system, its messages lost, late and repeated,
+   and itself killed, stopped and paused; then a kill at the steps that only those recoveries have passed;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;

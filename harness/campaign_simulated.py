@@ -35,7 +35,7 @@ from sinkproof.hardships import Hardships, at_first
 from sinkproof.lanes_simulated import ALONE, LanesBeside, briefly, tracer_of
 from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
-from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Bound, Pairs
+from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs
 from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied
@@ -105,9 +105,7 @@ class SimulatedCampaign:
             if self.exact:
                 self._line_singles()
                 self.closures.with_partial_deaths()
-                endings = Endings(self.laboratory, confirms=False)
-                at_steps = self._pairs(baseline, endings, AT_STEPS)
-                self._pairs(baseline, endings, AT_NAMED_POINTS, after=at_steps)
+                self._pairs(baseline)
         except Enough:
             pass
         self.tally.closures += self.closures.others_told()
@@ -302,8 +300,14 @@ class SimulatedCampaign:
 
     # -- 7 -----------------------------------------------------------------------------------------
 
-    def _pairs(self, baseline: Trial, endings: Endings, bound: Bound, *, after: Pairs | None = None) -> Pairs:
-        pairs = Pairs(endings, bound, may=self._may, after=after)
+    def _pairs(self, baseline: Trial) -> None:
+        endings = Endings(self.laboratory, confirms=False)
+        at_steps = Pairs(endings, AT_STEPS, may=self._may)
+        self._run_pairs(baseline, at_steps)
+        self._run_pairs(baseline, Pairs(endings, AT_NAMED_POINTS, may=self._may, after=at_steps))
+
+    def _run_pairs(self, baseline: Trial, pairs: Pairs) -> None:
+        endings = pairs.endings
 
         def run(schedule: Schedule) -> Trial:
             self.tally.progress.step(str(schedule), 0)
@@ -323,4 +327,3 @@ class SimulatedCampaign:
             self.tally.notes.append(pairs.told())
             if why := endings.why_not or self.lanes.remark():
                 self.tally.notes.append(f"pairs were run to their ends once this was seen: {why}")
-        return pairs

@@ -331,9 +331,8 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
-    long = [Schedule((fault,), job="long") for fault in late] + [
-        Schedule((fault,), job="bulk") for fault in decided[1:2]
-    ]
+    long = [Schedule((fault,), job="long") for fault in late]
+    long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
     jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
     unheard = list(several(baseline))
     jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]

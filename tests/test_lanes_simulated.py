@@ -17,9 +17,8 @@ from sinkproof.baseline import places
 from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import ContractError, load
-from sinkproof.endings import Endings
 from sinkproof.lanes_simulated import briefly, lanes_beside
-from sinkproof.pairs import AT_NAMED_POINTS
+from sinkproof.pairs import AT_STEPS
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
@@ -48,7 +47,7 @@ def found_by_pairs(locator: str, *, cores: int, most: int) -> Tally:
         baseline = campaign._baseline()
         assert baseline is not None
         with pytest.raises(Enough):
-            campaign._pairs(baseline, Endings(laboratory, confirms=False), AT_NAMED_POINTS)
+            campaign._pairs(baseline)
         assert cores - 1 == len(lanes.lanes)
     return tally
 
@@ -58,6 +57,7 @@ def test_pairs_show_the_same_on_one_core_and_on_three() -> None:
     alone, helped = (found_by_pairs(BACKUPS, cores=cores, most=2500) for cores in (1, 3))
     assert alone.findings
     assert alone.findings == helped.findings
+    assert AT_STEPS.told in alone.notes[-1], "the telling ones come first"
     assert (alone.cells, alone.struck, alone.finding_count) == (helped.cells, helped.struck, helped.finding_count)
     assert (alone.rows_committed, alone.notes, alone.in_bound) == (helped.rows_committed, helped.notes, helped.in_bound)
 
