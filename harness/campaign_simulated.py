@@ -157,11 +157,10 @@ class SimulatedCampaign:
 
     def _before_endless_closures(self) -> None:
         """Names drawn at random, or what is left behind, make the closures of some folders endless."""
-        if self.exact:
-            return
         if missed := self._missed():
             self._crash_job(STANDARD, preludes=missed)
-        self._crash_job("sparse")
+        if not self.exact:
+            self._crash_job("sparse")
 
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""

@@ -144,8 +144,9 @@ class MemoryDisk:
             if isinstance(node, File):
                 node.written, node.synced = now, synced
             else:
-                node.names = {name: made[number] for name, number in now}
-                node.synced = {name: made[number] for name, number in synced}
+                node.names = {name: made[number] for name, number in zip(now[::2], now[1::2], strict=True)}
+                kept = now if synced is None else synced
+                node.synced = {name: made[number] for name, number in zip(kept[::2], kept[1::2], strict=True)}
         root = made[0]
         assert isinstance(root, Folder)
         self.root = root
@@ -169,23 +170,33 @@ class MemoryDisk:
 
 
 def _by_value(root: Folder, *, synced: bool) -> bytes:
-    """Every node once, as (bytes, synced bytes) or (names, synced names), where names are (name, number of a node)."""
+    """Every node once, as (bytes, synced bytes) or (names, synced names), where names are name, number of a node, name,
+    and so on; of synced names, None if they are the same. Written out for speed: it is made at each step of each run.
+    """
     nodes: list[Any] = []
     numbers: dict[int, int] = {}
 
-    def number_of(node: Node) -> int:
-        if (known := numbers.get(id(node))) is not None:
-            return known
-        number = numbers[id(node)] = len(nodes)
+    def number_of(folder: Folder) -> int:
+        number = numbers[id(folder)] = len(nodes)
         nodes.append(None)
-        if isinstance(node, File):
-            nodes[number] = node.written, node.synced if synced else b""
-        else:
-            nodes[number] = numbered(node.names), numbered(node.synced) if synced else []
+        now = numbered(folder.names)
+        nodes[number] = now, None if not synced or folder.synced == folder.names else numbered(folder.synced)
         return number
 
-    def numbered(names: dict[str, Node]) -> list[tuple[str, int]]:
-        return [(name, number_of(names[name])) for name in sorted(names)]
+    def numbered(names: dict[str, Node]) -> list[Any]:
+        found: list[Any] = []
+        for name in sorted(names):
+            node = names[name]
+            number = numbers.get(id(node))
+            if number is not None:
+                found += name, number
+            elif isinstance(node, File):
+                found += name, len(nodes)
+                numbers[id(node)] = len(nodes)
+                nodes.append((node.written, node.synced if synced else b""))
+            else:
+                found += name, number_of(node)
+        return found
 
     number_of(root)
     return marshal.dumps(nodes, BY_VALUE)

@@ -65,7 +65,7 @@ class MaskedSink:
         """1 reveal what the checkpoint promised, 2 only then collect what no marker covers."""
         self.context, self._reach, self.generation = context, context.reach, context.generation
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
-        self._covered = self._last = context.checkpoint_id_restored or 0
+        self._covered = self._last = context.checkpoint_id_covered
         self._state = f'{{"generation":{context.generation}}}'.encode()
         call_if_there(self.target, "attach", context)
         for generation in sorted({found for _, state in context.restored for found in _generation_in(state)}):
@@ -97,8 +97,7 @@ class MaskedSink:
         return self._state if self._staged_ever else EMPTY
 
     def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
-        if checkpoint_id > self._covered:
-            self._covered = checkpoint_id
+        self._covered = max(self._covered, checkpoint_id)
         return self._reveal_covered()
 
     def settle(self, now: float) -> Iterable[int]:
@@ -135,5 +134,5 @@ def _generation_in(state: bytes) -> list[int]:
     if not content:
         return []
     if not isinstance(content.get("generation"), int):
-        raise DamagedState(f"masked: not a state of this strategy: {state[:60]!r}")
+        raise DamagedState(f"masked: not a state of this strategy: {content!r:.60}")
     return [content["generation"]]

@@ -133,12 +133,17 @@ class Context:
     checkpoint_id_restored: int | None = None
     restored: Sequence[
         tuple[int, bytes]
-    ] = ()  # (old subtask, what its snapshot returned); each goes to one new subtask
+    ] = ()  # (old subtask, what its snapshot returned), by old subtask; each goes to one new subtask
     subtasks_restored: Sequence[int] = ()  # every old subtask there was, whoever got its bytes
     clock: Callable[[], float] = field(default=lambda: 0.0)  # seconds; virtual in simulations
     deadline: float = float("inf")  # seconds on that clock: what is unsettled by then fails the job
     random: Random = field(default_factory=lambda: Random(0))
     reach: Callable[[str], None] = nothing  # "I am here": a place where the harness may stop this process
+
+    @property
+    def checkpoint_id_covered(self) -> int:
+        """What is complete when the attempt begins; 0: nothing."""
+        return self.checkpoint_id_restored or 0
 
 
 @runtime_checkable
@@ -194,6 +199,16 @@ OPTIONAL_CALLS = ("notify_aborted", "settle", "end_of_input", "close")
 def left_in_doubt(answer: object) -> list[int]:
     """What `open` has returned, if it is ids: whoever answers with anything else has said nothing."""
     return [each for each in answer if isinstance(each, int)] if isinstance(answer, (list, tuple, set)) else []
+
+
+def unsettled_ids(call: str, answer: Any) -> list[int]:
+    """What `notify_complete` or `settle` has returned. Raises TypeError for anything but checkpoint ids."""
+    if not answer:
+        return []
+    found = list(answer) if isinstance(answer, Iterable) else None
+    if found is None or not all(isinstance(each, int) for each in found):
+        raise TypeError(f"{call}() returned {answer!r}, not checkpoint ids")
+    return list(map(int, found))
 
 
 def missing_calls(sink: Any) -> list[str]:

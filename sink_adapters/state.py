@@ -7,12 +7,13 @@ second. Each pending transaction becomes a fragment once; a snapshot only joins 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sinkproof.sink_adapters.protocol import Row
 
+Entry = TypeVar("Entry")
 EMPTY: Final = b"{}"
 quoted: Final = encode_basestring_ascii  # text as JSON, by the C function below json.dumps: 0.1 us
 COMPACT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False)
@@ -30,6 +31,14 @@ def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedState(f"{strategy}: the restored state is no JSON object: {state[:60]!r}")
     return content
+
+
+def decode_pending(content: dict[str, Any], entry_from: Callable[..., Entry], *, strategy: str) -> list[Entry]:
+    """What a strategy listed as pending; `entry_from` is given the items of each entry."""
+    try:
+        return [entry_from(*items) for items in content["pending"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedState(f"{strategy}: not a state of this strategy: {content!r:.60}") from error
 
 
 def encode_value(value: Any) -> str:

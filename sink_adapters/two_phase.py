@@ -6,18 +6,16 @@ next attempt commits every handle of the checkpoint that it was restored from, a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.optional import call_if_there
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost
-from sinkproof.sink_adapters.state import DamagedState, decode, decode_value, encode_value
+from sinkproof.sink_adapters.state import decode, decode_pending, decode_value, encode_value
+from sinkproof.sink_adapters.transaction_timeout import Pending, TransactionTimeout
 
-WARN_AT: Final = 0.8  # of the target's transaction timeout: late enough to be rare, early enough to act
 COMMITTED: Final = CommitOutcome.COMMITTED
-LOG: Final = logging.getLogger(__name__)
 
 
 class TwoPhaseTarget(Protocol):
@@ -62,11 +60,6 @@ class TwoPhaseTarget(Protocol):
         """Undoes a transaction that was not committed, or one item of `lingering`. May be repeated."""
 
 
-# A pre-committed transaction: the checkpoint that covers it, its handle, its JSON as it stands in every snapshot, and
-# when it began, if the target names a timeout (seconds on the context's clock). A plain tuple: made for every snapshot.
-Pending = tuple[int, Any, str, float | None]
-
-
 class TwoPhaseCommitSink:
     """Exactly once, if the target keeps its promises. Rows become visible with the checkpoint that covers them.
 
@@ -74,32 +67,30 @@ class TwoPhaseCommitSink:
     """
 
     __slots__ = (
+        "_began",
         "_covered",
         "_current",
         "_last",
         "_pending",
         "_reach",
+        "_timeout",
         "_user",
-        "_warned",
         "_write",
-        "began",
         "context",
         "owner",
         "target",
-        "timeout",
         "user_context",
     )
 
     def __init__(self, target: TwoPhaseTarget) -> None:
         self.target = target
-        self.timeout: float | None = getattr(target, "transaction_timeout", None)
+        self._timeout = TransactionTimeout(getattr(target, "transaction_timeout", None))
         self.user_context: Any = None
         self._write = target.write
         self._current: Any = None  # the transaction that rows go into; None: no row since the last snapshot
         self._pending: list[Pending] = []  # by checkpoint
-        self._warned: set[str] = set()
         self._user = ""
-        self.began: float | None = None
+        self._began: float | None = None
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -107,7 +98,7 @@ class TwoPhaseCommitSink:
         """1 fence earlier attempts, 2 commit what the checkpoint promised, 3 abort everything else of theirs."""
         self.context, self._reach = context, context.reach
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
-        self._covered = self._last = context.checkpoint_id_restored or 0
+        self._covered = self._last = context.checkpoint_id_covered
         call_if_there(self.target, "attach", context)
         self._restore(context.restored)
         if hasattr(self.target, "fence"):
@@ -120,25 +111,20 @@ class TwoPhaseCommitSink:
         return in_doubt
 
     def _restore(self, restored: Sequence[tuple[int, bytes]]) -> None:
-        users: list[tuple[int, Any]] = []
-        for old_subtask, state in restored:
-            content = decode(state, strategy="two-phase")
-            try:
-                self._pending += [_pending_from(entry) for entry in content["pending"]]
-            except (KeyError, TypeError, ValueError) as error:
-                raise DamagedState(f"two-phase: not a state of this strategy: {state[:60]!r}") from error
-            if "user" in content:
-                users.append((old_subtask, decode_value(*content["user"])))
+        contents = [decode(state, strategy="two-phase") for _, state in restored]
+        for content in contents:
+            self._pending += decode_pending(content, _pending_from, strategy="two-phase")
         self._pending.sort(key=lambda entry: entry[0])
-        self._restore_user(sorted(users, key=lambda pair: (pair[0] != self.owner.subtask, pair[0])))
+        self._restore_user([decode_value(*content["user"]) for content in contents if "user" in content])
 
-    def _restore_user(self, users: list[tuple[int, Any]]) -> None:
-        if not users and not hasattr(self.target, "new_user_context"):
-            return
-        contexts = [value for _, value in users] or [self.target.new_user_context()]  # type: ignore[attr-defined]
-        self.user_context = contexts[0]
-        self._user = f',"user":[{encode_value(self.user_context)}]'
-        call_if_there(self.target, "use_user_contexts", contexts)
+    def _restore_user(self, contexts: list[Any]) -> None:
+        """Of old subtasks, in their order: if it is there, this subtask's own is the first."""
+        if not contexts and hasattr(self.target, "new_user_context"):
+            contexts = [self.target.new_user_context()]
+        if contexts:
+            self.user_context = contexts[0]
+            self._user = f',"user":[{encode_value(self.user_context)}]'
+            call_if_there(self.target, "use_user_contexts", contexts)
 
     def _abort_lingering(self) -> None:
         """All but what is still in doubt: that was promised."""
@@ -164,8 +150,7 @@ class TwoPhaseCommitSink:
         self._reach("begin.before")
         given = self.target.begin(transaction)
         self._current = transaction if given is None else given
-        if self.timeout is not None:
-            self.began = self.context.clock()
+        self._began = self._timeout.began(self.context.clock)
         self._reach("begin.after")
 
     def snapshot(self, checkpoint_id: int) -> bytes:
@@ -174,27 +159,19 @@ class TwoPhaseCommitSink:
             handle = self.target.pre_commit(self._current)
             self._reach("pre_commit.after")
             self._current = None
-            began = "" if self.timeout is None else f",{self.began!r}"
-            fragment = f"[{checkpoint_id},{encode_value(handle)}{began}]"
-            self._pending.append((checkpoint_id, handle, fragment, self.began))
+            self._pending.append(_pending(checkpoint_id, handle, self._began))
         self._last = checkpoint_id
-        if self.timeout is not None:
-            self._warn_of_timeouts(self.context.clock())
+        self._timeout.watch(self._pending, self.context.clock)
         fragments = ",".join([entry[2] for entry in self._pending])
         return f'{{"pending":[{fragments}]{self._user}}}'.encode()
 
     # -- outcomes ---------------------------------------------------------------------------------
 
     def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
-        if checkpoint_id > self._covered:
-            self._covered = checkpoint_id
-        if self.timeout is not None:
-            self._warn_of_timeouts(self.context.clock())
+        self._covered = max(self._covered, checkpoint_id)
         return self._commit_covered()
 
     def settle(self, now: float) -> Iterable[int]:
-        if self.timeout is not None:
-            self._warn_of_timeouts(now)
         return self._commit_covered()
 
     def notify_aborted(self, checkpoint_id: int) -> None:
@@ -203,45 +180,28 @@ class TwoPhaseCommitSink:
     def _commit_covered(self) -> Iterable[int]:
         """Oldest first. Returns the checkpoints that are still in doubt."""
         pending, covered = self._pending, self._covered
+        self._timeout.watch(pending, self.context.clock)
         while pending and pending[0][0] <= covered:
+            first = pending[0]
             self._reach("commit.before")
-            outcome = self.target.commit(pending[0][1])
+            outcome = self.target.commit(first[1])
             self._reach("commit.after")
-            if outcome is not COMMITTED and outcome is not None and self._in_doubt(outcome):
+            if outcome is not COMMITTED and outcome is not None and self._in_doubt(first, outcome):
                 return sorted({entry[0] for entry in pending if entry[0] <= covered})
             del pending[0]
         return ()
 
-    def _in_doubt(self, outcome: object) -> bool:
-        checkpoint_id, handle, _, began = self._pending[0]
-        if outcome is CommitOutcome.LOST:
-            raise TransactionLost(
-                f"checkpoint {checkpoint_id} of {self.owner} is complete, but its transaction {handle!r} "
-                f"can never be committed any more{self._age(began)}: its rows are gone. Find what removed it"
-            )
+    def _in_doubt(self, entry: Pending, outcome: object) -> bool:
         if not isinstance(outcome, CommitOutcome):
             raise TypeError(f"commit() returned {outcome!r}; it must return a CommitOutcome, or None for COMMITTED")
+        if outcome is CommitOutcome.LOST:
+            checkpoint_id, handle, _, began = entry
+            age = self._timeout.age(began, self.context.clock)
+            raise TransactionLost(
+                f"checkpoint {checkpoint_id} of {self.owner} is complete, but its transaction {handle!r} "
+                f"can never be committed any more{age}: its rows are gone. Find what removed it"
+            )
         return outcome is CommitOutcome.RETRY
-
-    def _age(self, began: float | None) -> str:
-        if began is None or self.timeout is None:
-            return ""
-        return f" (begun {self.context.clock() - began:.0f} s ago, timeout {self.timeout:.0f} s)"
-
-    def _warn_of_timeouts(self, now: float) -> None:
-        assert self.timeout is not None
-        for checkpoint_id, handle, fragment, began in self._pending:
-            age = 0.0 if began is None else now - began
-            if age >= WARN_AT * self.timeout and fragment not in self._warned:
-                self._warned.add(fragment)
-                LOG.warning(
-                    "transaction %r of checkpoint %d has been pending for %.0f s; after %.0f s the target aborts it, "
-                    "and its rows are lost if the checkpoint is complete",
-                    handle,
-                    checkpoint_id,
-                    age,
-                    self.timeout,
-                )
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -258,8 +218,11 @@ class TwoPhaseCommitSink:
         call_if_there(self.target, "close")
 
 
-def _pending_from(entry: Sequence[Any]) -> Pending:
-    checkpoint_id, kind, value, *rest = entry
-    handle, began = decode_value(kind, value), rest[0] if rest else None
-    tail = f",{began!r}" if rest else ""
+def _pending(checkpoint_id: int, handle: Any, began: float | None) -> Pending:
+    """A plain tuple, with its JSON as it will stand in every snapshot: it is made where it is hot."""
+    tail = "" if began is None else f",{began!r}"
     return checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began
+
+
+def _pending_from(checkpoint_id: int, kind: str, value: Any, began: float | None = None) -> Pending:
+    return _pending(checkpoint_id, decode_value(kind, value), began)

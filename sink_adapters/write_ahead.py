@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sinkproof.sink_adapters.identity import CheckpointPart, Owner
 from sinkproof.sink_adapters.optional import call_if_there
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row
-from sinkproof.sink_adapters.state import DamagedState, decode, decode_rows, encode_rows, quoted
+from sinkproof.sink_adapters.state import decode, decode_pending, decode_rows, encode_rows, quoted
 
 
 class WriteAheadTarget(Protocol):
@@ -63,7 +63,7 @@ class WriteAheadSink:
         """1 sweep up, 2 send what the checkpoint promised and the committer does not know."""
         self.context, self._reach = context, context.reach
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
-        self._covered = context.checkpoint_id_restored or 0
+        self._covered = context.checkpoint_id_covered
         for helper in self._helpers():
             call_if_there(helper, "attach", context)
         if hasattr(self.target, "collect"):
@@ -71,13 +71,14 @@ class WriteAheadSink:
             self.target.collect(self.owner, context.generation)
             self._reach("collect.after")
         for _, state in context.restored:
-            self._pending += _restored(state)
-        self._pending.sort(key=lambda entry: entry[:2])
+            content = decode(state, strategy="write-ahead")
+            self._pending += decode_pending(content, _pending_from, strategy="write-ahead")
+        self._pending.sort()
         return self._publish_covered()
 
     def _helpers(self) -> list[object]:
-        helpers: list[object] = [self.target, self.committer]
-        return helpers[:1] if helpers[0] is helpers[1] else helpers
+        """One, if it is both."""
+        return list({id(helper): helper for helper in (self.target, self.committer)}.values())
 
     def write(self, batch: Batch) -> None:
         self._rows += batch.rows
@@ -92,8 +93,7 @@ class WriteAheadSink:
         return f'{{"pending":[{fragments}]}}'.encode()
 
     def notify_complete(self, checkpoint_id: int) -> Iterable[int]:
-        if checkpoint_id > self._covered:
-            self._covered = checkpoint_id
+        self._covered = max(self._covered, checkpoint_id)
         return self._publish_covered()
 
     def settle(self, now: float) -> Iterable[int]:
@@ -130,14 +130,6 @@ class WriteAheadSink:
     def close(self) -> None:
         for helper in self._helpers():
             call_if_there(helper, "close")
-
-
-def _restored(state: bytes) -> list[Pending]:
-    content = decode(state, strategy="write-ahead")
-    try:
-        return [_pending_from(name, rows) for name, rows in content["pending"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedState(f"write-ahead: not a state of this strategy: {state[:60]!r}") from error
 
 
 def _pending_from(name: str, encoded: list[Any]) -> Pending:

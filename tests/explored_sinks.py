@@ -96,7 +96,7 @@ class Careful:
     def open(self, context: Context) -> None:
         self.context, self.me = context, (context.subtask, context.generation)
         self.staging = f"staging-{context.subtask}"
-        restored = context.checkpoint_id_restored or 0
+        restored = context.checkpoint_id_covered
         for _, state in context.restored:
             self.pending |= json.loads(state)
         self.store.fence(*self.me)

@@ -55,7 +55,7 @@ class Choosing:
 
     def open(self, context: Context) -> Iterable[int]:
         self.context = context
-        self.covered = context.checkpoint_id_restored or 0
+        self.covered = context.checkpoint_id_covered
         for _, state in context.restored:
             self.pending += [(checkpoint, part, [*map(tuple, rows)]) for checkpoint, part, rows in json.loads(state)]
         self.pending.sort()
@@ -172,7 +172,7 @@ class MixesPlainWrites(ChoosingContract):
     class sink_class(Choosing):  # noqa: N801
         def open(self, context: Context) -> Iterable[int]:
             for checkpoint in range(1, 9):
-                if checkpoint > (context.checkpoint_id_restored or 0):
+                if checkpoint > context.checkpoint_id_covered:
                     self.client.write(FORGET, (TIME_AHEAD, self.target, f"{context.subtask}-{checkpoint}"))
             return super().open(context)
 
@@ -234,7 +234,7 @@ class Latest:
         self.epoch = 1
 
     def open(self, context: Context) -> None:
-        self.epoch = 1 + (context.checkpoint_id_restored or 0)
+        self.epoch = 1 + context.checkpoint_id_covered
 
     def write(self, batch: Batch) -> None:
         entries = [(self.target, row.key, f"{row.split}:{row.offset}", self.time(row)) for row in batch]

@@ -37,7 +37,7 @@ class TwoPhaseFiles:
 
     def open(self, context: Context) -> None:
         self.context = context
-        self.next = (context.checkpoint_id_restored or 0) + 1
+        self.next = context.checkpoint_id_covered + 1
         self.fence()
         for _, state in context.restored:
             for name in json.loads(state):

@@ -59,7 +59,7 @@ class PositionInEpoch(UpsertContract):
     class make(Upserts):  # noqa: N801
         def open(self, context: Context) -> None:
             super().open(context)
-            self.checkpoint_id, self.position = context.checkpoint_id_restored or 0, 0
+            self.checkpoint_id, self.position = context.checkpoint_id_covered, 0
 
         def key(self, split: int, offset: int) -> str:
             self.position += 1

@@ -30,7 +30,7 @@ class ForgetsPendingOnRestore(FolderContract):
     class make(TwoPhaseFiles):  # noqa: N801
         def open(self, context: Context) -> None:
             self.context = context
-            self.next = (context.checkpoint_id_restored or 0) + 1
+            self.next = context.checkpoint_id_covered + 1
             self.fence()
             self.sweep()
             os.makedirs(self.home(context.generation))
@@ -67,7 +67,7 @@ class NamesByWhatIsPending(FolderContract):
 
     class make(TwoPhaseFiles):  # noqa: N801
         def write(self, batch: Batch) -> None:
-            self.next = max(self.pending, default=self.context.checkpoint_id_restored or 0) + 1
+            self.next = max(self.pending, default=self.context.checkpoint_id_covered) + 1
             super().write(batch)
 
 
@@ -107,7 +107,7 @@ class UnfencedZombie(FolderContract):
 
         def open(self, context: Context) -> None:
             self.context = context
-            self.next = (context.checkpoint_id_restored or 0) + 1
+            self.next = context.checkpoint_id_covered + 1
             os.makedirs(self.home(0), exist_ok=True)
             os.makedirs(self.folder / "out", exist_ok=True)
             restored = [name for _, state in context.restored for name in self.names(state)]
@@ -154,7 +154,7 @@ class SameNameShorterOverwrite(FolderContract):
 
         def open(self, context: Context) -> None:
             self.context = context
-            self.next = (context.checkpoint_id_restored or 0) + 1
+            self.next = context.checkpoint_id_covered + 1
             os.makedirs(self.folder / "out", exist_ok=True)
             os.makedirs(self.home(0), exist_ok=True)
             for _, state in context.restored:

@@ -195,7 +195,7 @@ def _log() -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             said.append(record.getMessage())
 
-    log, handler = logging.getLogger("sinkproof.sink_adapters.two_phase"), Keeping()
+    log, handler = logging.getLogger("sinkproof.sink_adapters.transaction_timeout"), Keeping()
     propagates, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:

@@ -15,7 +15,7 @@ from sinkproof.reference_engine.shells.messages import LATE_VOTE_MS, Held
 from sinkproof.reference_engine.shells.messages import send as send_message
 from sinkproof.reference_engine.shells.timing import Latencies
 from sinkproof.reference_engine.subtask import Effect, Subtask
-from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt
+from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
 
 if TYPE_CHECKING:
     from sinkproof.reference_engine.shells.simulated import Simulation
@@ -221,8 +221,8 @@ def acknowledge(shell: Shell, key: Key, effect: Effect) -> None:
 
 
 def notify(shell: Shell, key: Key, effect: Effect) -> None:
-    unsettled = _call(shell, "notify_complete", key, effect[1])
-    act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
+    answer = _call(shell, "notify_complete", key, effect[1])
+    act(shell, key, shell.subtasks[key].settled(unsettled_ids("notify_complete", answer), None))
 
 
 def notify_aborted(shell: Shell, key: Key, effect: Effect) -> None:
@@ -230,8 +230,8 @@ def notify_aborted(shell: Shell, key: Key, effect: Effect) -> None:
 
 
 def settle(shell: Shell, key: Key, effect: Effect) -> None:
-    unsettled = _call(shell, "settle", key, shell.clock_for(key)())
-    act(shell, key, shell.subtasks[key].settled(list(unsettled or ()), None))
+    answer = _call(shell, "settle", key, shell.clock_for(key)())
+    act(shell, key, shell.subtasks[key].settled(unsettled_ids("settle", answer), None))
 
 
 # -- the coordinator ---------------------------------------------------------------------------

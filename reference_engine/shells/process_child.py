@@ -24,7 +24,7 @@ from sinkproof.chaos.faults import KINDS, sleeps
 from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.journal import Journal
 from sinkproof.chaos.lines import LineTracer, file_points
-from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
@@ -163,12 +163,7 @@ def plain(call: str, value: Any) -> Any:
         return bytes(value)
     if call == "open":
         return list(map(int, left_in_doubt(value)))
-    if call in ("notify_complete", "settle") and value is not None:
-        unsettled = list(value)
-        if not all(isinstance(each, int) for each in unsettled):
-            raise TypeError(f"{call}() returned {unsettled!r}, not checkpoint ids")
-        return list(map(int, unsettled))
-    return None
+    return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None
 
 
 def _told(error: Exception) -> bytes:

@@ -35,7 +35,12 @@ from sinkproof.tasks import Task, has_least, run_campaign
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECTS = Path(__file__).with_name("subjects.py")
 FILES: Mapping[str, tuple[str, ...]] = {
-    "sink_adapters/two_phase.py": ("memory/two-phase", "files/two-phase", f"{SUBJECTS}:TwoPhase"),
+    "sink_adapters/two_phase.py": (
+        "memory/two-phase",
+        "files/two-phase",
+        f"{SUBJECTS}:TwoPhase",
+        f"{SUBJECTS}:TwoPhaseUnlisted",
+    ),
     "sink_adapters/write_ahead.py": ("memory/write-ahead-upsert", "files/write-ahead", f"{SUBJECTS}:WriteAhead"),
     "sink_adapters/masked.py": ("memory/masked", f"{SUBJECTS}:Masked"),
     "reference_engine/coordinator.py": ("memory/two-phase", f"{SUBJECTS}:TwoPhase"),

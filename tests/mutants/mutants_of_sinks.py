@@ -23,8 +23,8 @@ STRATEGIES = (
     mutant(
         "two-phase: handles are not restored",
         TWO_PHASE_FILE,
-        'self._pending += [_pending_from(entry) for entry in content["pending"]]',
-        new='_ = [_pending_from(entry) for entry in content["pending"]]',
+        "self._pending += decode_pending(",
+        new="decode_pending(",
     ),
     mutant(
         "two-phase: newer transactions are not aborted",
@@ -67,8 +67,8 @@ STRATEGIES = (
     mutant(
         "two-phase: rows go on into a pre-committed transaction",
         TWO_PHASE_FILE,
-        "            self._current = None\n            began",
-        new="            began",
+        "            self._current = None\n            self._pending.append",
+        new="            self._pending.append",
     ),
     mutant(
         "two-phase: committed handles stay pending",
@@ -93,8 +93,8 @@ STRATEGIES = (
     mutant(
         "write-ahead: nothing is sent on restore",
         WRITE_AHEAD_FILE,
-        "            self._pending += _restored(state)",
-        new="            _restored(state)",
+        "            self._pending += decode_pending(",
+        new="            decode_pending(",
         subjects=UPSERT,
     ),
     mutant(
@@ -128,8 +128,8 @@ STRATEGIES = (
     mutant(
         "two-phase: what was restored is not covered",
         TWO_PHASE_FILE,
-        "self._covered = self._last = context.checkpoint_id_restored or 0",
-        new="self._covered, self._last = 0, context.checkpoint_id_restored or 0",
+        "self._covered = self._last = context.checkpoint_id_covered",
+        new="self._covered, self._last = 0, context.checkpoint_id_covered",
     ),
     mutant(
         "two-phase: forgets the newest instead of the oldest",
@@ -159,7 +159,7 @@ STRATEGIES = (
     mutant(
         "write-ahead: what was restored is not covered",
         WRITE_AHEAD_FILE,
-        "self._covered = context.checkpoint_id_restored or 0",
+        "self._covered = context.checkpoint_id_covered",
         new="self._covered = 0",
         subjects=UPSERT,
     ),

@@ -5,9 +5,11 @@ No registered pair needs these, so that no certification of the registry would n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sinkproof.scratch import Scratch
+from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemoryCommitter, MemorySegments, MemoryTable, MemoryTransactions
 from sinkproof.sink_adapters.protocol import CommitOutcome, Context
@@ -34,14 +36,46 @@ class Hesitant:
         return known
 
 
-class HesitantTransactions(Hesitant):
-    """Has a time limit, and insists on its context."""
+class InsistentTransactions(Hesitant):
+    """Handles are JSON objects, which no order has. Names are those that identity.py promises."""
+
+    restored = 0
+
+    def attach(self, context: Context) -> None:
+        self.restored, self.names = context.checkpoint_id_covered, set[Any]()
+        self.target.attach(context)
+
+    def begin(self, name: Transaction) -> None:
+        if name.sequence <= self.restored or name in self.names:
+            raise RuntimeError(f"{name} is no name for rows that follow checkpoint {self.restored}")
+        self.names.add(name)
+        self.target.begin(name)
+
+    def pre_commit(self, name: Transaction) -> dict[str, str]:
+        return {"name": self.target.pre_commit(name).decode()}
+
+    def commit(self, handle: dict[str, str]) -> CommitOutcome:
+        if not self.knows(handle["name"]):
+            return CommitOutcome.RETRY
+        outcome: CommitOutcome = self.target.commit(handle["name"].encode())
+        return outcome
+
+    def abort(self, given: Transaction | dict[str, str]) -> None:
+        self.target.abort(given["name"].encode() if isinstance(given, dict) else given)
+
+
+class ListedTransactions(InsistentTransactions):
+    """Has a time limit, lists what lingers, and insists on its context."""
 
     transaction_timeout = TIMEOUT_SECONDS
+    given: Sequence[str] = ()
 
     def attach(self, context: Context) -> None:
         self.context, self.mine = context, f"context of {context.subtask}"
-        self.target.attach(context)
+        super().attach(context)
+
+    def lingering(self, owner: Owner, before_generation: int) -> list[dict[str, str]]:
+        return [{"name": handle.decode()} for handle in self.target.lingering(owner, before_generation)]
 
     def new_user_context(self) -> str:
         if self.context.restored:
@@ -54,12 +88,20 @@ class HesitantTransactions(Hesitant):
         others = sorted(other for other in inherited if other != self.mine)
         if contexts != own + others:
             raise RuntimeError(f"subtask {self.context.subtask} was given {contexts}, not {own + others}")
+        self.given = contexts
 
-    def commit(self, handle: bytes) -> CommitOutcome:
-        if not self.knows(handle):
-            return CommitOutcome.RETRY
-        outcome: CommitOutcome = self.target.commit(handle)
-        return outcome
+    def ready(self) -> None:
+        if not self.given:
+            raise RuntimeError(f"subtask {self.context.subtask} was given no context")
+
+
+class UnlistedTransactions(InsistentTransactions):
+    """Cannot list what lingers: it depends on being told, by an attempt that ends in peace."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("lingering", "transaction_timeout", "new_user_context", "use_user_contexts", "ready"):
+            raise AttributeError(name)
+        return super().__getattr__(name)
 
 
 class HesitantTable(Hesitant):
@@ -87,12 +129,18 @@ def without_liveness(claims: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class TwoPhase(MemoryContract):
-    def __init__(self) -> None:
+    def __init__(self, target: type[InsistentTransactions] = ListedTransactions) -> None:
         super().__init__("two-phase")
-        self.claims = without_liveness(self.claims)
+        self.claims, self.target = without_liveness(self.claims), target
 
     def sink(self, scratch: Scratch) -> Any:
-        return TwoPhaseCommitSink(HesitantTransactions(MemoryTransactions(self._store(scratch))))
+        return TwoPhaseCommitSink(self.target(MemoryTransactions(self._store(scratch))))
+
+
+class TwoPhaseUnlisted(TwoPhase):
+    def __init__(self) -> None:
+        super().__init__(UnlistedTransactions)
+        self.claims = tuple(claim for claim in self.claims if claim != "NO_RESIDUE")
 
 
 class WriteAhead(MemoryContract):

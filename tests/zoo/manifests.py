@@ -25,10 +25,10 @@ class Lists:
 
     def open(self, context: Context) -> None:
         self.context = context
-        self.notified = context.checkpoint_id_restored or 0
+        self.notified = context.checkpoint_id_covered
         for _, state in context.restored:
             self.files += [(checkpoint, name) for checkpoint, name in json.loads(state)]
-        self.publish(context.checkpoint_id_restored or 0)
+        self.publish(context.checkpoint_id_covered)
         for old, _ in context.restored:
             if old != context.subtask:
                 self.take_over(old)

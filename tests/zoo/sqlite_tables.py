@@ -290,7 +290,7 @@ class Stages:
         for old in {context.subtask, *(old for old, _ in context.restored)}:
             self.connection = self.connect(old)
             self.connection.execute("DELETE FROM staged WHERE checkpoint IS NULL")
-            covered = context.checkpoint_id_restored or 0
+            covered = context.checkpoint_id_covered
             self.connection.execute("DELETE FROM staged WHERE checkpoint > ?", (covered,))
             self.connection.execute("UPDATE staged SET generation = ?", (self.generation,))
             self.connection.execute("UPDATE seen SET upto = ?, generation = ?", (covered, self.generation))
