@@ -89,7 +89,7 @@ class SimulatedCampaign:
                 # Where attempts cannot die, one that was cancelled may still hold what a third one waits for.
                 for schedule in at_first(self.laboratory, "kill", rescaled=rescaled(self.tally) if self.exact else ()):
                     self._try(schedule)
-                self._close(JobWorld(self.laboratory, tracing=self.tracer), depth_most=1)
+                self._close(self.closures.world(tracing=self.tracer), depth_most=1)
             self._singles(baseline)
             if self.tally.left_over:
                 return
@@ -97,11 +97,11 @@ class SimulatedCampaign:
             if self.exact:
                 self._deaths_before_losses()
             for job in rescaled(self.tally):
-                self._close(JobWorld(self.laboratory, job=job), depth_most=1)
+                self._close(self.closures.world(job=job), depth_most=1)
             self._before_endless_closures()
             self.closures.whole_job([*self._messages(baseline), *self._missed()])
-            self.closures.other("in the job with idle gaps", JobWorld(self.laboratory, job="sparse"))
-            self.closures.other("at executed lines", JobWorld(self.laboratory, tracing=self.tracer))
+            self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
+            self.closures.other("at executed lines", self.closures.world(tracing=self.tracer))
             if self.exact:
                 self._line_singles()
                 self.closures.with_partial_deaths()
@@ -153,7 +153,7 @@ class SimulatedCampaign:
             yield from (Schedule((decline, fault)) for fault in faults)
 
     def _crash_job(self, job: str, *, preludes: Sequence[tuple[Fault, ...]] = ((),)) -> None:
-        self._close(JobWorld(self.laboratory, job=job, preludes=preludes), depth_most=1)
+        self._close(self.closures.world(job=job, preludes=preludes), depth_most=1)
 
     def _before_endless_closures(self) -> None:
         """Names drawn at random, or what is left behind, make the closures of some folders endless."""
@@ -259,10 +259,8 @@ class SimulatedCampaign:
         found = smallest(self.laboratory, schedule, oracle=anomaly.oracle, tracer=self.tracer)
         if found is not None:
             self.tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
-        elif world.endings is None:
-            self.tally.find(anomaly, schedule)
         else:
-            self.tally.notes.append(f"what was concluded of {schedule} was not seen when it was run in full")
+            self.tally.find(anomaly, schedule)
 
     # -- 5 -----------------------------------------------------------------------------------------
 
@@ -286,12 +284,18 @@ class SimulatedCampaign:
         faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
         schedules = [Schedule((fault,)) for fault in faults]
         self._announce(len(schedules))
-        for trial in self.lanes.trials(schedules, traced=True, run=self._traced):
+        endings = Endings(self.laboratory, confirms=False, tracing=self.tracer)
+        for trial in self.lanes.trials(schedules, traced=True, run=endings.run):
             self.tally.progress.step(str(trial.schedule), 0)
-            self.tally.add(trial)
+            self.tally.add(self._confirmed(trial, endings))
             if self.enough(self.tally):
                 raise Enough
         self.tally.lines_known |= known_lines(self.tracer.files, self.tally.lines_passed)
+
+    def _confirmed(self, trial: Trial, endings: Endings) -> Trial:
+        """Run in full, if it shows what will be shown."""
+        shown = any(self.tally.would_keep(anomaly, trial.schedule) for anomaly in trial.anomalies)
+        return endings.in_full(trial) if shown else trial
 
     def _traced(self, schedule: Schedule) -> Trial:
         self.tally.progress.step(str(schedule), 0)
@@ -317,8 +321,7 @@ class SimulatedCampaign:
             self._announce(pairs.in_bound - pairs.equal)
             for trial in self.lanes.trials(list(pairs.schedules(rests)), traced=False, run=run):
                 self.tally.progress.step(str(trial.schedule), 0)
-                shown = any(self.tally.would_keep(anomaly, trial.schedule) for anomaly in trial.anomalies)
-                self.tally.add_one_of_many(endings.in_full(trial) if shown else trial)
+                self.tally.add_one_of_many(self._confirmed(trial, endings))
                 pairs.run += 1
                 if self.enough(self.tally):
                     raise Enough

@@ -54,14 +54,21 @@ class Closures:
         self.shifted: dict[int, Explored[JobState]] = {}
         self.others: dict[str, Explored[JobState]] = {}
 
+    def world(self, **options: Any) -> JobWorld:
+        """In which runs that are known to end alike are run to their end once. Not for two worlds: what another
+        explorer has visited, this one has not.
+        """
+        endings = Endings(self.laboratory) if self.laboratory.contract.copies else None
+        return JobWorld(self.laboratory, endings=endings, **options)
+
     def whole_job(self, preludes: Sequence[tuple[Fault, ...]]) -> None:
         """`preludes`: what else may strike first."""
         for step in STEPS:
-            self.close(JobWorld(self.laboratory, order=step), depth_most=1)
-        self.close(JobWorld(self.laboratory), keep=self._keep_plain)
+            self.close(self.world(order=step), depth_most=1)
+        self.close(self.world(), keep=self._keep_plain)
         for shift in SHIFTS:
-            self.close(JobWorld(self.laboratory, ids=shift), keep=lambda found, by=shift: self._keep_shifted(by, found))
-        world = JobWorld(self.laboratory, preludes=[(), *preludes], orders=[EVERY_STEP])
+            self.close(self.world(ids=shift), keep=lambda found, by=shift: self._keep_shifted(by, found))
+        world = self.world(preludes=[(), *preludes], orders=[EVERY_STEP])
         self.close(world, keep=self._keep_ordered)
 
     def other(self, name: str, world: JobWorld) -> None:
@@ -70,7 +77,7 @@ class Closures:
     def with_partial_deaths(self) -> None:
         """Bounded by time: for some strategies there are hundreds of thousands."""
         deadline = Deadline(self.mixed_seconds)
-        world = JobWorld(self.laboratory, between=self._between, endings=Endings(self.laboratory))
+        world = self.world(between=self._between)
         self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
 
     def _keep_plain(self, found: Explored[JobState]) -> None:

@@ -101,10 +101,19 @@ class Endings:
     """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
 
     `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
+    `tracing`: makes executed lines points, in all runs.
     """
 
-    def __init__(self, laboratory: Laboratory, *, audited_every: int = AUDITED_EVERY, confirms: bool = True) -> None:
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        audited_every: int = AUDITED_EVERY,
+        confirms: bool = True,
+        tracing: Tracing = no_tracing,
+    ) -> None:
         self.laboratory, self.audited_every, self.confirms = laboratory, audited_every, confirms
+        self.tracing = tracing
         self.known: defaultdict[Any, list[Crossing]] = defaultdict(list)
         self.used, self.audited = 0, 0
         self.outside = outside_of(laboratory.contract.given)
@@ -116,11 +125,11 @@ class Endings:
         self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
         self.copy = laboratory.contract.optional("while_powered") or getattr(laboratory.contract.given, "freeze", None)
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing, marked: bool = False) -> Trial:
+    def run(self, schedule: Schedule, *, marked: bool = False) -> Trial:
         """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
         self.crossed, self.marks = None, []
-        if self.why_not or tracing is not no_tracing:
-            return self.laboratory.run(schedule, tracing=tracing)
+        if self.why_not:
+            return self.laboratory.run(schedule, tracing=self.tracing)
         self.laboratory.reset()
         simulation, observer = self.laboratory.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
@@ -171,23 +180,29 @@ class Endings:
 
     def in_full(self, concluded: Trial) -> Trial:
         """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
-        trial = self.laboratory.run(concluded.schedule)
+        trial = self.laboratory.run(concluded.schedule, tracing=self.tracing)
         self.audited += 1
         if _ending(trial) != _ending(concluded):
             self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
         return trial
 
-    def play(self, simulation: WatchedSimulation, observer: Observer) -> Crossing | None:
-        """To its end, or to where an earlier run has stood: that one, whose end is then this one's, too."""
+    def play(self, simulation: WatchedSimulation, observer: Observer, *, resumed: bool = False) -> Crossing | None:
+        """To its end, or to where an earlier run has stood: that one, whose end is then this one's, too. `resumed`:
+        it begins with what a crash has left.
+        """
         found: list[Crossing] = []
+
+        def cross(shell: WatchedSimulation) -> None:
+            if resumed or shell.struck:
+                self._cross(shell, observer, found=found)
 
         def opening(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
             if not self.sees_through:
-                self._cross(shell, observer, found=found)
+                cross(shell)
                 open_sink(shell, key, effect)
             else:
                 open_sink(shell, key, effect)
-                self._cross(shell, observer, found=found)
+                cross(shell)
 
         def settling(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
             shell.somebody_looked()  # it is told the time
@@ -195,7 +210,7 @@ class Endings:
 
         simulation.actions = {**ACTIONS, "open": opening, "settle": settling}
         simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
-        self.laboratory.play(simulation)
+        self.laboratory.play(simulation, tracing=self.tracing)
         own = [crossing for _, crossing in simulation.crossings]
         self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
         self.woke_at = simulation.woke_at
@@ -209,7 +224,7 @@ class Endings:
 
     def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing]) -> None:
         """Where a generation opens its sinks."""
-        if simulation.muted or simulation.faults or not simulation.struck:  # muted: the run was judged already
+        if simulation.muted or simulation.faults:  # muted: the run was judged already
             return
         if is_new(simulation, opened=self.sees_through):
             simulation.haunted = False

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sinkproof.chaos.explorer import Run
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
 from sinkproof.endings import Endings, WatchedSimulation
-from sinkproof.observe import Observer
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
 from sinkproof.reference_engine.shells.simulated import Simulation
@@ -40,7 +40,7 @@ class JobWorld:
 
     `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
     each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run's trace and of
-    what was durable or on its way at each place; `endings`: of such runs, where they are known.
+    what was durable or on its way at each place. `endings`: of runs, where they are known.
     """
 
     def __init__(
@@ -125,40 +125,39 @@ class JobWorld:
         faults = self.between(self.simulation.trace, self.marks, self.simulation.names)
         return others + [replace(state, prelude=(fault,)) for fault in faults]
 
-    def run(self, state: JobState, visit: Callable[[], None] | None) -> Sequence[Any]:
+    def run(self, state: JobState, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
         self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
-        kind = Simulation if self.endings is None else WatchedSimulation
+        marking = self.between is not None and not state.prelude and visit is not None
+        endings = None if in_full or marking or self.tracing is not no_tracing else self.endings
+        kind = Simulation if endings is None else WatchedSimulation
         simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
-        self.simulation, self.state = simulation, state
-        if visit is None:
-            self.laboratory.play(simulation)
+        self.simulation, self.state, self.observer = simulation, state, observer
+        if visit is not None:
+            simulation.spy = self._spy(visit, marking=marking)
+        known = 0
+        if endings is not None and isinstance(simulation, WatchedSimulation):
+            crossing = endings.play(simulation, observer, resumed=True)
+            known = 0 if crossing is None else len(crossing.trace)
         else:
-            self._play_and_visit(simulation, observer, visit)
-            self.points.update(point for _, point in simulation.trace)
-        self.observer: Observer = observer
-        return self.laboratory.judge(observer)
-
-    def _play_and_visit(self, simulation: Simulation, observer: Observer, visit: Callable[[], None]) -> None:
-        if self.between is None:
-            simulation.spy = lambda _, point: visit()
             self.laboratory.play(simulation, tracing=self.tracing)
-        elif not simulation.faults:
-            self.marks = marks = []
+        if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
+            self.points.update(point for _, point in simulation.trace)
+        return Run(self.laboratory.judge(observer), known)
 
-            def look(shell: Simulation, point: str) -> None:
-                marks.append((self.version(), shell.now, shell.sequence))
-                visit()
+    def _spy(self, visit: Callable[[], None], *, marking: bool) -> Callable[[Simulation, str], None]:
+        if self.between is None:
+            return lambda shell, point: visit()
+        if not marking:  # what comes before the fault was visited without it
+            return lambda shell, point: visit() if shell.struck else None
+        self.marks = marks = []
 
-            simulation.spy = look
-            self.laboratory.play(simulation)
-        else:  # what comes before the fault was visited without it
-            simulation.spy = lambda shell, point: visit() if shell.struck else None
-            if self.endings is not None and isinstance(simulation, WatchedSimulation):
-                self.endings.play(simulation, observer)
-            else:
-                self.laboratory.play(simulation)
+        def look(shell: Simulation, point: str) -> None:
+            marks.append((self.version(), shell.now, shell.sequence))
+            visit()
+
+        return look
 
     @property
     def names(self) -> Sequence[str]:

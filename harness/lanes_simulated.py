@@ -41,7 +41,7 @@ class LanesBeside:
     def trials(
         self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], Trial]
     ) -> Iterator[Trial]:
-        """See lanes.Trials. Without lines, they are told briefly, and what they show is not confirmed yet."""
+        """See lanes.Trials. Without lines, they are told briefly. What they show is not confirmed yet."""
         if len(schedules) >= WORTH and not self.lanes:
             self.lanes += self.start()
         return Lanes(self.lanes, batch_most=BATCH_MOST).trials(schedules, traced=traced, run=run)
@@ -78,10 +78,11 @@ def live(inside: Inside, locator: str, name: str) -> None:
     folder = fresh_folder()
     try:
         with telling(inside), Laboratory(load(locator), Scratch(name=name, path=folder)) as laboratory:
-            endings, tracer = Endings(laboratory, confirms=False), tracer_of(laboratory)
+            endings = Endings(laboratory, confirms=False)
+            at_lines = Endings(laboratory, confirms=False, tracing=tracer_of(laboratory))
 
             def run(schedule: Schedule, traced: bool) -> Trial:
-                return laboratory.run(schedule, tracing=tracer) if traced else briefly(endings.run(schedule))
+                return at_lines.run(schedule) if traced else briefly(endings.run(schedule))
 
             say_ready(inside)
             serve(inside, run, remark=lambda: endings.why_not)

@@ -224,5 +224,7 @@ def _pending(checkpoint_id: int, handle: Any, began: float | None) -> Pending:
     return checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began
 
 
-def _pending_from(checkpoint_id: int, kind: str, value: Any, began: float | None = None) -> Pending:
-    return _pending(checkpoint_id, decode_value(kind, value), began)
+def _pending_from(checkpoint_id: int, *rest: Any) -> Pending:
+    """`rest`: the kind of the handle, its value, and when it began, if the target names a timeout."""
+    kind, value, *began = rest
+    return _pending(checkpoint_id, decode_value(kind, value), began[0] if began else None)

@@ -10,13 +10,22 @@ from typing import Any
 import pytest
 
 from sinkproof.baseline import places
-from sinkproof.chaos.explorer import Closure, Explorer, canonical, name_drawn, rank_generations
+from sinkproof.chaos.explorer import (
+    ENDED_EARLY_AUDITED_EVERY,
+    Closure,
+    Explorer,
+    Run,
+    canonical,
+    name_drawn,
+    rank_generations,
+)
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.closures import EVERY_STEP, SENTENCE, SHIFTS, Closures, differs
 from sinkproof.contract import load
 from sinkproof.copied_crashes import run_with_copies
+from sinkproof.endings import Endings
 from sinkproof.explore import JobWorld
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.smallest import smallest
@@ -42,7 +51,7 @@ def laboratory() -> Iterator[Callable[[str], Laboratory]]:
         shutil.rmtree(each.scratch.path)
 
 
-def explore(world: JobWorld, **options: Any) -> Found:
+def explore(world: Any, **options: Any) -> Found:
     return Explorer(world, go_on=lambda closure: True, **options).explore()
 
 
@@ -126,6 +135,64 @@ def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job
     trial = laboratory("memory/two-phase").run(parse("ids=97 checkpoint.persist.before#1=kill-job"))
     assert (98, 99, 100) == tuple(event[4] for event in trial.history if event[3] == "complete")[:3]
     assert [700_098, 700_099] == [event[2] for event in trial.history if event[3] == "generation"]
+
+
+# -- runs that end as others did ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subject", ["memory/two-phase", "memory/write-ahead", "files/masked", "BackupsContract"])
+def test_a_closure_whose_runs_end_early_is_the_same(laboratory: Any, subject: str) -> None:
+    bench = laboratory(subject)
+    early, whole = JobWorld(bench, endings=Endings(bench)), JobWorld(bench)
+    sooner, later = explore(early, depth_most=3), explore(whole, depth_most=3)
+    assert sooner.crashes == later.crashes
+    assert (sooner.states, sooner.runs, sooner.complete) == (later.states, later.runs, later.complete)
+    assert [early.schedule(state) for state, _ in sooner.findings] == [
+        whole.schedule(state) for state, _ in later.findings
+    ]
+    assert early.points == whole.points
+
+
+class Deceived:
+    """Two states. The second run is spared in the belief that it shows nothing new."""
+
+    def __init__(self, *, hidden: str) -> None:
+        self.hidden, self.now = hidden, ""
+
+    def beginnings(self) -> list[str]:
+        return ["first", "second"] * ENDED_EARLY_AUDITED_EVERY
+
+    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+        self.now = state
+        if visit is not None:
+            visit()
+        if state == "first" or not in_full:
+            return Run(known=int(state == "second"))
+        if visit is not None and self.hidden == "state":
+            self.now = "third"
+            visit()
+        return Run(findings=["lost"] if self.hidden == "finding" else [])
+
+    def branches(self, state: str) -> list[str]:
+        return []
+
+    def version(self) -> None: ...
+
+    def exact(self) -> None: ...
+
+    def text(self) -> str:
+        return self.now
+
+    freeze = text
+
+
+@pytest.mark.parametrize("hidden", ["", "state", "finding"])
+def test_a_closure_in_which_a_spared_run_shows_something_new_is_not_complete(hidden: str) -> None:
+    closure = explore(Deceived(hidden=hidden), depth_most=1)
+    assert closure.merges_audited >= 1
+    assert closure.complete is (not hidden)
+    assert ("behaved differently" in closure.why) is bool(hidden)
+    assert closure.crashes > closure.runs, "those that were spared count"
 
 
 # -- orders of subtasks -------------------------------------------------------------------------

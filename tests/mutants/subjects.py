@@ -12,7 +12,7 @@ from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemoryCommitter, MemorySegments, MemoryTable, MemoryTransactions
-from sinkproof.sink_adapters.protocol import CommitOutcome, Context
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
 from sinkproof.sink_adapters.registry import MemoryContract
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
@@ -109,16 +109,40 @@ class HesitantTable(Hesitant):
         return self.target.publish(part, rows) if self.knows(part) else False
 
 
+class InsistentCommitter:
+    """Is not asked for what the same attempt has recorded."""
+
+    def __init__(self, target: MemoryCommitter) -> None:
+        self.target, self.recorded = target, set[Any]()
+
+    def is_committed(self, part: Any) -> Any:
+        if part in self.recorded:
+            raise RuntimeError(f"{part} was recorded by this attempt")
+        return self.target.is_committed(part)
+
+    def record(self, part: Any) -> None:
+        self.recorded.add(part)
+        self.target.record(part)
+
+
 class HesitantSegments(Hesitant):
-    """Reveals at once what was restored: there is no later step that could."""
+    """Reveals at once what was restored: there is no later step that could. Is not asked to reveal nothing."""
 
     def attach(self, context: Context) -> None:
-        self.generation = context.generation
+        self.generation, self.hidden = context.generation, set[int]()
         self.target.attach(context)
 
+    def stage(self, segment: Transaction, batch: Batch) -> None:
+        self.hidden.add(segment.sequence)
+        self.target.stage(segment, batch)
+
     def reveal(self, generation: int, checkpoint_id: int) -> CommitOutcome:
-        if generation == self.generation and not self.knows(checkpoint_id):
-            return CommitOutcome.RETRY
+        if generation == self.generation:
+            if not any(sequence <= checkpoint_id for sequence in self.hidden):
+                raise RuntimeError(f"nothing of this attempt is hidden up to checkpoint {checkpoint_id}")
+            if not self.knows(checkpoint_id):
+                return CommitOutcome.RETRY
+            self.hidden = {sequence for sequence in self.hidden if sequence > checkpoint_id}
         outcome: CommitOutcome = self.target.reveal(generation, checkpoint_id)
         return outcome
 
@@ -129,17 +153,21 @@ def without_liveness(claims: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class TwoPhase(MemoryContract):
-    def __init__(self, target: type[InsistentTransactions] = ListedTransactions) -> None:
+    target: type[InsistentTransactions] = ListedTransactions
+
+    def __init__(self) -> None:
         super().__init__("two-phase")
-        self.claims, self.target = without_liveness(self.claims), target
+        self.claims = without_liveness(self.claims)
 
     def sink(self, scratch: Scratch) -> Any:
         return TwoPhaseCommitSink(self.target(MemoryTransactions(self._store(scratch))))
 
 
 class TwoPhaseUnlisted(TwoPhase):
+    target = UnlistedTransactions
+
     def __init__(self) -> None:
-        super().__init__(UnlistedTransactions)
+        super().__init__()
         self.claims = tuple(claim for claim in self.claims if claim != "NO_RESIDUE")
 
 
@@ -150,7 +178,7 @@ class WriteAhead(MemoryContract):
 
     def sink(self, scratch: Scratch) -> Any:
         store = self._store(scratch)
-        return WriteAheadSink(HesitantTable(MemoryTable(store)), MemoryCommitter(store))
+        return WriteAheadSink(HesitantTable(MemoryTable(store)), InsistentCommitter(MemoryCommitter(store)))
 
 
 class Masked(MemoryContract):
