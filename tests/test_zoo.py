@@ -44,6 +44,7 @@ RIGHT: Final = {
     "renamed_files:LinkedFilesUncopied": EXACTLY,
     "manifests:Manifest": EXACTLY,
     "five_methods:TwoPhase": EXACTLY,
+    "five_methods:TwoPhaseCopied": EXACTLY,
     "five_methods:WriteAhead": EXACTLY,
     "surroundings:WorkerThread": EXACTLY,
     "waiting_rows:Waiting": EXACTLY,
