@@ -152,7 +152,7 @@ class Coordinator:
         """
         if self.closed.union(self.unsettled).issuperset(self.sinks):
             return [("timer", self.configuration.closing_patience, "closing", None)]
-        return self.failed(now, 0, "a sink was not settled after the final checkpoint")
+        return self._fail(now, "a sink was not settled after the final checkpoint")
 
     def cancel(self, now: float, _: Any, __: Any) -> list[Effect]:
         self.over = True
@@ -264,7 +264,7 @@ class Coordinator:
         self.ended_last_ms = now
         self.failures_in_row += 1
         if self.failures_in_row > self.configuration.tolerable_checkpoint_failure_number:
-            return effects + self.failed(now, 0, f"{self.failures_in_row} checkpoints failed in a row")
+            return effects + self._fail(now, f"{self.failures_in_row} checkpoints failed in a row")
         if checkpoint_id == self.checkpoint_id_final:
             self.checkpoint_id_final = 0
             return effects + self._trigger_if_allowed(now)
@@ -291,12 +291,14 @@ class Coordinator:
     def settle_deadline(self, now: float, subtask: int, _: Any) -> list[Effect]:
         doubtful = self.unsettled.get(subtask, {})
         late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]
-        return self.failed(now, subtask, f"checkpoints {late} were in doubt for too long") if late else []
+        return self._fail(now, f"checkpoints {late} were in doubt for too long") if late else []
 
     def failed(self, now: float, subtask: int, why: str) -> list[Effect]:
-        """Somebody died or gave up: the next generation takes over from the latest complete checkpoint, or
-        nobody does.
-        """
+        """Somebody died or gave up."""
+        return self._fail(now, why)
+
+    def _fail(self, now: float, why: str) -> list[Effect]:
+        """The next generation takes over from the latest complete checkpoint, or nobody does."""
         self.over = True
         delay = self.restart.next_delay(now)
         return [("give_up", why)] if delay is None else [("restart", delay)]

@@ -8,6 +8,7 @@ checkpoint was staged by every one of them, so that it becomes visible all at on
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -58,7 +59,7 @@ class MaskedSink:
     def __init__(self, target: MaskedTarget) -> None:
         self.target = target
         self._segment: Transaction | None = None  # that rows go into; None: no row since the last snapshot
-        self._hidden: list[int] = []  # checkpoints with rows of ours, not revealed yet
+        self._hidden: list[int] = []  # checkpoints with rows of ours, not revealed yet, rising
         self._staged_ever = False
 
     def open(self, context: Context) -> None:
@@ -107,12 +108,13 @@ class MaskedSink:
         """Its segments stay hidden: the marker of the next complete checkpoint covers them."""
 
     def _reveal_covered(self) -> Iterable[int]:
-        hidden, covered = self._hidden, self._covered
-        if not hidden or hidden[0] > covered:
+        hidden = self._hidden
+        covered = bisect_right(hidden, self._covered)  # how many
+        if not covered:
             return ()
-        if self._reveal(self.generation, covered) is CommitOutcome.RETRY:
-            return [checkpoint_id for checkpoint_id in hidden if checkpoint_id <= covered]
-        self._hidden = [checkpoint_id for checkpoint_id in hidden if checkpoint_id > covered]
+        if self._reveal(self.generation, self._covered) is CommitOutcome.RETRY:
+            return hidden[:covered]
+        del hidden[:covered]
         return ()
 
     def _reveal(self, generation: int, checkpoint_id: int) -> CommitOutcome | None:

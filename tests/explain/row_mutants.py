@@ -84,7 +84,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     "S12": RowMutant(
         "nobody helps a sink that missed the last notification",
         "reference_engine/coordinator.py",
-        'return self.failed(now, 0, "a sink was not settled after the final checkpoint")',
+        'return self._fail(now, "a sink was not settled after the final checkpoint")',
         "return []",
     ),
     "S13": RowMutant(

@@ -3,6 +3,7 @@
 Needs cosmic-ray (`pip install cosmic-ray`), which nothing else of this project does. Each mutant lives in a process
 that is forked from this one, so that nothing is imported twice; what it makes of the pairs below is judged as
 `sinkproof certify` would. Killed: it is not UPHELD at the expected grade, our own assertions fail, or it never ends.
+Why one survives says survivors.py; the command fails if it does not.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.scratch import fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.tasks import Task, has_least, run_campaign
+
+sys.path.insert(0, str(Path(__file__).parent))
+from survivors import SURVIVORS
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECTS = Path(__file__).with_name("subjects.py")
@@ -160,7 +164,7 @@ def main() -> int:
     parser.add_argument("--json", dest="kept", type=Path, help="all outcomes go into this file")
     chosen = parser.parse_args()
     logging.disable()
-    kept = []
+    kept, unexplained = [], 0
     for file in chosen.files:
         code = (ROOT / file).read_text()
         if how := try_one(file, code):
@@ -176,11 +180,13 @@ def main() -> int:
             lines = [line for line in ndiff(code.splitlines(), mutated.splitlines()) if line[:2] in ("- ", "+ ")]
             kept.append({"file": file, "operator": operator, "lines": lines, "how": how})
             if not how:
-                print(f"SURVIVED {file} {operator}\n  " + "\n  ".join(lines), flush=True)
+                why = SURVIVORS.get(file, {}).get(lines[0].removeprefix("- ").strip(), "")
+                unexplained += not why
+                print("\n  ".join([f"SURVIVED {file} {operator}: {why or 'nobody has said why'}", *lines]), flush=True)
         print(f"{file}: {killed} of {killed + survived} killed, {undecided} undecided", flush=True)
         if chosen.kept is not None:
             chosen.kept.write_text(json.dumps(kept, indent=1))
-    return 0
+    return 1 if unexplained else 0
 
 
 if __name__ == "__main__":

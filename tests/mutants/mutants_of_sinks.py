@@ -107,8 +107,8 @@ STRATEGIES = (
     mutant(
         "masked: reveals what is not complete",
         MASKED_FILE,
-        "if not hidden or hidden[0] > covered:",
-        new="covered = self._last\n        if not hidden:",
+        "covered = bisect_right(hidden, self._covered)",
+        new="self._covered = self._last\n        covered = len(hidden)",
         subjects=MASKED,
     ),
     mutant(
@@ -187,8 +187,8 @@ STRATEGIES = (
     mutant(
         "masked: reveals one checkpoint too many",
         MASKED_FILE,
-        "if self._reveal(self.generation, covered) is CommitOutcome.RETRY:",
-        new="if self._reveal(self.generation, covered + 1) is CommitOutcome.RETRY:",
+        "if self._reveal(self.generation, self._covered) is CommitOutcome.RETRY:",
+        new="if self._reveal(self.generation, self._covered + 1) is CommitOutcome.RETRY:",
         subjects=MASKED,
     ),
     mutant(

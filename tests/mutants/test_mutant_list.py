@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from mutant import Mutant
 from mutant_list import MUTANTS
+from survivors import SURVIVORS
 
 MUTANTS_LEAST = 60
 
@@ -23,3 +24,10 @@ def test_its_line_is_there_once(mutant: Mutant, project: Path) -> None:
 def test_there_are_enough_of_them() -> None:
     assert MUTANTS_LEAST <= len(MUTANTS)
     assert len(MUTANTS) == len({mutant.name for mutant in MUTANTS})
+
+
+@pytest.mark.parametrize("file", SURVIVORS)
+def test_what_is_said_of_survivors_is_said_of_lines_that_are_there(file: str, project: Path) -> None:
+    lines = {line.strip() for line in (project / file).read_text().splitlines()}
+    assert [] == [line for line in SURVIVORS[file] if line not in lines]
+    assert all(SURVIVORS[file].values())

@@ -1,0 +1,95 @@
+"""Mutants of by_operator.py that a certification does not notice, by the line that they change, and why it cannot.
+
+The lines of the coordinator are those of which no sink sees anything: the tests in tests/engine look at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+AN_ENUM: Final = "an enum's member equals itself and nothing else: `is` and `==` are the same"
+ONE_OR_NONE: Final = "there is one, or none"
+DELAYED: Final = "equal but for time: what is covered is shown with the newest pending one, or by the next attempt"
+UNIQUE: Final = "equal: a name has only to be new and greater than those before it"
+PEACE: Final = (
+    "only for a target that cannot list what lingers, and only when an attempt ends in peace: what is left then is "
+    "what a death leaves, which such a target has to live with anyway"
+)
+GREETING: Final = "nobody is told that the attempt is over; a death tells nobody either, so that no right sink needs it"
+WORDS: Final = "the words of an error, which nobody judges"
+CANCELLED: Final = "no certification cancels a job: what a sink has to do for that it has to do at every crash"
+TOLERANCE: Final = "how many failed checkpoints end an attempt: a sink must stand either, and sees only that it ends"
+PATIENCE: Final = (
+    "when the engine loses patience: a sink sees only that the attempt ends, which it must stand at any time"
+)
+NUMBERS: Final = "which numbers checkpoints have: they have only to rise, and no sink may ask for more"
+PACE: Final = "when the next checkpoint begins, not which one is complete"
+ONCE: Final = "an event more that nobody hears, or that changes nothing, because the coordinator is over by then"
+LATE_VOTE: Final = (
+    "late votes and timers: what they would do again was done, and the table of transitions refuses others"
+)
+
+SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
+    "sink_adapters/two_phase.py": {
+        'if self._current is not None and not hasattr(self.target, "lingering"):': PEACE,
+        "transaction = Transaction.of(self.owner, self.context.generation, self._last + 1)": UNIQUE,
+        "while pending and pending[0][0] <= covered:": DELAYED,
+        "return _pending(checkpoint_id, decode_value(kind, value), began[0] if began else None)": ONE_OR_NONE,
+        "if outcome is not COMMITTED and outcome is not None and self._in_doubt(first, outcome):": AN_ENUM,
+        "if outcome is CommitOutcome.LOST:": AN_ENUM,
+        "return outcome is CommitOutcome.RETRY": AN_ENUM,
+    },
+    "sink_adapters/write_ahead.py": {
+        "while pending and pending[0][0] <= covered:": DELAYED,
+        "if outcome is False or outcome is CommitOutcome.RETRY:": AN_ENUM,
+        "for helper in self._helpers():": GREETING,
+    },
+    "sink_adapters/masked.py": {
+        "if self._reveal(generation, checkpoint_id) is CommitOutcome.RETRY:": AN_ENUM,
+        "if self._reveal(self.generation, self._covered) is CommitOutcome.RETRY:": AN_ENUM,
+        "self._staged_ever = False": "a marker more, of an attempt that has staged nothing: it reveals nothing",
+    },
+    "reference_engine/coordinator.py": {
+        "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": CANCELLED,
+        "undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]": (
+            CANCELLED
+        ),
+        "discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones": CANCELLED,
+        "late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]": (
+            PATIENCE
+        ),
+        'return self._fail(now, f"checkpoints {late} were in doubt for too long") if late else []': PATIENCE,
+        "return [] if since.keys() <= was.keys() else [timer]": PATIENCE,
+        "if final:": PATIENCE,
+        "if self.failures_in_row > self.configuration.tolerable_checkpoint_failure_number:": TOLERANCE,
+        "self.failures_in_row, self.ended_last_ms = 0, now": TOLERANCE,
+        "self.failures_in_row = 0": TOLERANCE,
+        "self.failures_in_row += 1": TOLERANCE,
+        "checkpoint_id_last: int = 0,": NUMBERS,
+        "self.checkpoint_id_next = max(record.checkpoint_id if record else 0, checkpoint_id_last) + 1": NUMBERS,
+        "checkpoint_id, self.checkpoint_id_next = self.checkpoint_id_next, self.checkpoint_id_next + 1": NUMBERS,
+        "pause = self.ended_last_ms + self.configuration.min_pause_between_checkpoints - now": PACE,
+        "if pause > 0:": PACE,
+        "if len(self.pending) >= self.configuration.concurrent:": PACE,
+        "self.trigger_due = False": PACE,
+        "ready = waiting and all(source in self.cuts for source in waiting)": PACE,
+        "started = now if self.configuration.unaligned and not self.ending else None": (
+            "unaligned checkpoints instead of aligned ones: as good for every sink"
+        ),
+        "if len(self.ended) == len(self.sources):": "there are never more, and small numbers are one object",
+        "if len(pending.states) < len(self.plan.subtasks):": "there are never more, and small numbers are one object",
+        "if checkpoint_id == self.checkpoint_id_final:": (
+            "at worst the next one begins at once; and small numbers are one object"
+        ),
+        "final = checkpoint_id == self.checkpoint_id_final": "small numbers are one object",
+        "if pending is None or pending.phase is not Phase.TRIGGERED:": AN_ENUM,
+        "if pending is None or (pending.phase, event) not in TRANSITIONS:": LATE_VOTE,
+        "for older in [older for older in self.pending if older < checkpoint_id]:": (
+            "an older one that waits for a vote which was lost is aborted by its timer instead"
+        ),
+        'assert counted == vote[1], f"{vote[0]} has voted twice for {checkpoint_id}, for different states"': WORDS,
+        "self.over = True": ONCE,
+        "*,": "not a mutation of the language: a star that is none between numbers",
+    },
+}
