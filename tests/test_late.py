@@ -13,7 +13,7 @@ from sinkproof.contract import load
 from sinkproof.hardships import several
 from sinkproof.reference_engine.shells.acting import IN_DOUBT
 from sinkproof.scratch import Scratch
-from sinkproof.sink_adapters.protocol import left_in_doubt
+from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
 from sinkproof.surroundings import ContractTarget
 from sinkproof.trial import Laboratory, Trial
 from sinkproof.workload import OUTAGE_SECONDS
@@ -40,6 +40,17 @@ def noted(trial: Trial, what: str) -> list[Any]:
 )
 def test_only_ids_are_taken_for_what_open_left_in_doubt(answer: object, ids: list[int]) -> None:
     assert ids == left_in_doubt(answer)
+
+
+@pytest.mark.parametrize(("answer", "ids"), [(None, []), (False, []), ((), []), ({7}, [7]), (iter([2, 3]), [2, 3])])
+def test_ids_of_any_kind_of_collection_are_what_is_unsettled(answer: object, ids: list[int]) -> None:
+    assert ids == unsettled_ids("settle", answer)
+
+
+@pytest.mark.parametrize("answer", [True, 3, "done", ["4"], [None]])
+def test_anything_else_that_a_notification_returns_is_an_error_that_says_so(answer: object) -> None:
+    with pytest.raises(TypeError, match=r"notify_complete\(\) returned .*, not checkpoint ids"):
+        unsettled_ids("notify_complete", answer)
 
 
 def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(tmp_path: Path) -> None:

@@ -118,10 +118,10 @@ class RemoteSink(Attempt):
 
     # -- the sink protocol ------------------------------------------------------------------------
 
-    def open(self, context: Context) -> list[int] | None:
+    def open(self, context: Context) -> list[int]:
         self.clock = context.clock
         fields_sent = {name: getattr(context, name) for name in FIELDS_SENT}
-        in_doubt: list[int] | None = self.call("open", fields_sent, context.random.getstate())
+        in_doubt: list[int] = self.call("open", fields_sent, context.random.getstate())
         return in_doubt
 
     def write(self, batch: Batch) -> None:
@@ -131,15 +131,15 @@ class RemoteSink(Attempt):
         state: bytes = self.call("snapshot", checkpoint_id)
         return state
 
-    def notify_complete(self, checkpoint_id: int) -> list[int] | None:
-        unsettled: list[int] | None = self.call("notify_complete", checkpoint_id)
+    def notify_complete(self, checkpoint_id: int) -> list[int]:
+        unsettled: list[int] = self.call("notify_complete", checkpoint_id)
         return unsettled
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         self.call("notify_aborted", checkpoint_id)
 
-    def settle(self, now: float) -> list[int] | None:
-        unsettled: list[int] | None = self.call("settle", now)
+    def settle(self, now: float) -> list[int]:
+        unsettled: list[int] = self.call("settle", now)
         return unsettled
 
     def end_of_input(self) -> None:
