@@ -33,6 +33,9 @@ from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 
 AUDITED_EVERY: Final = 200  # half a percent of the time, and hundreds of comparisons in a campaign of pairs
 CANDIDATES_MOST: Final = 40  # states under one key; comparing costs 5 us each, and a run saved is worth 200
+KEPT_MOST: Final = 3_000  # places to be compared with, of some 70 KB each
+TRIED: Final = 200  # places kept, after which it is asked whether runs meet there
+WORTH: Final = 0.05  # of them, at least
 Key = tuple[int, int]
 # Of an observation, what grows while the job runs; of the kinds of faults, none in question excuses anything.
 LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(getattr(Observation(), part), list))
@@ -116,6 +119,7 @@ class Endings:
         self.tracing = tracing
         self.known: defaultdict[Any, list[Crossing]] = defaultdict(list)
         self.used, self.audited = 0, 0
+        self.kept, self.met = 0, 0
         self.outside = outside_of(laboratory.contract.given)
         self.crossed: tuple[int, Crossing] | None = None  # of the last run: where in its trace, and what it equals
         self.marks: list[Mark] = []  # of the last run that was asked to: at each place, what had happened by then
@@ -144,6 +148,11 @@ class Endings:
         self.used += 1
         is_due = self.used % self.audited_every == 0 or (self.confirms and trial.anomalies)
         return self.in_full(trial) if is_due else trial
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether runs meet earlier ones often enough: what is left behind by every crash keeps them apart."""
+        return self.kept < TRIED or self.met >= WORTH * self.kept
 
     def _mark(self, simulation: WatchedSimulation, observer: Observer) -> None:
         version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
@@ -215,11 +224,13 @@ class Endings:
         self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
         self.woke_at = simulation.woke_at
         if found:
+            self.met += 1
             found[0].go_on(simulation, observer, at=simulation.crossed_at)
         for head, crossing in simulation.crossings:
             candidates = self.known[head]
-            if len(candidates) < CANDIDATES_MOST:
+            if len(candidates) < CANDIDATES_MOST and self.kept < KEPT_MOST:
                 candidates.append(crossing.completed(simulation, observer))
+                self.kept += 1
         return found[0] if found else None
 
     def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing]) -> None:

@@ -130,7 +130,8 @@ class JobWorld:
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
         marking = self.between is not None and not state.prelude and visit is not None
-        endings = None if in_full or marking or self.tracing is not no_tracing else self.endings
+        whole = in_full or marking or self.tracing is not no_tracing
+        endings = None if whole or self.endings is None or not self.endings.is_worth_it else self.endings
         kind = Simulation if endings is None else WatchedSimulation
         simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state, self.observer = simulation, state, observer

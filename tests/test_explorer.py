@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.closures import EVERY_STEP, SENTENCE, SHIFTS, Closures, differs
 from sinkproof.contract import load
 from sinkproof.copied_crashes import run_with_copies
-from sinkproof.endings import Endings
+from sinkproof.endings import TRIED, Endings
 from sinkproof.explore import JobWorld
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.smallest import smallest
@@ -151,6 +152,19 @@ def test_a_closure_whose_runs_end_early_is_the_same(laboratory: Any, subject: st
         whole.schedule(state) for state, _ in later.findings
     ]
     assert early.points == whole.points
+
+
+def test_runs_that_never_meet_are_soon_compared_no_more(laboratory: Any) -> None:
+    bench = laboratory("memory/write-ahead")
+    endings = Endings(bench)
+    world = JobWorld(bench, endings=endings)
+    (start,) = world.beginnings()
+    kept = []
+    for generation in range(TRIED + 3):  # each in a generation of its own: none stands where another has stood
+        world.run(replace(start, generation=start.generation + generation), None)
+        kept.append(endings.kept)
+    assert [*range(1, TRIED + 1), *3 * [TRIED]] == kept
+    assert not endings.is_worth_it
 
 
 class Deceived:
