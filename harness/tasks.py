@@ -92,7 +92,7 @@ def has_least(tally: Tally, task: Task) -> bool:
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
     unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
     ours = getattr(tally.contract.given, "marks_points", False)  # the simulated shell strikes all of its lines
-    elsewhere = not simulated and (not task.alone or task.shell == "spark") and ours
+    elsewhere = task.shell == "spark" and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     beside = task.shell == "process" and (task.alone or not tally.contract.copies)  # else the simulated shell does it
     early = task.shell == "process" and not (tally.contract.is_ours or USED or tally.first_rounds_done)
