@@ -127,7 +127,11 @@ def test_residue_is_unknown_where_the_contract_cannot_show_it() -> None:
     assert "unknown" == judge_subject(course(Claim.NO_RESIDUE)).verdict
 
 
-def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_tried() -> None:
+@pytest.mark.parametrize("marks_points", [False, True])
+def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_tried(
+    marks_points: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Given, "marks_points", marks_points, raising=False)
     tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
     task = Task(locator="some/sink", shell="process", budget_seconds=1)
     tally.struck.update(STEPS_REQUIRED)
