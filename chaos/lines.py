@@ -14,7 +14,7 @@ import dis
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from inspect import CO_OPTIMIZED  # functions have it, bodies of modules and classes have not
 from pathlib import Path
 from types import CodeType, FrameType
@@ -44,17 +44,9 @@ class LineTracer:
         self.files = files  # absolute path -> name in points
         self.entered: set[CodeType] = set()
         self.points: dict[tuple[str, int], str] = {}
-        self.lines: dict[CodeType, frozenset[str]] = {}
-
-    def __call__(self, reach: Reach) -> AbstractContextManager[None]:
-        return self._traced(reach, (), None)
-
-    def sparing(self, wanted: Collection[str], waits: Callable[[], bool]) -> Callable[[Reach], Any]:
-        """A tracer that looks at the wanted points only, as long as `waits` says so: a fourth of the time."""
-        return lambda reach: self._traced(reach, frozenset(wanted), waits)
 
     @contextmanager
-    def _traced(self, reach: Reach, wanted: Collection[str], waits: Callable[[], bool] | None) -> Iterator[None]:
+    def __call__(self, reach: Reach) -> Iterator[None]:
         files, points, entered = self.files, self.points, self.entered
 
         def of_line(frame: FrameType, event: str, _: Any) -> Any:
@@ -63,17 +55,13 @@ class LineTracer:
                 point = points.get(place)
                 if point is None:
                     point = points[place] = line_point(files[place[0]], place[1])
-                if waits is None or point in wanted or not waits():
-                    reach(point)
+                reach(point)
             return of_line
 
         def of_call(frame: FrameType, event: str, _: Any) -> Any:
-            code = frame.f_code
-            if code.co_filename not in files or not code.co_flags & CO_OPTIMIZED:
+            if frame.f_code.co_filename not in files or not frame.f_code.co_flags & CO_OPTIMIZED:
                 return None
-            if waits is not None and waits() and self._points_of(code).isdisjoint(wanted):
-                return None
-            entered.add(code)
+            entered.add(frame.f_code)
             return of_line
 
         before = sys.gettrace()
@@ -83,16 +71,9 @@ class LineTracer:
         finally:
             sys.settrace(before)
 
-    def _points_of(self, code: CodeType) -> frozenset[str]:
-        found = self.lines.get(code)
-        if found is None:
-            found = frozenset(line_point(self.files[code.co_filename], number) for number in _lines_of(code))
-            self.lines[code] = found
-        return found
-
     def known(self) -> set[str]:
         """Every line that the functions entered so far could execute."""
-        return {point for code in self.entered for point in self._points_of(code)}
+        return {line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)}
 
 
 def files_under(folder: Path) -> dict[str, str]:

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from sinkproof.chaos.lines import LineTracer, file_points
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.lines import file_points
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.claims import Claim
 from sinkproof.contract import Contract
@@ -156,12 +155,7 @@ class Laboratory:
         return self.trial(schedule, simulation, observer)
 
     def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
-        """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for;
-        before the last fault only at those where one strikes: the others were passed without it.
-        """
-        if isinstance(tracing, LineTracer) and simulation.faults:
-            lines = [fault.point for fault in simulation.faults if is_line(fault.point)]
-            tracing = tracing.sparing(lines, lambda: bool(simulation.faults))
+        """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
         own_points = getattr(self.contract.given, "marks_points", False)
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
         with effects, tracing(simulation.reach):

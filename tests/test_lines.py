@@ -71,19 +71,6 @@ def test_every_line_that_is_executed_is_a_point_before_it_is(tmp_path: Path) -> 
     assert work | {8, 29, 32} == executable_lines(tmp_path / "thing.py")
 
 
-def test_other_lines_than_the_wanted_are_points_once_nothing_is_waited_for(tmp_path: Path) -> None:
-    thing = load(tmp_path)
-    tracer, points, waiting = LineTracer(files_under(tmp_path)), list[str](), [True]
-    wanted = "line(thing.py:29)"  # in `short`
-    with tracer.sparing([wanted], lambda: bool(waiting))(points.append):
-        thing.work(6)
-        thing.short()
-        assert [wanted] == points
-        waiting.clear()
-        thing.work(7)
-    assert {wanted, *(f"line(thing.py:{number})" for number in range(19, 27))} == set(points)
-
-
 def test_a_line_is_not_executed_when_its_point_raises(tmp_path: Path) -> None:
     thing = load(tmp_path)
 
