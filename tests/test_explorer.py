@@ -167,6 +167,15 @@ def test_runs_that_never_meet_are_soon_compared_no_more(laboratory: Any) -> None
     assert not endings.is_worth_it
 
 
+def test_what_is_kept_to_be_met_again_is_bounded(laboratory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinkproof.endings.KEPT_MOST", 5)
+    bench = laboratory("memory/two-phase")
+    endings = Endings(bench)
+    bounded = explore(JobWorld(bench, endings=endings), depth_most=2)
+    assert 5 == endings.kept == sum(map(len, endings.known.values()))
+    assert bounded.states == explore(JobWorld(bench), depth_most=2).states
+
+
 class Deceived:
     """Two states. The second run is spared in the belief that it shows nothing new."""
 
