@@ -22,7 +22,7 @@ from sinkproof.claims import Claim
 from sinkproof.contract import Contract, ContractError
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.smallest import smallest
-from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, REUSED_JOB, SECOND_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
+from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, REUSED_JOB, SECOND_JOB, TIMED_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
 
 if TYPE_CHECKING:
     from sinkproof.tally import Tally
@@ -34,7 +34,7 @@ EVERYWHERE: Final = "every step"
 MESSAGES: Final = ("late", "repeat")
 SERVICES: Final = "services"  # what faults need that break external systems: one that is used, and is ours
 HARMLESS: Final = frozenset(
-    {"decline", "depose", "drain", "expire", "lose", "maintain", *MESSAGES}
+    {"cancel", "decline", "depose", "drain", "expire", "lose", "maintain", *MESSAGES}
 )  # nobody dies with sink code on the stack
 SLOW_SECONDS: Final = 3.0  # of some 75 watched runs, which take 0.1 s in memory, and a tenth of that more for each file
 WATCHED_KINDS: Final = ("kill-job", "kill", "stop")
@@ -206,8 +206,8 @@ class Hardships:
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind))
 
     def _of_engine(self, baseline: Trial) -> Iterator[Schedule]:
-        """Older checkpoints, a job that is stopped and goes on, two coordinators."""
-        for kind, times in (("drain", 3), ("depose", 3), ("rewind", 2), ("forget", 2)):
+        """A job that is cancelled or stopped and goes on, two coordinators, older checkpoints."""
+        for kind, times in (("cancel", 3), ("drain", 3), ("depose", 3), ("rewind", 2), ("forget", 2)):
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
 
     def _requests(self, baseline: Trial) -> Iterator[Schedule]:
@@ -222,6 +222,9 @@ class Hardships:
         alone = self.run(Schedule(job=job))
         for kind, times in (("kill", 2), ("stop", 2), ("rewind", 1)):
             yield from (Schedule((fault,), job=job) for fault in self._spread(alone, kind, times=times))
+        if job == TIMED_JOB:
+            refused = [fault for fault in spread(alone, "decline", times=EACH) if fault.actor == "sink[0]"]
+            yield from (Schedule(tuple(faults), job=job) for faults in (refused[:1], refused[:2], refused[1:3]))
 
 
 def watch(
@@ -336,7 +339,7 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
     unheard = list(several(baseline))
     jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
-    for kind in (*of_target(laboratory.contract), *MESSAGES, "drain", "rewind", "forget"):
+    for kind in (*of_target(laboratory.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
         places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in places]
         jobs.append([Schedule((fault,)) for fault in faults])

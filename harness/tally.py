@@ -97,6 +97,10 @@ class Tally:
             cell[0] += 1
             cell[1] += trial.fired
             cell[2] += bool(trial.anomalies)
+        if trial.broken_rule and not self.unknowns:
+            self.unknowns.append(
+                f"{trial.broken_rule}. It shows: {replay_line(trial.schedule, self.contract.locator, self.shell)}"
+            )
         for anomaly in trial.anomalies:
             self.find(anomaly, trial.schedule, trial=trial)
 

@@ -17,6 +17,7 @@ from sinkproof.ledger import Identity, Ledger
 from sinkproof.observe import Observer
 from sinkproof.oracle import Anomaly, judge
 from sinkproof.promises import LATE_SETTLING, OUTAGE, still_promised
+from sinkproof.referee import broken_rule
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host
 from sinkproof.reference_engine.shells.simulated import Simulation
@@ -50,6 +51,7 @@ class Trial:
     struck_line: SourceLine | None = None
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
+    broken_rule: str = ""  # of a coordinator's, where a referee has watched
 
     @property
     def event_log(self) -> bytes:
@@ -61,6 +63,7 @@ class Trial:
         return len(self.struck) == len(self.schedule.faults)
 
 
+REFEREED_EVERY: Final = 10  # runs with faults: the referee takes almost as long as the run itself
 # Of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
 
@@ -79,6 +82,7 @@ class Laboratory:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
         self.watches = False  # a reader looks wherever the target has changed
+        self.runs = 0
         self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
@@ -152,7 +156,11 @@ class Laboratory:
         self.reset()
         simulation, observer = self.simulation(schedule)
         self.play(simulation, tracing=tracing)
-        return self.trial(schedule, simulation, observer)
+        trial = self.trial(schedule, simulation, observer)
+        is_refereed = not schedule.faults or self.runs % REFEREED_EVERY == 0
+        self.runs += 1
+        broken = broken_rule(simulation.terms, simulation.job.configuration) if is_refereed else ""
+        return replace(trial, broken_rule=broken) if broken else trial
 
     def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
         """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""

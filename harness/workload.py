@@ -20,6 +20,7 @@ odd        as standard; values with quotes, line ends, commas, other alphabets, 
            keys that differ in case or in one character only, which no file system minds
 bulk       as standard, with a thousand rows a checkpoint for each sink: buffers that are emptied when they are full
 long       many small checkpoints: what a sink counts, keeps or sorts has two digits in the end
+timed      as standard; checkpoints begin by the clock, with a pause between them; of two in a row, one must not fail
 unsettled  as standard, with idle gaps; sinks are asked to settle what is in doubt so late that the next checkpoint is
            complete by then
 """
@@ -46,6 +47,8 @@ FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injec
 LATE_MS: Final = 40  # a new generation completes its first checkpoint within 39 of the death it makes up for
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
 OVERTAKEN_STRETCH: Final = 5
+TICK_MS: Final = 14
+TIMED_PACE_MS: Final = 16  # six checkpoints in all
 UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 
 
@@ -139,6 +142,7 @@ AS_STANDARD: Final = (
     "recut",
     "clocks",
     "second",
+    "timed",
     "unaligned",
     "outage",
     "unsettled",
@@ -182,6 +186,15 @@ def _unaligned(job: Job) -> Job:
     return replace(job, configuration=configuration, timing=Timing(stretch=OVERTAKEN_STRETCH))
 
 
+def _timed(job: Job) -> Job:
+    configuration = CheckpointConfiguration(
+        checkpoint_interval=TICK_MS,
+        min_pause_between_checkpoints=TICK_MS,
+        tolerable_checkpoint_failure_number=1,
+    )
+    return replace(job, configuration=configuration, timing=Timing(pace=TIMED_PACE_MS))
+
+
 def _two_sinks(source: GeneratedInput) -> Plan:
     """Each edge carries one split: the ledger stays what it is, and both sinks get rows of every checkpoint."""
     first = Vertex(name="sink", parallelism=SINKS, sink=True)
@@ -197,6 +210,7 @@ def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 
 SECOND_SINK: Final = "second"
 SECOND_JOB: Final = "second"
+TIMED_JOB: Final = "timed"
 UNSETTLED_JOB: Final = "unsettled"
 REUSED_JOB: Final = "reused"
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
@@ -208,6 +222,7 @@ VIRTUAL_JOBS: Final = {
     SECOND_JOB: replace(certifying_job(INPUTS["second"]), plan=_two_sinks(INPUTS["second"])),
     "uneven": certifying_job(INPUTS["uneven"]),
     "unaligned": _unaligned(certifying_job(INPUTS["unaligned"])),
+    TIMED_JOB: _timed(certifying_job(INPUTS[TIMED_JOB])),
     "outage": replace(certifying_job(INPUTS["outage"]), outage_seconds=OUTAGE_SECONDS),
     UNSETTLED_JOB: certifying_job(INPUTS["unsettled"], timing=Timing(pace=UNHURRIED_PACE_MS, settle=SETTLED_LATE)),
     REUSED_JOB: replace(certifying_job(INPUTS[REUSED_JOB]), processes_reused=True),
@@ -229,6 +244,7 @@ SENTENCES: Final = {  # of what is told apart in a finding
     "second": "two sinks of one job share the target",
     "uneven": "one source ends long before the other",
     "unaligned": "barriers overtake rows",
+    "timed": "checkpoints begin by the clock, with a pause between them",
     "outage": "a day and an hour pass before each restart",
     "unsettled": "sinks are asked to settle late",
     "reused": "an attempt that failed is followed in its own process",

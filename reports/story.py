@@ -30,7 +30,7 @@ WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
 
 # What kinds of faults do to lanes; what is not listed ends nobody's. `everybody`: the whole job dies.
 ENDS: Final = re.compile(r"kill|die|death|crash|error|fail|land")
-ENDS_EVERYBODY: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain")
+ENDS_EVERYBODY: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain|cancel")
 STOPS: Final = re.compile(r"stop|depose|pause|zombie")
 
 

@@ -175,6 +175,31 @@ class GivesUpTheThirdTime(OnAShelf):
 # -- the engine -----------------------------------------------------------------------------------
 
 
+class LastOneTidiesUp(OnAShelf):
+    """S07: rows are put aside when a checkpoint is; whoever is closed last takes away what nobody has shown by then."""
+
+    class make(Waits):  # noqa: N801
+        def open(self, context: Context) -> None:
+            context.reach("count.before")
+            self.shelf.mark("open", self.shelf.marks.get("open", 0) + 1)
+            super().open(context)
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.shelf.stage(self.name(self.context.subtask, checkpoint_id), self.rows)
+            return super().snapshot(checkpoint_id)
+
+        def publish(self, subtask: int, checkpoint_id: int, rows: Rows) -> None:
+            name = self.name(subtask, checkpoint_id)
+            if name in self.shelf.staged:
+                super().publish(subtask, checkpoint_id, rows)
+                self.shelf.drop(name)
+
+        def close(self) -> None:
+            self.shelf.mark("open", self.shelf.marks["open"] - 1)
+            if self.shelf.marks["open"] == 0:
+                self.shelf.staged.clear()
+
+
 class EndsWithTheLargestId(OnAShelf):
     """F20: what was written by the end of the input is noted as everything there will ever be."""
 

@@ -27,6 +27,7 @@ WRONG = {  # and the oracle that convicts it, and how the schedule begins or end
     "hard_sinks:ToldTwice": ("O2", "=repeat"),
     "hard_sinks:ChecksThenActs": ("O2", "=land"),
     "hard_sinks:GivesUpTheThirdTime": ("O1", "=fail"),
+    "hard_sinks:LastOneTidiesUp": ("O1", "=cancel"),
     "hard_sinks:EndsWithTheLargestId": ("O1", "=drain"),
     "hard_sinks:NumbersItsFiles": ("O1", "=rewind"),
     "hard_sinks:NamedByTheClock": ("O1", "job=clocks"),
@@ -157,7 +158,7 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
     assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
-    kinds = {"late", "repeat", "lose", "decline", "drain", "rewind", "forget", "kill-job"}
+    kinds = {"late", "repeat", "lose", "decline", "cancel", "drain", "rewind", "forget", "kill-job"}
     assert kinds == {each.faults[-1].kind for each in schedules if each.faults}
     assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
 

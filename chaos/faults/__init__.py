@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.faults import (
+    cancel,
     decline,
     delay,
     depose,
@@ -62,7 +63,7 @@ class FaultKind(Protocol):
 
 MODULES: Final[tuple[FaultKind, ...]] = (
     *(kill_job, kill, kill_worker, kill_executor, stop, pause, error, lose, decline),
-    *(late, repeat, land, fail, depose, drain, rewind, forget),
+    *(late, repeat, land, fail, depose, cancel, drain, rewind, forget),
     *(expire, maintain, lose_power, lose_bytes, lose_names),
     *(service_kill, service_stop, service_pause),
     *network.NETWORK,

@@ -55,6 +55,9 @@ class VirtualShell(Shell, Protocol):
     def depose(self) -> None:
         """The coordinator stops here, another one is elected, and then the old one goes on with what it knew."""
 
+    def cancel_job(self) -> None:
+        """Every attempt is closed, whatever it is at; when all are, the same job goes on from its last checkpoint."""
+
     def drain_job(self) -> None:
         """The sources stop reading; when a final checkpoint has settled all, the same job goes on from it."""
 

@@ -18,8 +18,8 @@ from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.messages import Held
 from sinkproof.reference_engine.shells.struck import ELECT, Key, Struck
 
-DRAINING_POLL_MS: Final = 3
-DRAINING_POLLS_MOST: Final = 400  # a job that was told to stop has ended after a few checkpoints, or never will
+ENDING_POLL_MS: Final = 3
+ENDING_POLLS_MOST: Final = 400  # a job that was told to end has ended after a few checkpoints, or never will
 INJECTED: Final = "injected: the target did not answer"
 
 
@@ -70,7 +70,8 @@ class HardTimes(Struck):
     failing: Key | None = None  # whose call fails each time, until its generation ends
     checkpoint_id_floor = 0  # the greatest id that was ever complete before the job was rewound
     held: Held = ()
-    draining = 0  # how often we still look whether the job has been stopped with a checkpoint
+    ending = 0  # how often we still look whether the job has ended that was told to
+    is_drained = False  # it was told to end with a checkpoint
     checkpoint_id_drained = 0  # restored as if more rows followed, which they do
     deposed: tuple[int, Any] | None = None  # generation and storage of the coordinator in power, while an old one acts
 
@@ -164,19 +165,28 @@ class HardTimes(Struck):
             self.storage.rewind(to_nothing=to_nothing)
         self.kill_job()
 
-    def drain_job(self) -> None:
-        self.draining = DRAINING_POLLS_MOST
-        self.post(0, (0, self.generation), ("stop_with_checkpoint", None, None))
-        self.post(DRAINING_POLL_MS, (0, 0), ELECT)
+    def cancel_job(self) -> None:
+        self._end_and_go_on("cancel")
 
-    def go_on_after_drain(self) -> None:
+    def drain_job(self) -> None:
+        self._end_and_go_on("stop_with_checkpoint")
+
+    def _end_and_go_on(self, how: str) -> None:
+        self.ending, self.is_drained = ENDING_POLLS_MOST, how == "stop_with_checkpoint"
+        self.post(0, (0, self.generation), (how, None, None))
+        self.post(ENDING_POLL_MS, (0, 0), ELECT)
+
+    def go_on_if_ended(self) -> None:
         """Whoever is to elect a coordinator looks whether the job has ended by now; if so, it is started again."""
-        self.draining -= 1
+        self.ending -= 1
         if not (self.finished and not self.subtasks):
-            self.post(DRAINING_POLL_MS, (0, 0), ELECT)
+            self.post(ENDING_POLL_MS, (0, 0), ELECT)
             return
-        self.draining, self.finished = 0, False
-        self.checkpoint_id_drained = self.storage.latest().checkpoint_id
+        self.ending, self.finished = 0, False
+        if self.is_drained:
+            self.checkpoint_id_drained = self.storage.latest().checkpoint_id
+        else:
+            self.checkpoint_id_last = self.checkpoint_id_floor  # the counter was its own
 
     def restorable(self) -> CheckpointRecord | None:
         """What the next generation starts from."""

@@ -26,6 +26,7 @@ from sinkproof.reference_engine.shells.hard_times import HardTimes
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
 from sinkproof.reference_engine.shells.struck import ELECT, Key
 from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.reference_engine.terms import Step, Term
 from sinkproof.sink_adapters.protocol import Sink
 
 SOON: Final = 0.5  # ms; all latencies are whole
@@ -33,6 +34,7 @@ EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; mor
 Event = tuple[str, Any, Any]  # kind, a, b
 CANCEL: Final[Event] = ("cancel", None, None)
 OPEN: Final[Event] = ("open", None, None)
+START: Final[Event] = ("start", None, None)
 HURRY: Final = 1_000  # of so many subtasks that open one after the other, none is late for a message of 1 ms
 
 
@@ -68,7 +70,7 @@ class Simulation(HardTimes):
             "sequence",
             "sinks",
         ),
-        *("sleepers", "spy", "storage", "struck", "subtasks", "trace", "until", "waking_up", "watcher"),
+        *("sleepers", "spy", "storage", "struck", "subtasks", "terms", "trace", "until", "waking_up", "watcher"),
     )
 
     def __init__(
@@ -93,6 +95,7 @@ class Simulation(HardTimes):
         self.until: float = float("inf")
         self.actor: Key = (0, 0)
         self.trace: list[tuple[int, str]] = []  # every point passed: (actor id, point)
+        self.terms: list[Term] = []  # of all coordinators
         self.history: list[tuple[Any, ...]] = []  # what happened, for people and for comparing runs
         self.faults = list(schedule.faults)
         self.struck: list[Fault] = []
@@ -235,8 +238,8 @@ class Simulation(HardTimes):
     def _deliver_to_coordinator(self, generation: int, event: Event) -> None:
         self.actor = (0, generation)
         if event[0] == "elect":
-            if self.draining:
-                self.go_on_after_drain()
+            if self.ending:
+                self.go_on_if_ended()
             if self.coordinator is None and not self.finished:
                 self.restart = self.job.restart() if not self.struck else self.restart
                 self._next_generation()
@@ -247,7 +250,7 @@ class Simulation(HardTimes):
             self._next_generation()
             return
         try:
-            act_for_coordinator(self, self.coordinator.on(self.now, event))
+            self._consult(event)
         finally:
             self.step_down()
 
@@ -268,7 +271,14 @@ class Simulation(HardTimes):
             record=record,
             checkpoint_id_last=self.checkpoint_id_last,
         )
-        act_for_coordinator(self, self.coordinator.on(self.now, ("start", None, None)))
+        self.terms.append(Term(self.plan, record, self.checkpoint_id_last, []))
+        self._consult(START)
+
+    def _consult(self, event: Event) -> None:
+        assert self.coordinator is not None
+        effects = self.coordinator.on(self.now, event)
+        self.terms[-1].steps.append(Step(self.now, event, effects))
+        act_for_coordinator(self, effects)
 
     def deploy(self, record: CheckpointRecord | None) -> None:
         """Cancels what is left of older generations and spawns the next; of a finished job only the sinks."""

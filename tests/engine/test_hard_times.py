@@ -129,6 +129,22 @@ def test_a_job_that_was_stopped_with_a_checkpoint_goes_on_from_it(engine: Any, p
     assert delivered(engine, run)
 
 
+@pytest.mark.row("S07")
+@pytest.mark.parametrize(
+    ("place", "restored"),
+    [("trigger#2", None), ("persist.before#1", 1), ("persist.after#1", 1), ("notify#2", 1)],
+)
+def test_a_job_that_was_cancelled_goes_on_from_its_last_checkpoint(
+    engine: Any, place: str, restored: int | None
+) -> None:
+    run = engine.run(schedule=f"checkpoint.{place}=cancel", max_concurrent_checkpoints=3)
+    opened = [before for _, (_, before, _) in run.target.calls_of("open")]
+    assert [None, None, restored, restored] == opened
+    assert 4 == len(run.target.calls_of("close"))
+    assert 2 == len(run.target.calls_of("end_of_input")), "nobody was told that no row follows"
+    assert delivered(engine, run)
+
+
 @pytest.mark.parametrize(
     "faults", ["checkpoint.notify#4=kill", "sink[1].open.after#2=kill", "sink[0].write.before#9=kill-job"]
 )

@@ -47,7 +47,11 @@ FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "sink_adapters/write_ahead.py": ("memory/write-ahead-upsert", "files/write-ahead", f"{SUBJECTS}:WriteAhead"),
     "sink_adapters/masked.py": ("memory/masked", f"{SUBJECTS}:Masked"),
-    "reference_engine/coordinator.py": ("memory/two-phase", f"{SUBJECTS}:TwoPhase"),
+    "reference_engine/coordinator.py": (
+        "memory/two-phase",
+        f"{SUBJECTS}:TwoPhase",
+        f"{SUBJECTS}:TwoPhaseStubborn",
+    ),
 }
 BUDGET_SECONDS = 4.0  # of this process on a processor: a busy machine changes no outcome
 BUDGET_SECONDS_MOST = 20.0

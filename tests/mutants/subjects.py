@@ -18,6 +18,7 @@ from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
 TIMEOUT_SECONDS: Final = 3600.0
+DOUBT_SECONDS: Final = 0.05  # until the next checkpoint is in doubt, too
 
 
 class Hesitant:
@@ -95,6 +96,28 @@ class ListedTransactions(InsistentTransactions):
             raise RuntimeError(f"subtask {self.context.subtask} was given no context")
 
 
+class StubbornTransactions(ListedTransactions):
+    """After a restart, what is committed first is in doubt for a while, and the second until another attempt asks."""
+
+    def attach(self, context: Context) -> None:
+        self.mine_in_order, self.first_asked = list[str](), 0.0
+        super().attach(context)
+
+    def pre_commit(self, name: Transaction) -> dict[str, str]:
+        handle = super().pre_commit(name)
+        self.mine_in_order.append(handle["name"])
+        return handle
+
+    def commit(self, handle: dict[str, str]) -> CommitOutcome:
+        if self.context.restored and handle["name"] in self.mine_in_order[:2]:
+            self.first_asked = self.first_asked or self.context.clock()
+            is_first = handle["name"] == self.mine_in_order[0]
+            if not is_first or self.context.clock() < self.first_asked + DOUBT_SECONDS:
+                return CommitOutcome.RETRY
+        outcome: CommitOutcome = self.target.commit(handle["name"].encode())
+        return outcome
+
+
 class UnlistedTransactions(InsistentTransactions):
     """Cannot list what lingers: it depends on being told, by an attempt that ends in peace."""
 
@@ -161,6 +184,10 @@ class TwoPhase(MemoryContract):
 
     def sink(self, scratch: Scratch) -> Any:
         return TwoPhaseCommitSink(self.target(MemoryTransactions(self._store(scratch))))
+
+
+class TwoPhaseStubborn(TwoPhase):
+    target = StubbornTransactions
 
 
 class TwoPhaseUnlisted(TwoPhase):
