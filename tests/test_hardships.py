@@ -163,6 +163,19 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
 
 
+def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_path: Path) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        tally = Tally(contract=made.contract, shell="simulated")
+        hardships = Hardships(made, tally, run=made.run, close=lambda *given, **named: None)
+        refused = [each for each in hardships._in_job("timed") if each.faults[-1].kind == "decline"]
+        ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
+    assert {(1, 1), (2, 2)} == {*ends}
+
+
+def attempts(trial: Trial) -> int:
+    return sum(what == "generation" for _, _, _, what, _ in trial.history)
+
+
 def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
     offers = {"claims": "NO_LOSS", "lose_power": lambda scratch: None, "expires_after": 60}
     copies = {"freeze": lambda scratch: b"", "thaw": lambda scratch, copy: None}

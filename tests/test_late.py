@@ -63,6 +63,16 @@ def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(
     assert "settle.before" in points[second : points.index("snapshot.before", second)]
 
 
+def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = load(f"{ZOO / 'doubtful'}.py:NotYet")
+    sink = contract.sink(Scratch(name="late", path=tmp_path))
+    monkeypatch.setattr(type(sink), "settle", lambda self, now: 3)
+    trial = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
+    assert "settle() returned 3, not checkpoint ids" in str(noted(trial, "raised"))
+
+
 # -- a late timer ---------------------------------------------------------------------------------
 
 

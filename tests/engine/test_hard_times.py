@@ -142,6 +142,8 @@ def test_a_job_that_was_cancelled_goes_on_from_its_last_checkpoint(
     assert [None, None, restored, restored] == opened
     assert 4 == len(run.target.calls_of("close"))
     assert 2 == len(run.target.calls_of("end_of_input")), "nobody was told that no row follows"
+    complete = [checkpoint_id for _, _, checkpoint_id in run.noted("complete")]
+    assert [*range(1, complete[-1] + 1)] == complete, "the numbers go on from the restored one"
     assert delivered(engine, run)
 
 

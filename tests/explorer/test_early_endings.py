@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign_simulated import SimulatedCampaign
 from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, Run
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.closures import Closures
 from sinkproof.endings import TRIED, Endings
 from sinkproof.explore import JobWorld
+from sinkproof.lanes_simulated import tracer_of
+from sinkproof.tally import Tally
 
-from .exploring import explore
+from .exploring import closing, explore
 
 
 @pytest.mark.parametrize("subject", ["memory/two-phase", "memory/write-ahead", "files/masked", "BackupsContract"])
@@ -48,6 +54,34 @@ def test_what_is_kept_to_be_met_again_is_bounded(laboratory: Any, monkeypatch: p
     bounded = explore(JobWorld(bench, endings=endings), depth_most=2)
     assert 5 == endings.kept == sum(map(len, endings.known.values()))
     assert bounded.states == explore(JobWorld(bench), depth_most=2).states
+
+
+def test_what_one_exploration_has_seen_another_has_yet_to_see(laboratory: Any) -> None:
+    closures = Closures(laboratory("memory/two-phase"), close=closing, may=lambda fault: True)
+    one, other = (explore(closures.world(), depth_most=3) for _ in range(2))
+    assert one.states > 100
+    assert (one.states, one.runs, one.crashes) == (other.states, other.runs, other.crashes)
+
+
+# -- what is shown --------------------------------------------------------------------------------
+
+
+def test_what_is_shown_is_run_to_its_end(laboratory: Any) -> None:
+    bench = laboratory("TextContract")
+    shown = bench.run(parse("ids=8 no-fault"))
+    assert shown.anomalies
+    campaign = SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated"))
+    endings = Endings(bench, confirms=False)
+    assert shown.history == campaign._confirmed(replace(shown, history=[]), endings).history
+    quiet = replace(shown, history=[], anomalies=())
+    assert quiet is campaign._confirmed(quiet, endings)
+
+
+def test_it_passes_lines_again_if_it_has_passed_lines(laboratory: Any) -> None:
+    bench = laboratory("memory/masked")
+    traced = Endings(bench, tracing=tracer_of(bench)).in_full(bench.run(Schedule()))
+    assert any(is_line(point) for _, point in traced.trace)
+    assert not any(is_line(point) for _, point in Endings(bench).in_full(traced).trace)
 
 
 class Deceived:

@@ -91,6 +91,19 @@ def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
     assert disk.is_folder("folder/empty")
 
 
+def test_a_name_that_was_not_safe_when_it_was_copied_is_not_safe_when_it_is_put_back() -> None:
+    disk = MemoryDisk()
+    disk.make_directory("folder")
+    disk.fsync_directory("")
+    disk.fsync(disk.create("folder/file"))
+    frozen = disk.freeze()
+    disk.fsync_directory("folder")
+    disk.thaw(frozen)
+    assert ["folder/file"] == tree(disk, "folder")
+    disk.lose_power()
+    assert [] == tree(disk, "folder")
+
+
 def test_copies_of_equal_disks_are_equal_however_they_came_about(disk: Any) -> None:
     """Names in another order, and the same text as another object."""
     copies = []

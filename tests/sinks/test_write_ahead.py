@@ -21,6 +21,29 @@ def write_ahead(store: MemoryStore, *, target: Any = None) -> WriteAheadSink:
     return WriteAheadSink(target or MemoryLog(store), MemoryCommitter(store))
 
 
+class InOne(MemoryLog):
+    """Target and committer."""
+
+    __slots__ = ("heard",)
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.heard: list[str] = []
+
+    def attach(self, context: Context) -> None:
+        self.heard.append("attach")
+        super().attach(context)
+
+    def close(self) -> None:
+        self.heard.append("close")
+
+
+def test_who_is_target_and_committer_at_once_hears_everything_once(store: MemoryStore) -> None:
+    both = InOne(store)
+    started(WriteAheadSink(both, both)).close()  # type: ignore[arg-type, attr-defined]
+    assert ["attach", "close"] == both.heard
+
+
 @pytest.mark.row("S20")
 def test_rows_wait_in_the_state_until_their_checkpoint_is_complete(store: MemoryStore) -> None:
     sink = started(write_ahead(store))
