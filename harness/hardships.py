@@ -224,7 +224,8 @@ class Hardships:
             yield from (Schedule((fault,), job=job) for fault in self._spread(alone, kind, times=times))
         if job == TIMED_JOB:
             refused = [fault for fault in spread(alone, "decline", times=EACH) if fault.actor == "sink[0]"]
-            yield from (Schedule(tuple(faults), job=job) for faults in (refused[:1], refused[:2], refused[1:3]))
+            by_two = [replace(refused[0], actor=f"source[{number}]") for number in (0, 1)]
+            yield from (Schedule(tuple(faults), job=job) for faults in (refused[:1], refused[:2], refused[1:3], by_two))
 
 
 def watch(

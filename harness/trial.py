@@ -63,7 +63,8 @@ class Trial:
         return len(self.struck) == len(self.schedule.faults)
 
 
-REFEREED_EVERY: Final = 10  # runs with faults: the referee takes almost as long as the run itself
+REFEREED_EVERY: Final = 10  # other runs: the referee takes almost as long as the run itself
+ASKED_OF_COORDINATORS: Final = frozenset({"decline", "cancel", "drain"})  # what they alone have to answer
 # Of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
 
@@ -157,7 +158,8 @@ class Laboratory:
         simulation, observer = self.simulation(schedule)
         self.play(simulation, tracing=tracing)
         trial = self.trial(schedule, simulation, observer)
-        is_refereed = not schedule.faults or self.runs % REFEREED_EVERY == 0
+        asked = not schedule.faults or not ASKED_OF_COORDINATORS.isdisjoint(fault.kind for fault in schedule.faults)
+        is_refereed = asked or self.runs % REFEREED_EVERY == 0
         self.runs += 1
         broken = broken_rule(simulation.terms, simulation.job.configuration) if is_refereed else ""
         return replace(trial, broken_rule=broken) if broken else trial

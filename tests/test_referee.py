@@ -168,5 +168,6 @@ def test_runs_with_faults_are_watched_now_and_then(laboratory: Laboratory, monke
     for _ in range(REFEREED_EVERY + 1):
         laboratory.run(parse("sink[0].commit.before#1=kill"))
     assert [2, 2] == watched
-    laboratory.run(Schedule())
-    assert [2, 2, 1] == watched
+    for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):
+        laboratory.run(parse(schedule))
+    assert [2, 2, 1, 1] == watched, "but all in which a coordinator is asked to do something"

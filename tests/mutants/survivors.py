@@ -1,6 +1,6 @@
 """Mutants of by_operator.py that a certification does not notice, by the line that they change, and why it cannot.
 
-The lines of the coordinator are those of which no sink sees anything: the tests in tests/engine look at them.
+What no sink sees of the coordinator is for the referee to notice (harness/referee.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ PEACE: Final = (
     "what a death leaves, which such a target has to live with anyway"
 )
 GREETING: Final = "nobody is told that the attempt is over; a death tells nobody either, so that no right sink needs it"
+NEVER_MORE: Final = "there are never more, and small numbers are one object"
 WORDS: Final = "the words of an error, which nobody judges"
-CANCELLED: Final = "no certification cancels a job: what a sink has to do for that it has to do at every crash"
-TOLERANCE: Final = "how many failed checkpoints end an attempt: a sink must stand either, and sees only that it ends"
-PATIENCE: Final = (
-    "when the engine loses patience: a sink sees only that the attempt ends, which it must stand at any time"
-)
-NUMBERS: Final = "which numbers checkpoints have: they have only to rise, and no sink may ask for more"
-PACE: Final = "when the next checkpoint begins, not which one is complete"
+DELETED: Final = "no job that is certified deletes its checkpoints when it is cancelled"
 ONCE: Final = "an event more that nobody hears, or that changes nothing, because the coordinator is over by then"
 LATE_VOTE: Final = (
     "late votes and timers: what they would do again was done, and the table of transitions refuses others"
@@ -51,34 +46,22 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
         "self._staged_ever = False": "a marker more, of an attempt that has staged nothing: it reveals nothing",
     },
     "reference_engine/coordinator.py": {
-        "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": CANCELLED,
+        "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": AN_ENUM,
         "undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]": (
-            CANCELLED
+            AN_ENUM
         ),
-        "discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones": CANCELLED,
+        "discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones": DELETED,
         "late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]": (
-            PATIENCE
+            "the timer rings at that very moment, and each checkpoint in doubt has one"
         ),
-        'return self._fail(now, f"checkpoints {late} were in doubt for too long") if late else []': PATIENCE,
-        "return [] if since.keys() <= was.keys() else [timer]": PATIENCE,
-        "if final:": PATIENCE,
-        "if self.failures_in_row > self.configuration.tolerable_checkpoint_failure_number:": TOLERANCE,
-        "self.failures_in_row, self.ended_last_ms = 0, now": TOLERANCE,
-        "self.failures_in_row = 0": TOLERANCE,
-        "self.failures_in_row += 1": TOLERANCE,
-        "checkpoint_id_last: int = 0,": NUMBERS,
-        "self.checkpoint_id_next = max(record.checkpoint_id if record else 0, checkpoint_id_last) + 1": NUMBERS,
-        "checkpoint_id, self.checkpoint_id_next = self.checkpoint_id_next, self.checkpoint_id_next + 1": NUMBERS,
-        "pause = self.ended_last_ms + self.configuration.min_pause_between_checkpoints - now": PACE,
-        "if pause > 0:": PACE,
-        "if len(self.pending) >= self.configuration.concurrent:": PACE,
-        "self.trigger_due = False": PACE,
-        "ready = waiting and all(source in self.cuts for source in waiting)": PACE,
-        "started = now if self.configuration.unaligned and not self.ending else None": (
-            "unaligned checkpoints instead of aligned ones: as good for every sink"
+        "checkpoint_id_last: int = 0,": "every shell says which one it was",
+        "self.checkpoint_id_next = max(record.checkpoint_id if record else 0, checkpoint_id_last) + 1": (
+            "-1 is as far below the last one as 0 is"
         ),
-        "if len(self.ended) == len(self.sources):": "there are never more, and small numbers are one object",
-        "if len(pending.states) < len(self.plan.subtasks):": "there are never more, and small numbers are one object",
+        "if len(self.pending) >= self.configuration.concurrent:": NEVER_MORE,
+        "self.trigger_due = False": "it is written before it is read: a checkpoint has to begin before one can end",
+        "if len(self.ended) == len(self.sources):": NEVER_MORE,
+        "if len(pending.states) < len(self.plan.subtasks):": NEVER_MORE,
         "if checkpoint_id == self.checkpoint_id_final:": (
             "at worst the next one begins at once; and small numbers are one object"
         ),
