@@ -83,8 +83,9 @@ class Tally:
     def add(self, trial: Trial) -> None:
         self.runs += 1
         self.rows_committed += trial.rows_committed
-        self._witness(trial)
-        self.saw(point for _, point in trial.trace)
+        places = dict.fromkeys(trial.trace)  # with lines, a run passes each some ten times
+        self._witness(trial, places)
+        self.saw(point for _, point in places)
         for fault in trial.struck:
             self.struck[fault.point] += fault.kind != "pause"  # where somebody only paused, nobody has died yet
             self.stops += fault.kind == "stop"
@@ -130,14 +131,17 @@ class Tally:
         for kept in (self.findings, self.finding_count, self.seen_places, self.cells):
             kept.clear()
 
-    def _witness(self, trial: Trial) -> None:
+    def _witness(self, trial: Trial, places: Iterable[tuple[int, str]]) -> None:
         """Points that nobody has struck: how to come there, after faults that have all struck. Short ways first."""
         if not trial.fired:
             return
-        for actor, point in dict.fromkeys(trial.trace):
+        length = len(trial.schedule.faults)
+        for actor, point in places:
             if self.struck.get(point):
                 continue
             ways = self.ways.setdefault(point, [])
+            if len(ways) == WAYS_MOST and len(ways[-1].before.faults) <= length:  # this one would come behind them
+                continue
             if any(way.before == trial.schedule for way in ways):
                 continue
             way = Way(trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
@@ -153,7 +157,7 @@ class Tally:
         self.ways[point] = [way for way in self.ways.get(point, ()) if way.schedule != trial.schedule]
 
     def saw(self, points: Iterable[str]) -> None:
-        for point in set(points):
+        for point in {*points} - self.passed - self.lines_passed:
             (self.lines_passed if is_line(point) else self.passed).add(point)
 
     def crashed(self, points: Mapping[str, int]) -> None:
