@@ -17,13 +17,11 @@ PEACE: Final = (
     "what a death leaves, which such a target has to live with anyway"
 )
 GREETING: Final = "nobody is told that the attempt is over; a death tells nobody either, so that no right sink needs it"
+ONE_OBJECT: Final = "small numbers are one object"
 NEVER_MORE: Final = "there are never more, and small numbers are one object"
 WORDS: Final = "the words of an error, which nobody judges"
 DELETED: Final = "no job that is certified deletes its checkpoints when it is cancelled"
 ONCE: Final = "an event more that nobody hears, or that changes nothing, because the coordinator is over by then"
-LATE_VOTE: Final = (
-    "late votes and timers: what they would do again was done, and the table of transitions refuses others"
-)
 
 SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
     "sink_adapters/two_phase.py": {
@@ -62,15 +60,9 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
         "self.trigger_due = False": "it is written before it is read: a checkpoint has to begin before one can end",
         "if len(self.ended) == len(self.sources):": NEVER_MORE,
         "if len(pending.states) < len(self.plan.subtasks):": NEVER_MORE,
-        "if checkpoint_id == self.checkpoint_id_final:": (
-            "at worst the next one begins at once; and small numbers are one object"
-        ),
-        "final = checkpoint_id == self.checkpoint_id_final": "small numbers are one object",
+        "if checkpoint_id == self.checkpoint_id_final:": ONE_OBJECT,
+        "final = checkpoint_id == self.checkpoint_id_final": ONE_OBJECT,
         "if pending is None or pending.phase is not Phase.TRIGGERED:": AN_ENUM,
-        "if pending is None or (pending.phase, event) not in TRANSITIONS:": LATE_VOTE,
-        "for older in [older for older in self.pending if older < checkpoint_id]:": (
-            "an older one that waits for a vote which was lost is aborted by its timer instead"
-        ),
         'assert counted == vote[1], f"{vote[0]} has voted twice for {checkpoint_id}, for different states"': WORDS,
         "self.over = True": ONCE,
         "*,": "not a mutation of the language: a star that is none between numbers",
