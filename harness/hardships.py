@@ -301,6 +301,7 @@ def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> I
     """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
     yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
+    yield from (Schedule(decided[:2], job=job) for job in rescaled)  # of what one has made of the states of others
     for each in of_target(laboratory.contract):
         if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
             yield Schedule((replace(decided[1], kind=each),))
