@@ -55,8 +55,9 @@ def test_a_part_that_is_sent_again_is_there_once(
     log = logs()
     assert not log.is_committed(PART)
     assert CommitOutcome.COMMITTED == log.publish(PART, rows(0, 1))
+    after = logs()  # takes over when the broker has done what it has promised
+    assert [CommitOutcome.ALREADY] * 2 == [after.publish(PART, rows(0, 1)) for _ in range(2)]
     assert log.is_committed(PART)
-    assert [CommitOutcome.ALREADY] * 2 == [log.publish(PART, rows(0, 1)), logs().publish(PART, rows(0, 1))]
     assert [0, 1] == committed(broker.endpoint, topic)
 
 
