@@ -103,8 +103,7 @@ class ProcessCampaign:
 
     def _run_all(self, schedules: Iterable[Schedule]) -> None:
         chosen = [schedule for schedule in dict.fromkeys(schedules) if schedule not in self.tried]
-        self.tally.in_bound += len(chosen)
-        self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
+        self.tally.announce(len(chosen))
         for trial in self.trials(chosen, traced=self.laboratory.trace_lines, run=self._play):
             self._take(trial)
             if self.enough(self.tally):

@@ -25,27 +25,26 @@ from typing import Final
 from sinkproof.baseline import first_run, places, rescaled
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import is_virtual
-from sinkproof.chaos.lines import LineTracer, known_lines
+from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
 from sinkproof.closures import EVERY_STEP, MIXED_SECONDS, SHIFTS, Closures
-from sinkproof.endings import Endings
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.hardships import Hardships, at_first
-from sinkproof.lanes_simulated import ALONE, LanesBeside, briefly, tracer_of
+from sinkproof.lanes_simulated import ALONE, LanesBeside, tracer_of
 from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
-from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs
 from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied
 from sinkproof.tally import Tally
+from sinkproof.thousands import Thousands
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS, LATE_JOB
 
 # Few and telling ones first; kill-job is the closure's.
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
-LINE_KINDS: Final = ("kill", "stop", "pause")
+COMPARED_EVERY: Final = 50  # faults that another one stands for: some dozens of a file sink's
 STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
 RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
@@ -103,9 +102,7 @@ class SimulatedCampaign:
             self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
             self.closures.other("at executed lines", self.closures.world(tracing=self.tracer))
             if self.exact:
-                self._line_singles()
-                self.closures.with_partial_deaths()
-                self._pairs(baseline)
+                self._thousands(baseline)
         except Enough:
             pass
         self.tally.closures += self.closures.others_told()
@@ -134,7 +131,7 @@ class SimulatedCampaign:
 
     def _singles(self, baseline: Trial) -> None:
         schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
-        self._announce(len(schedules))
+        self.tally.announce(len(schedules))
         for schedule in schedules:
             self._try(schedule)
 
@@ -165,10 +162,6 @@ class SimulatedCampaign:
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""
         return self.exact or fault.actor == COORDINATOR or fault.kind == "decline"
-
-    def _announce(self, schedules: int) -> None:
-        self.tally.in_bound += schedules
-        self.tally.progress.start(self.laboratory.contract.name, self.tally.shell, self.tally.in_bound)
 
     def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
         trial = self._run(schedule, tracing=tracing)
@@ -270,7 +263,7 @@ class SimulatedCampaign:
             return
         traced = self._traced(Schedule())
         schedules = list(in_files_not_forced(traced, self.laboratory.contract))
-        self._announce(len(schedules))
+        self.tally.announce(len(schedules))
         for schedule in schedules:
             trial = self._traced(schedule)
             named = [passed for passed in trial.trace if not is_line(passed[1])]
@@ -278,54 +271,17 @@ class SimulatedCampaign:
             if self.enough(self.tally):
                 raise Enough
 
-    def _line_singles(self) -> None:
-        """One death and one stop at the first, the middle and the last time that each line is executed."""
-        traced = self.laboratory.run(Schedule(), tracing=self.tracer)
-        faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
-        schedules = [Schedule((fault,)) for fault in faults]
-        self._announce(len(schedules))
-        endings = Endings(self.laboratory, confirms=False, tracing=self.tracer)
-        for trial in self.lanes.trials(schedules, traced=True, run=endings.run):
-            self.tally.progress.step(str(trial.schedule), 0)
-            self.tally.add(self._confirmed(trial, endings))
-            if self.enough(self.tally):
-                raise Enough
-        self.tally.lines_known |= known_lines(self.tracer.files, self.tally.lines_passed)
-
-    def _confirmed(self, trial: Trial, endings: Endings) -> Trial:
-        """Run in full, if it shows what will be shown."""
-        shown = any(self.tally.would_keep(anomaly, trial.schedule) for anomaly in trial.anomalies)
-        return endings.in_full(trial) if shown else trial
-
     def _traced(self, schedule: Schedule) -> Trial:
         self.tally.progress.step(str(schedule), 0)
         return self.laboratory.run(schedule, tracing=self.tracer)
 
-    # -- 7 -----------------------------------------------------------------------------------------
+    # -- 6, 7 --------------------------------------------------------------------------------------
 
-    def _pairs(self, baseline: Trial) -> None:
-        endings = Endings(self.laboratory, confirms=False)
-        at_steps = Pairs(endings, AT_STEPS, may=self._may)
-        self._run_pairs(baseline, at_steps)
-        self._run_pairs(baseline, Pairs(endings, AT_NAMED_POINTS, may=self._may, after=at_steps))
-
-    def _run_pairs(self, baseline: Trial, pairs: Pairs) -> None:
-        endings = pairs.endings
-
-        def run(schedule: Schedule) -> Trial:
-            self.tally.progress.step(str(schedule), 0)
-            return briefly(endings.run(schedule))
-
-        try:
-            rests = pairs.prepare(pairs.firsts(baseline), go_on=lambda: not self.enough(self.tally))
-            self._announce(pairs.in_bound - pairs.equal)
-            for trial in self.lanes.trials(list(pairs.schedules(rests)), traced=False, run=run):
-                self.tally.progress.step(str(trial.schedule), 0)
-                self.tally.add_one_of_many(self._confirmed(trial, endings))
-                pairs.run += 1
-                if self.enough(self.tally):
-                    raise Enough
-        finally:
-            self.tally.notes.append(pairs.told())
-            if why := endings.why_not or self.lanes.remark():
-                self.tally.notes.append(f"pairs were run to their ends once this was seen: {why}")
+    def _thousands(self, baseline: Trial) -> None:
+        tracer, lanes, enough = self.tracer, self.lanes, self.enough
+        thousands = Thousands(self.laboratory, self.tally, tracer=tracer, lanes=lanes, enough=enough)
+        thousands.at_lines()
+        if self.enough(self.tally):
+            raise Enough
+        self.closures.with_partial_deaths()
+        thousands.pairs(baseline, may=self._may)

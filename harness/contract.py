@@ -55,6 +55,8 @@ class Contract:
     while_powered        the same copy without what only a loss of power shows (which bytes were synced): runs that have
                          it in common end alike
     version, canonical   a number that each effect on the target raises; the target's state as text
+    touched              a number that each request raises, also one that changes nothing. Sinks share nothing else: who
+                         stands still between two requests is tried once for all lines in between. None: nobody counts
     second_sink          a sink of another vertex, whose `context.sink_id` differs, on the same target: a job with two
     expires_after        a number of seconds, the target's own limit: after it, transactions are aborted or markers
                          forgotten. The target must go by `scratch.clock`, which jumps beyond the limit then

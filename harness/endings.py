@@ -47,6 +47,7 @@ class Mark(NamedTuple):
     durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
     sent: tuple[float, int]  # the time, and how many events were posted
     left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
+    touched: Any  # how often somebody had asked the target, or the clock; None: nobody counts
 
 
 class WatchedSimulation(Simulation):
@@ -158,6 +159,7 @@ class Endings:
         version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
         if version is None:
             return
+        asked = self.laboratory.contract.optional("touched") or (lambda scratch: None)
         before: tuple[Any, Any] = (None, None)
 
         def note(shell: Simulation, point: str) -> None:
@@ -167,7 +169,9 @@ class Endings:
             moment = durable, observer.is_up_to_date()
             if before[0] != moment:
                 before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
-            self.marks.append(Mark(durable, (shell.now, shell.sequence), before[1]))
+            touched = asked(scratch)
+            touched = None if touched is None else (touched, simulation.looks)
+            self.marks.append(Mark(durable, (shell.now, shell.sequence), before[1], touched))
 
         simulation.spy = note
 
@@ -191,7 +195,7 @@ class Endings:
         """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
         trial = self.laboratory.run(concluded.schedule, tracing=self.tracing)
         self.audited += 1
-        if _ending(trial) != _ending(concluded):
+        if ending_of(trial) != ending_of(concluded):
             self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
         return trial
 
@@ -282,5 +286,5 @@ def key_of(target: Any) -> int:
         return 0
 
 
-def _ending(trial: Trial) -> tuple[Any, ...]:
+def ending_of(trial: Trial) -> tuple[Any, ...]:
     return trial.finished, trial.rows_committed, trial.anomalies

@@ -20,15 +20,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from sinkproof.alike import DEATHS, leaves_the_same, left_by_deaths
 from sinkproof.baseline import places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.crossings import Crossing
-from sinkproof.endings import Endings, Mark
+from sinkproof.endings import Endings
 from sinkproof.trial import Trial
 
-DEATHS: Final = ("kill", "kill-job")
 BATCH: Final = 4  # second faults taken from each first one before the next is asked: a budget may end at any time
 
 
@@ -183,40 +183,12 @@ class Pairs:
         return said + f"of the other {to_run:,}, {'all' if self.run >= to_run else f'{self.run:,}'} were run"
 
 
-def left_by_deaths(baseline: Trial, marks: Sequence[Mark]) -> dict[Fault, Any]:
-    """What a death of one or of all leaves at each place of a run: equal ones leave the same."""
-    left: dict[Fault, Any] = {}
-    seen: Counter[tuple[int, str]] = Counter()
-    since = 0  # the place after which nothing has happened
-    for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
-        seen[place] += 1
-        kill, crash = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in DEATHS)
-        since = since if leaves_the_same(kill, baseline, marks, at=at, before=at - 1) else at
-        left[kill] = ("kill", since)
-        if mark.left is not None:
-            left[crash] = ("kill-job", mark.left)
-    return left
-
-
 def is_as_dead(rest: Rest, dead: Rest | None) -> bool:
     """Whether this error has ended its attempt, and nothing else has happened than after a death at the same place."""
     if dead is None or rest.first.kind != "error":
         return False
     known = all(left is not None for _, _, left in rest.window)
     return known and rest.crossing is dead.crossing and rest.window == dead.window
-
-
-def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int, before: int) -> bool:
-    """Whether this death leaves what one at a place before leaves: nothing has happened in between that outlives
-    whoever dies. For the whole job that is what is durable; for one of its actors, also what it has sent, and the time:
-    the others hear of the death so much later.
-    """
-    if not 0 <= before < at < len(marks):
-        return False
-    now, then = marks[at], marks[before]
-    same = now.durable == then.durable or (now.left is not None and now.left == then.left)
-    same_actor = trial.trace[at][0] == trial.trace[before][0]
-    return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and now.sent == then.sent))
 
 
 def is_source(fault: Fault) -> bool:

@@ -52,7 +52,8 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
 
 
 def _ours_to_watch(module: str) -> bool:
-    return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith(".registry")
+    """Not the contracts: they only say how a sink is made."""
+    return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith("_contract")
 
 
 def _installed(file: str) -> bool:

@@ -80,6 +80,11 @@ class Tally:
     first_rounds_done: bool = False  # of the process shell: whatever is telling was tried, but for lines
     left_over: str = ""  # why the simulated shell leaves crashes to the process shell
 
+    def announce(self, schedules: int) -> None:
+        """So many more are to be run."""
+        self.in_bound += schedules
+        self.progress.start(self.contract.name, self.shell, self.in_bound)
+
     def add(self, trial: Trial) -> None:
         self.runs += 1
         self.rows_committed += trial.rows_committed

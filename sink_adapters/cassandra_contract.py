@@ -14,7 +14,7 @@ from sinkproof.sink_adapters.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.idempotent import IdempotentSink
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.protocol import Row, Sink
-from sinkproof.sink_adapters.registry import WHOLE
+from sinkproof.sink_adapters.strategies import WHOLE
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
 PLACE: Final = "place"  # the file that tells the attempts of a run where to write

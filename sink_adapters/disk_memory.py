@@ -35,25 +35,30 @@ Node = File | Folder
 class MemoryDisk:
     """One tree, shared by everybody who holds the object."""
 
-    __slots__ = ("root",)
-    tells_synced = True
+    __slots__ = ("changes", "looks", "root")
 
     def __init__(self) -> None:
         self.root = Folder()
+        self.changes = 0
+        self.looks = 0  # how often anybody has looked for a name
 
     def lose_power(self) -> None:
         """Only what was synced is left, bytes and names."""
+        self.changes += 1
         _forget(self.root, names=True, data=True)
 
     def lose_bytes(self) -> None:
         """Every name is left; of bytes that were not synced, the first half: a torn tail."""
+        self.changes += 1
         _forget(self.root, names=False, data=True, kept=0.5)
 
     def lose_names(self) -> None:
         """Every byte is left; of names, those that were synced."""
+        self.changes += 1
         _forget(self.root, names=True, data=False)
 
     def create(self, path: str) -> File:
+        self.changes += 1
         folder, name = self._place(path)
         if name in folder.names:
             raise FileExistsError(path)
@@ -61,15 +66,18 @@ class MemoryDisk:
         return file
 
     def write(self, file: File, data: bytes) -> None:
+        self.changes += 1
         file.written += data
 
     def fsync(self, file: File) -> None:
+        self.changes += 1
         file.synced = file.written
 
     def close(self, file: File) -> None:
         pass
 
     def rename(self, old: str, new: str) -> None:
+        self.changes += 1
         source, old_name = self._place(old)
         target, new_name = self._place(new)
         if old_name not in source.names:
@@ -80,6 +88,7 @@ class MemoryDisk:
         target.names[new_name] = source.names.pop(old_name)
 
     def unlink(self, path: str) -> None:
+        self.changes += 1
         folder, name = self._place(path)
         if not isinstance(folder.names.get(name), File):
             raise FileNotFoundError(path)
@@ -102,6 +111,7 @@ class MemoryDisk:
         return found.written
 
     def make_directory(self, folder: str) -> None:
+        self.changes += 1
         here = self.root
         for name in filter(None, folder.split("/")):
             below = here.names.get(name)
@@ -113,6 +123,7 @@ class MemoryDisk:
             here = below
 
     def remove_directory(self, folder: str) -> None:
+        self.changes += 1
         parent, name = self._place(folder)
         found = parent.names.get(name)
         if not isinstance(found, Folder):
@@ -122,6 +133,7 @@ class MemoryDisk:
         del parent.names[name]
 
     def fsync_directory(self, folder: str) -> None:
+        self.changes += 1
         found = self._find(folder)
         if not isinstance(found, Folder):
             raise FileNotFoundError(folder)
@@ -138,6 +150,7 @@ class MemoryDisk:
         return _by_value(self.root, synced=False)
 
     def thaw(self, frozen: bytes) -> None:
+        self.changes += 1
         nodes = marshal.loads(frozen)
         made: list[Node] = [File() if isinstance(node[0], bytes) else Folder() for node in nodes]
         for node, (now, synced) in zip(made, nodes, strict=True):
@@ -154,6 +167,7 @@ class MemoryDisk:
     # -- paths ------------------------------------------------------------------------------------
 
     def _find(self, path: str) -> Node | None:
+        self.looks += 1
         here: Node | None = self.root
         for name in filter(None, path.split("/")):
             if not isinstance(here, Folder):

@@ -29,17 +29,19 @@ class OpenFile:
 class RealDisk:
     """Everything under one folder."""
 
-    __slots__ = ("root",)
-    tells_synced = False
+    __slots__ = ("changes", "root")
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)
+        self.changes = 0
 
     def create(self, path: str) -> OpenFile:
+        self.changes += 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         return OpenFile(os.open(f"{self.root}/{path}", flags, 0o666))
 
     def write(self, file: OpenFile, data: bytes) -> None:
+        self.changes += 1
         written = os.write(file.descriptor, data)
         while written < len(data):  # a full disk takes a part first, and says so at the next call
             data = data[written:]
@@ -52,9 +54,11 @@ class RealDisk:
         file.close()
 
     def rename(self, old: str, new: str) -> None:
+        self.changes += 1
         os.rename(f"{self.root}/{old}", f"{self.root}/{new}")
 
     def unlink(self, path: str) -> None:
+        self.changes += 1
         os.unlink(f"{self.root}/{path}")
 
     def list(self, folder: str) -> list[str]:
@@ -80,6 +84,7 @@ class RealDisk:
             os.close(descriptor)
 
     def make_directory(self, folder: str) -> None:
+        self.changes += 1
         try:
             os.mkdir(f"{self.root}/{folder}")
         except FileExistsError:
@@ -93,6 +98,7 @@ class RealDisk:
         self.fsync_directory(os.path.dirname(folder))
 
     def remove_directory(self, folder: str) -> None:
+        self.changes += 1
         os.rmdir(f"{self.root}/{folder}")
 
     def fsync_directory(self, folder: str) -> None:
@@ -123,6 +129,7 @@ class RealDisk:
 
     def thaw(self, frozen: Frozen) -> None:
         """Makes the tree what it was. Every file is a new inode: what the dead still hold open writes nowhere."""
+        self.changes += 1
         folders = {path for path, contents in frozen.items() if contents is None}
         self._clear("", folders)
         for path, contents in frozen.items():

@@ -1,8 +1,8 @@
 """An external system in memory: what the memory targets talk to, and what an independent reader looks at.
 
-Every method that changes something is one effect, all or nothing, and bumps `version`. It is no part of any sink: a
-sink's crash never stops it half way. Therefore clients hold its bound methods and not the store itself, so that nobody
-who looks for the sink's own code finds this file.
+Every method that changes something is one effect, all or nothing, and bumps `version`; every one that lets a client
+learn something bumps `looks`. It is no part of any sink: a sink's crash never stops it half way. Therefore clients hold
+its bound methods and not the store itself, so that nobody who looks for the sink's own code finds this file.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class MemoryStore:
         "committed",
         "fences",
         "log",
+        "looks",
         "markers",
         "opened",
         "prepared",
@@ -44,7 +45,7 @@ class MemoryStore:
     )
 
     def __init__(self, *, clock: Callable[[], float] | None = None, transaction_timeout: float | None = None) -> None:
-        self.version = 0
+        self.version = self.looks = 0
         self._clock, self._timeout = clock, transaction_timeout
         self.thaw(((), (), (), (), (), (), (), (), (), ()))
 
@@ -58,6 +59,7 @@ class MemoryStore:
             self.version += 1
 
     def _check(self, token: Token) -> None:
+        self.looks += 1
         fence = self.fences.get(token[0])
         if fence is not None and token[1] < fence:
             raise Fenced(f"generation {token[1]} of {token[0]} has been replaced by {fence}")
@@ -71,6 +73,7 @@ class MemoryStore:
         self.version += 1
 
     def write(self, token: Token, name: Transaction, rows: Rows) -> None:
+        self.looks += 1
         if token[1] < self.fences.get(token[0], 0):  # as in _check: this is the hottest call of all
             self._check(token)
         self.opened[name] += rows  # KeyError, which is a LookupError: no such transaction is open
@@ -100,6 +103,7 @@ class MemoryStore:
 
     def _tidy(self) -> None:
         """The janitor acts by itself. Whoever looks could not tell whether it did so just now or when it was due."""
+        self.looks += 1
         if self._timeout is not None and self._clock is not None:
             self.expire(self._clock() - self._timeout)
 
@@ -107,6 +111,7 @@ class MemoryStore:
         """What a server's janitor does: aborts transactions that began before this time, whose clock it may be."""
         if self._timeout is not None and self._clock is not None:
             before = self._clock() - self._timeout
+        self.looks += 1
         late = [name for name, began in self.began.items() if began < before]
         for name in late:
             del self.began[name]
@@ -136,6 +141,7 @@ class MemoryStore:
         self.version += 1
 
     def is_recorded(self, name: str) -> bool:
+        self.looks += 1
         return name in self.recorded
 
     # -- masked segments --------------------------------------------------------------------------
@@ -146,6 +152,7 @@ class MemoryStore:
 
     def reveal(self, token: Token, checkpoint_id: int) -> CommitOutcome:
         """The greatest marker of each generation counts; a smaller one that comes late changes nothing."""
+        self.looks += 1
         if self.markers.get(token, 0) >= checkpoint_id:
             return CommitOutcome.ALREADY
         self.markers[token] = checkpoint_id
@@ -153,6 +160,7 @@ class MemoryStore:
         return CommitOutcome.COMMITTED
 
     def collect(self, owner: Owner, before_generation: int) -> None:
+        self.looks += 1
         garbage = [
             name for name in self.staged if _is_left(name, owner, before_generation) and not self._revealed(name)
         ]
@@ -192,6 +200,10 @@ class MemoryStore:
     def effects(self) -> int:
         """How many there have been: equal as long as nothing has changed."""
         return self.version
+
+    def requests(self) -> int:
+        """How often anybody has asked for anything: equal as long as nobody could have learnt of a change."""
+        return self.version + self.looks
 
     def residue(self) -> list[str]:
         self._tidy()

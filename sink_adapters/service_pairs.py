@@ -12,7 +12,8 @@ from typing import Any, Final
 from sinkproof.sink_adapters import cassandra_contract, kafka_contract
 from sinkproof.sink_adapters.cassandra_contract import CassandraContract
 from sinkproof.sink_adapters.kafka_contract import KafkaContract
-from sinkproof.sink_adapters.registry import AT_LEAST, EXACTLY, STRATEGIES, Pair, Strategy
+from sinkproof.sink_adapters.registry import Pair
+from sinkproof.sink_adapters.strategies import AT_LEAST, EXACTLY, STRATEGIES, Strategy
 
 MARKED: Final = Strategy(
     sentence="rows wait in the state and are sent, with a marker, in one transaction when their checkpoint is complete",

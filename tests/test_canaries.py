@@ -31,8 +31,8 @@ from sinkproof.explore import JobState, JobWorld
 from sinkproof.reports.document import CanaryResult, plain
 from sinkproof.reports.progress import SILENT
 from sinkproof.scratch import Scratch
+from sinkproof.sink_adapters.files_contract import FilesContract
 from sinkproof.sink_adapters.protocol import Context
-from sinkproof.sink_adapters.registry import FilesContract
 from sinkproof.tally import Tally
 from sinkproof.tasks import Task, explore_subject, run_campaign
 from sinkproof.trial import Laboratory

@@ -16,7 +16,8 @@ from sinkproof.contract import Contract, ContractError, load
 from sinkproof.hardships import Hardships, at_first, impossible, in_processes, of_target, spread
 from sinkproof.reports.document import Finding
 from sinkproof.scratch import Scratch
-from sinkproof.sink_adapters.registry import FilesContract, MemoryContract
+from sinkproof.sink_adapters.files_contract import FilesContract
+from sinkproof.sink_adapters.memory_contract import MemoryContract
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Trial
 

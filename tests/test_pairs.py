@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sinkproof.alike import leaves_the_same
 from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import ContractError, load
@@ -16,7 +17,7 @@ from sinkproof.crossings import is_same_copy
 from sinkproof.endings import Endings
 from sinkproof.fingerprints import Opaque, fingerprint, outside_of
 from sinkproof.hardships import refuse_impossible
-from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, Rest, is_source, leaves_the_same, places_after
+from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, Rest, is_source, places_after
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory, Trial
 

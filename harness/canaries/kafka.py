@@ -21,7 +21,7 @@ from sinkproof.sink_adapters.kafka_transactions import (
 )
 from sinkproof.sink_adapters.kafka_wire import Connection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
-from sinkproof.sink_adapters.registry import EXACTLY
+from sinkproof.sink_adapters.strategies import EXACTLY
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 
 SHORT_SECONDS: Final = 1.0

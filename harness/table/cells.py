@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from sinkproof.sink_adapters.idempotent import UpsertTarget
 from sinkproof.sink_adapters.masked import MaskedTarget
 from sinkproof.sink_adapters.plain import AppendTarget
-from sinkproof.sink_adapters.registry import PAIRS, STRATEGIES
+from sinkproof.sink_adapters.registry import PAIRS
 from sinkproof.sink_adapters.service_pairs import MARKED, SERVICE_PAIRS
+from sinkproof.sink_adapters.strategies import STRATEGIES
 from sinkproof.sink_adapters.two_phase import TwoPhaseTarget
 from sinkproof.sink_adapters.write_ahead import CheckpointCommitter, WriteAheadTarget
 

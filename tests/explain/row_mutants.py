@@ -167,7 +167,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     ),
     "S26": RowMutant(
         "plain claims exactly-once",
-        "sink_adapters/registry.py",
+        "sink_adapters/strategies.py",
         'what an exactly-once engine alone gives",\n        claims=AT_LEAST,',
         'what an exactly-once engine alone gives",\n        claims=EXACTLY,',
     ),

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign_simulated import SimulatedCampaign
 from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, Run
+from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.closures import Closures
 from sinkproof.endings import TRIED, Endings
 from sinkproof.explore import JobWorld
-from sinkproof.lanes_simulated import tracer_of
+from sinkproof.lanes_simulated import ALONE, tracer_of
 from sinkproof.tally import Tally
+from sinkproof.thousands import Thousands
 
 from .exploring import closing, explore
 
@@ -70,11 +71,12 @@ def test_what_is_shown_is_run_to_its_end(laboratory: Any) -> None:
     bench = laboratory("TextContract")
     shown = bench.run(parse("ids=8 no-fault"))
     assert shown.anomalies
-    campaign = SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated"))
+    tally = Tally(contract=bench.contract, shell="simulated")
+    thousands = Thousands(bench, tally, tracer=LineTracer({}), lanes=ALONE, enough=lambda _: False)
     endings = Endings(bench, confirms=False)
-    assert shown.history == campaign._confirmed(replace(shown, history=[]), endings).history
+    assert shown.history == thousands._confirmed(replace(shown, history=[]), endings).history
     quiet = replace(shown, history=[], anomalies=())
-    assert quiet is campaign._confirmed(quiet, endings)
+    assert quiet is thousands._confirmed(quiet, endings)
 
 
 def test_it_passes_lines_again_if_it_has_passed_lines(laboratory: Any) -> None:

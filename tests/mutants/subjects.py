@@ -12,8 +12,8 @@ from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.identity import Owner, Transaction
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemoryCommitter, MemorySegments, MemoryTable, MemoryTransactions
+from sinkproof.sink_adapters.memory_contract import MemoryContract
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
-from sinkproof.sink_adapters.registry import MemoryContract
 from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.write_ahead import WriteAheadSink
 
