@@ -19,30 +19,32 @@ STANDING_STILL: Final = ("stop", "pause")
 
 
 def left_by_deaths(baseline: Trial, marks: Sequence[Mark]) -> dict[Fault, Any]:
-    """What a death of one or of all leaves at each place of a run: equal ones leave the same."""
+    """What a death of one or of all leaves at each place of a run: equal ones come to the same."""
     left: dict[Fault, Any] = {}
     seen: Counter[tuple[int, str]] = Counter()
     since = 0  # the place after which nothing has happened
     for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
         seen[place] += 1
         kill, crash = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in DEATHS)
-        since = since if leaves_the_same(kill, baseline, marks, at=at, before=at - 1) else at
+        since = since if is_alike(kill, marks, at=at, before=at - 1) else at
         left[kill] = ("kill", since)
         if mark.left is not None:
             left[crash] = ("kill-job", mark.left)
     return left
 
 
-def leaves_the_same(fault: Fault, trial: Trial, marks: Sequence[Mark], *, at: int, before: int) -> bool:
-    """Whether this death leaves what one at a place before leaves: nothing has happened in between that outlives
-    whoever dies. For the whole job that is what is durable; for one of its actors, also what it has sent, and the time:
-    the others hear of the death so much later.
+def is_alike(fault: Fault, marks: Sequence[Mark], *, at: int, before: int) -> bool:
+    """Whether this fault comes to the same at a place before. A death, if nothing has happened in between that outlives
+    whoever dies: for the whole job that is what is durable; for one of its actors, also what it has sent, and the time,
+    because the others hear of the death so much later. Who stands still must be in the middle of the same.
     """
     if not 0 <= before < at < len(marks):
         return False
     now, then = marks[at], marks[before]
     same = now.durable == then.durable or (now.left is not None and now.left == then.left)
-    same_actor = trial.trace[at][0] == trial.trace[before][0]
+    if fault.kind in STANDING_STILL:
+        return now == then and now.touched is not None
+    same_actor = now.doing[0] == then.doing[0]
     return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and now.sent == then.sent))
 
 
@@ -51,19 +53,17 @@ def missed_by_sleepers(baseline: Trial, marks: Sequence[Mark]) -> dict[Fault, An
     missed: dict[Fault, Any] = {}
     seen: Counter[tuple[int, str]] = Counter()
     since = 0
-    for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
+    for at, place in enumerate(baseline.trace[: len(marks)]):
         seen[place] += 1
-        same_actor = at > 0 and baseline.trace[at - 1][0] == place[0]
-        if not same_actor or mark != marks[at - 1]:
-            since = at
-        for kind in STANDING_STILL:
-            missed[Fault(baseline.names[place[0]], place[1], seen[place], kind)] = (kind, since)
+        stop, pause = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in STANDING_STILL)
+        since = since if is_alike(stop, marks, at=at, before=at - 1) else at
+        missed[stop], missed[pause] = ("stop", since), ("pause", since)
     return missed
 
 
 def told_apart(faults: Iterable[Fault], trial: Trial, marks: Sequence[Mark]) -> list[list[Fault]]:
     """Groups of faults that are alike, each in the order of the run: after the last of a group something happens."""
-    told = all(mark.touched is not None for mark in marks)
+    told = all(mark.touched is not None for mark in marks)  # others may count an effect a line after it has happened
     what = {**left_by_deaths(trial, marks), **missed_by_sleepers(trial, marks)} if told else {}
     groups: defaultdict[Any, list[Fault]] = defaultdict(list)
     for fault in faults:

@@ -44,6 +44,7 @@ LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(ge
 class Mark(NamedTuple):
     """What had happened when somebody stood at a place."""
 
+    doing: tuple[Key, int]  # whoever stood there (actor id, generation), and which event it handled
     durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
     sent: tuple[float, int]  # the time, and how many events were posted
     left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
@@ -171,7 +172,8 @@ class Endings:
                 before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
             touched = asked(scratch)
             touched = None if touched is None else (touched, simulation.looks)
-            self.marks.append(Mark(durable, (shell.now, shell.sequence), before[1], touched))
+            doing, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
+            self.marks.append(Mark(doing, durable, sent, before[1], touched))
 
         simulation.spy = note
 

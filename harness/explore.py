@@ -67,6 +67,7 @@ class JobWorld:
         self._told: tuple[Any, str] = (None, "None")
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
+        self._while_powered = self.contract.optional("while_powered") if self._canonical is not None else None
 
     def beginnings(self) -> Sequence[JobState]:
         self.laboratory.reset()
@@ -82,8 +83,8 @@ class JobWorld:
         return self._target_version(self.scratch), self._storage().version
 
     def exact(self) -> int | None:
-        """Of targets whose copies are bytes."""
-        frozen = self.freeze_target()
+        """Of targets whose copies are bytes. What only a loss of power shows is in no text either."""
+        frozen = self.freeze_target() if self._while_powered is None else self._while_powered(self.scratch)
         return hash((frozen, self._live())) if isinstance(frozen, bytes) else None
 
     def _live(self) -> str:

@@ -6,7 +6,8 @@ Pairs that cannot differ are run once and counted as equal:
 - when everything that a first fault has left is the same as after another one (endings.py), what strikes later strikes
   both alike. Deaths between which nothing has happened leave the same at once, and so does an error that ends its
   attempt without any further effect;
-- a second death where nothing has happened since the place before leaves the same as there;
+- a second death where nothing has happened since the place before leaves the same as there; who stops between the same
+  two requests to the target meets the same when it goes on (alike.py);
 - a second crash of the whole job where all that is durable is as it was at another such crash, whatever came before;
 - a sleeper that is buried with the next death, because its stack lies below, is as dead as if it had been killed.
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sinkproof.alike import DEATHS, leaves_the_same, left_by_deaths
+from sinkproof.alike import DEATHS, is_alike, left_by_deaths, missed_by_sleepers
 from sinkproof.baseline import places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
@@ -97,7 +98,8 @@ class Pairs:
     def prepare(self, firsts: Sequence[Fault], *, go_on: Callable[[], bool] = lambda: True) -> list[Rest]:
         """What may follow each first fault; `in_bound` counts all of it, `equal` what need not be run."""
         baseline = self.endings.run(Schedule(), marked=True)
-        left, like = left_by_deaths(baseline, self.endings.marks), dict[Any, Rest]()
+        marks, like = self.endings.marks, dict[Any, Rest]()
+        left = {**left_by_deaths(baseline, marks), **missed_by_sleepers(baseline, marks)}
         shared: set[int] = set()
         rests = []
         for first in firsts:
@@ -145,7 +147,7 @@ class Pairs:
             buried = first.kind == "stop" and at < woke and fault.kind in DEATHS and fault.actor != COORDINATOR
             if buried or (fault.kind == "stop" and is_source(fault)):
                 continue
-            if leaves_the_same(fault, trial, marks, at=at, before=before):
+            if is_alike(fault, marks, at=at, before=before):
                 continue
             if fault.kind == "kill-job" and at < len(marks) and not self._is_new(marks[at].left, rest):
                 continue

@@ -143,11 +143,11 @@ class MemoryDisk:
 
     def freeze(self) -> bytes:
         """With what was synced, and with every inode's identity. Equal for equal disks, however they came about."""
-        return _by_value(self.root, synced=True)
+        return marshal.dumps(_inodes(self.root), BY_VALUE)
 
     def while_powered(self) -> bytes:
         """Without what was synced, which only a loss of power shows. Not to be thawed."""
-        return _by_value(self.root, synced=False)
+        return marshal.dumps(_visible(self.root), BY_VALUE)
 
     def thaw(self, frozen: bytes) -> None:
         self.changes += 1
@@ -183,7 +183,17 @@ class MemoryDisk:
         return found, name
 
 
-def _by_value(root: Folder, *, synced: bool) -> bytes:
+def _visible(folder: Folder) -> list[Any]:
+    """Names, and bytes or what is below. That a file has two names, as after a loss of power, nobody sees: it is never
+    opened for writing again.
+    """
+    return [
+        (name, node.written if isinstance(node, File) else _visible(node))
+        for name, node in sorted(folder.names.items())
+    ]
+
+
+def _inodes(root: Folder) -> list[Any]:
     """Every node once, as (bytes, synced bytes) or (names, synced names), where names are name, number of a node, name,
     and so on; of synced names, None if they are the same. Written out for speed: it is made at each step of each run.
     """
@@ -194,7 +204,7 @@ def _by_value(root: Folder, *, synced: bool) -> bytes:
         number = numbers[id(folder)] = len(nodes)
         nodes.append(None)
         now = numbered(folder.names)
-        nodes[number] = now, None if not synced or folder.synced == folder.names else numbered(folder.synced)
+        nodes[number] = now, None if folder.synced == folder.names else numbered(folder.synced)
         return number
 
     def numbered(names: dict[str, Node]) -> list[Any]:
@@ -207,13 +217,13 @@ def _by_value(root: Folder, *, synced: bool) -> bytes:
             elif isinstance(node, File):
                 found += name, len(nodes)
                 numbers[id(node)] = len(nodes)
-                nodes.append((node.written, node.synced if synced else b""))
+                nodes.append((node.written, node.synced))
             else:
                 found += name, number_of(node)
         return found
 
     number_of(root)
-    return marshal.dumps(nodes, BY_VALUE)
+    return nodes
 
 
 def _forget(folder: Folder, *, names: bool, data: bool, kept: float = 0.0) -> None:

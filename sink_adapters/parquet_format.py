@@ -5,6 +5,7 @@ A Parquet file is complete only with its footer, so rows wait in memory until th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 
 from sinkproof.sink_adapters.file_formats import Identity
 from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
+
+SMALL_BYTES: Final = 1 << 14  # of a part that is remembered: a certification reads the same ones thousands of times
 
 
 class ParquetWriter:
@@ -44,16 +47,26 @@ class Parquet:
         return ParquetWriter()
 
     def identities(self, content: bytes) -> list[Identity]:
-        table = self._table(content, ["split", "offset"])
-        return list(zip(table["split"].to_pylist(), table["offset"].to_pylist(), strict=True))
+        return list(_known_identities(content) if len(content) <= SMALL_BYTES else _identities(content))
 
     def rows(self, content: bytes) -> list[Row]:
-        table = self._table(content, list(Row._fields))
+        table = _table(content, list(Row._fields))
         return [Row(*values) for values in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
-    def _table(self, content: bytes, columns: list[str]) -> pa.Table:
-        """Without threads: a pool of them does not survive a fork, and a few rows are not worth one."""
-        return pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
+
+def _identities(content: bytes) -> tuple[Identity, ...]:
+    table = _table(content, ["split", "offset"])
+    return tuple(zip(table["split"].to_pylist(), table["offset"].to_pylist(), strict=True))
+
+
+_known_identities = lru_cache(maxsize=1 << 12)(_identities)
+
+
+def _table(content: bytes, columns: list[str]) -> pa.Table:
+    """Without threads: a pool of them does not survive a fork, and a few rows are not worth one. Not by `read_table`,
+    which takes six times as long for a few rows: it looks for a dataset of several files.
+    """
+    return pq.ParquetFile(pa.BufferReader(content)).read(columns=columns, use_threads=False)
 
 
 PARQUET: Final = Parquet()

@@ -6,17 +6,18 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sinkproof.alike import left_by_deaths
+from sinkproof.alike import is_alike, left_by_deaths, missed_by_sleepers
 from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import load
 from sinkproof.crossings import contents_of, held_by_engine
-from sinkproof.endings import Endings, WatchedSimulation
+from sinkproof.endings import Endings, WatchedSimulation, ending_of
 from sinkproof.fingerprints import Opaque
 from sinkproof.pairs import AT_NAMED_POINTS, Pairs, is_as_dead, place_of, places_after
 from sinkproof.scratch import Scratch, fresh_folder
@@ -68,6 +69,48 @@ def test_deaths_that_leave_the_same_at_once_are_alike_in_all_that_follows(labora
     assert {"kill", "kill-job"} == {faults[0].kind for faults in alike}
     for faults in alike[:: len(alike) // 4]:
         assert_alike(laboratory, faults[0], faults[-1], every=41)
+
+
+@every_right
+def test_who_stops_between_the_same_two_requests_is_alike_in_all_that_follows(laboratory: Laboratory) -> None:
+    """But for the places in between, which one of them passes when it has woken up."""
+    endings = Endings(laboratory)
+    baseline = endings.run(Schedule(), marked=True)
+    groups: defaultdict[Any, list[Fault]] = defaultdict(list)
+    for fault, missed in missed_by_sleepers(baseline, endings.marks).items():
+        if fault.kind == "stop" and fault.actor.startswith("sink"):
+            groups[missed].append(fault)
+    alike, compared = [faults for faults in groups.values() if len(faults) > 1], 0
+    for faults in alike[:: len(alike) // 6]:
+        sooner, later = faults[0], faults[-1]
+        trial, woke_at = endings.run(Schedule((sooner,))), endings.woke_at
+        other = endings.run(Schedule((later,)))
+        between = place_of(later, baseline) - place_of(sooner, baseline)
+        at_other = dict[Any, Fault]()
+        for at, fault in places_after(other, later, AT_NAMED_POINTS):
+            at_other[at if at >= woke_at + between else at - between, fault.kind] = fault
+        for at, fault in [*places_after(trial, sooner, AT_NAMED_POINTS)][::31]:
+            if not woke_at <= at < woke_at + between:
+                schedules = Schedule((sooner, fault)), Schedule((later, at_other[at, fault.kind]))
+                ends = [ending_of(laboratory.run(schedule)) for schedule in schedules]
+                assert ends[0] == ends[1], schedules
+                compared += 1
+    assert compared > 50
+
+
+@every_right
+def test_a_second_one_who_stops_between_the_same_two_requests_ends_alike(laboratory: Laboratory) -> None:
+    endings, compared = Endings(laboratory), 0
+    for first in [fault for kind in ("kill", "stop") for fault in places(laboratory.run(Schedule()), kind)][5::40]:
+        trial = endings.run(Schedule((first,)), marked=True)
+        marks = endings.marks
+        stops = [(at, fault) for at, fault in places_after(trial, first, AT_NAMED_POINTS) if fault.kind == "stop"]
+        for (before, sooner), (at, later) in list(pairwise(stops))[::3]:
+            if is_alike(later, marks, at=at, before=before):
+                ends = [ending_of(laboratory.run(Schedule((first, fault)))) for fault in (sooner, later)]
+                assert ends[0] == ends[1], (first, sooner, later)
+                compared += 1
+    assert compared > 10
 
 
 @every_right

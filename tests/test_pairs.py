@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.alike import leaves_the_same
+from sinkproof.alike import is_alike
 from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import ContractError, load
@@ -241,7 +241,7 @@ def test_what_is_left_out_of_a_bound_equals_something_in_it(laboratory: Laborato
     assert left_out
     for at, fault in left_out:
         sooner = next(place for place, other in reversed(kills) if place < at and other in chosen)
-        assert leaves_the_same(fault, trial, marks, at=at, before=sooner), fault
+        assert is_alike(fault, marks, at=at, before=sooner), fault
 
 
 def test_second_faults_after_equal_recoveries_have_equal_outcomes(careful: Laboratory) -> None:
@@ -274,7 +274,7 @@ def test_deaths_between_which_nothing_happens_have_equal_outcomes(careful: Labor
         (at, fault, other)
         for at, faults in found.items()
         for fault in faults
-        if leaves_the_same(fault, trial, endings.marks, at=at, before=at - 1)
+        if is_alike(fault, endings.marks, at=at, before=at - 1)
         for other in found.get(at - 1, ())
         if other.kind == fault.kind
     ]

@@ -200,11 +200,12 @@ class HardTimes(Struck):
     def depose(self) -> None:
         """What it tells from here on bears its own generation, and the storage refuses its decisions."""
         key, generation, wake = self.actor, self.generation, int(self.now) + self.latency.asleep
+        handling = self.handling
         self.coordinator, self.sleepers[key] = None, wake
         self.post(self.latency.detect, (0, 0), ELECT)
         outer, self.until = self.until, wake
         sys.call_tracing(self.run, ())  # everybody else goes on, on top of its stack
-        self.until, self.now = outer, max(self.now, wake)
+        self.until, self.now, self.handling = outer, max(self.now, wake), handling
         if self.sleepers.pop(key, None) is None or self.over:
             raise Killed  # the whole job died meanwhile
         self.actor = key

@@ -50,6 +50,7 @@ class Simulation(HardTimes):
             "faults",
             "finished",
             "generation",
+            "handling",
             "history",
             "host",
             "ids",
@@ -82,6 +83,7 @@ class Simulation(HardTimes):
         self.seed, self.ids, self.orders, self.crashes = schedule.seed, schedule.ids, schedule.orders, 0
         self.queue: list[tuple[Any, ...]] = []
         self.now, self.sequence = 0, 0
+        self.handling = 0  # number of the event
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, schedule.ids
         self.actions = BUFFERED_ACTIONS if job.buffers else ACTIONS
@@ -171,8 +173,8 @@ class Simulation(HardTimes):
     def run(self) -> None:
         queue = self.queue
         while queue and queue[0][0] <= self.until and not self.over:
-            self.now, sequence, key, event = heappop(queue)
-            if sequence > EVENTS_MOST:
+            self.now, self.handling, key, event = heappop(queue)
+            if self.handling > EVENTS_MOST:
                 self.failure = f"not finished after {EVENTS_MOST} events"
                 queue.clear()
                 break

@@ -39,6 +39,7 @@ class Struck(ABC):
     actor: Key
     waking_up: Key | None
     coordinator: Coordinator | None
+    handling: int  # the number of an event
     crashes: int  # of the whole job
     checkpoint_id_last: int
     checkpoint_id_floor: int  # ids up to it are used up, even if nobody remembers them
@@ -145,11 +146,11 @@ class Struck(ABC):
         self._sleep(self.latency.paused)
 
     def _sleep(self, duration: int) -> None:
-        key, wake = self.actor, self.now + duration
+        key, wake, handling = self.actor, self.now + duration, self.handling
         self.sleepers[key] = wake
         outer, self.until = self.until, wake
         sys.call_tracing(self.run, ())  # everybody else goes on, on top of the sleeper's stack
-        self.until, self.now = outer, max(self.now, wake)
+        self.until, self.now, self.handling = outer, max(self.now, wake), handling
         if self.sleepers.pop(key, None) is None or self.over:
             raise Killed  # the whole job died meanwhile
         self.actor = key
