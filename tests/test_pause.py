@@ -42,6 +42,17 @@ def test_who_is_refused_and_reads_again_loses_nothing(tmp_path: Path) -> None:
     assert {1} == {sum(what == "generation" for _, _, _, what, _ in trial.history) for trial in trials}  # nobody died
 
 
+@pytest.mark.parametrize("subject", ["memory/two-phase", "files/write-ahead-upsert"])
+def test_nothing_overtakes_anything_on_its_way_to_two_who_stand_still_at_once(subject: str, tmp_path: Path) -> None:
+    with Laboratory(load(subject), Scratch(name="pauses", path=tmp_path, shell="simulated")) as laboratory:
+        pauses = [fault for fault in places(laboratory.run(Schedule()), "pause") if fault.point.startswith("write.")]
+        both = [Schedule((one, other)) for one in pauses for other in pauses if one.actor < other.actor]
+        trials = [laboratory.run(schedule) for schedule in both[::3]]
+    met = [trial for trial in trials if trial.fired]
+    assert len(met) > 20
+    assert [] == [(str(trial.schedule), trial.anomalies) for trial in met if trial.anomalies or not trial.finished]
+
+
 @pytest.mark.parametrize("name", ["Right", "Overwriting"])
 def test_a_process_is_paused_for_real_and_goes_on(name: str, tmp_path: Path) -> None:
     contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="process")

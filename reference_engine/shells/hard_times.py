@@ -201,7 +201,7 @@ class HardTimes(Struck):
         """What it tells from here on bears its own generation, and the storage refuses its decisions."""
         key, generation, wake = self.actor, self.generation, int(self.now) + self.latency.asleep
         handling = self.handling
-        self.coordinator, self.sleepers[key] = None, wake
+        self.coordinator, self.sleepers[key] = None, []
         self.post(self.latency.detect, (0, 0), ELECT)
         outer, self.until = self.until, wake
         sys.call_tracing(self.run, ())  # everybody else goes on, on top of its stack

@@ -29,7 +29,6 @@ from sinkproof.reference_engine.subtask import Subtask
 from sinkproof.reference_engine.terms import Step, Term
 from sinkproof.sink_adapters.protocol import Sink
 
-SOON: Final = 0.5  # ms; all latencies are whole
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
 Event = tuple[str, Any, Any]  # kind, a, b
 CANCEL: Final[Event] = ("cancel", None, None)
@@ -92,7 +91,7 @@ class Simulation(HardTimes):
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.sleepers: dict[Key, float] = {}  # asleep until
+        self.sleepers: dict[Key, list[tuple[int, Event]]] = {}  # what they have not heard, with its number
         self.waking_up: Key | None = None
         self.until: float = float("inf")
         self.actor: Key = (0, 0)
@@ -187,9 +186,8 @@ class Simulation(HardTimes):
                 continue
 
     def _deliver(self, key: Key, event: Event) -> None:
-        if key in self.sleepers:  # deaf; hears it after waking up, before what comes then: channels keep their order
-            later = self.sleepers[key] - self.now + (6 if event[0] == "cancel" else SOON)
-            self.post(max(later, SOON), key, event)
+        if key in self.sleepers:
+            self.sleepers[key].append((self.handling, event))
             return
         subtask = self.subtasks.get(key)
         if subtask is None:

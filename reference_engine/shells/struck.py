@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from heapq import heappush
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
@@ -22,6 +23,7 @@ from sinkproof.sink_adapters.protocol import Sink
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
 ELECT: Final[Event] = ("elect", None, None)
+CANCELLED_LATE: Final = 6  # ms after it has woken up: a zombie goes on meanwhile
 
 
 class Struck(ABC):
@@ -45,7 +47,7 @@ class Struck(ABC):
     checkpoint_id_floor: int  # ids up to it are used up, even if nobody remembers them
     subtasks: dict[Key, Subtask]
     sinks: dict[Key, Sink]
-    sleepers: dict[Key, float]
+    sleepers: dict[Key, list[tuple[int, Event]]]
     trace: list[tuple[int, str]]
     faults: list[Fault]
     struck: list[Fault]
@@ -147,12 +149,16 @@ class Struck(ABC):
 
     def _sleep(self, duration: int) -> None:
         key, wake, handling = self.actor, self.now + duration, self.handling
-        self.sleepers[key] = wake
+        self.sleepers[key] = []
         outer, self.until = self.until, wake
         sys.call_tracing(self.run, ())  # everybody else goes on, on top of the sleeper's stack
         self.until, self.now, self.handling = outer, max(self.now, wake), handling
-        if self.sleepers.pop(key, None) is None or self.over:
+        missed = self.sleepers.pop(key, None)
+        if missed is None or self.over:
             raise Killed  # the whole job died meanwhile
+        for number, event in missed:  # in their order, and before what comes from now on, as it comes through a channel
+            later = CANCELLED_LATE if event[0] == "cancel" else 0
+            heappush(self.queue, (self.now + later, number, key, event))
         self.actor = key
 
     def lose_message(self) -> None:
