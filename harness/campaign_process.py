@@ -1,16 +1,18 @@
 """What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
-2. one death in each kind of job; pauses in the middle of a commit, while another subtask is in the same, or pauses
-   there as well, and zombies from there; a kill at the first occurrence of every named point, so that rows are still
-   to be committed after it; errors, notifications lost, votes refused; zombies that nobody replaces, and errors after
-   which the next attempt is in the process of the one that failed (with an external system not, and later); a reader
-   beside the sinks, if claims ask for one; where there is an external system, its messages lost, late and repeated,
-   and itself killed, stopped and paused; then a kill at the steps that only those recoveries have passed;
+2. one death in each kind of job; pauses in the middle of a commit, the last one too, while another subtask is in the
+   same, or pauses there as well, and zombies from there; a kill at the first occurrence of every named point, so
+   that rows are still to be committed after it; errors, notifications lost, votes refused; zombies that nobody
+   replaces, and errors after which the next attempt is in the process of the one that failed (with an external system
+   not, and later); a reader beside the sinks, if claims ask for one; where there is an external system, its messages
+   lost, late and repeated, and itself killed, stopped and paused; then a kill at the steps that only those recoveries
+   have passed;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;
-4. a kill at every executed line; pauses in recoveries; a kill at the lines that only recoveries have executed;
+4. a kill at every executed line; pauses in recoveries; whole-job kills while another job takes over; a kill at the
+   lines that only recoveries have executed;
 5. zombies by SIGSTOP, kills of the whole job, errors at every named point; pauses at all other lines, a zombie from
    every line, then a kill at every line that only zombies have executed;
 6. whole-job kills at lines, and kills at later occurrences, as far as the budget goes.
@@ -28,15 +30,24 @@ from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
-from sinkproof.hardships import READ_BESIDE, at_first, first_of_each, in_processes, watch
+from sinkproof.hardships import READ_BESIDE, first_of_each, watch
 from sinkproof.lanes import Trials, one_by_one
-from sinkproof.meetings import both_in_commits, in_commits, in_files_not_forced, in_recoveries, zombies_in_commits
+from sinkproof.meetings import (
+    both_in_commits,
+    in_commits,
+    in_files_not_forced,
+    in_full_commits,
+    in_recoveries,
+    in_rescaled_recoveries,
+    zombies_in_commits,
+)
 from sinkproof.process_laboratory import ProcessLaboratory
 from sinkproof.reports.document import SourceLine
 from sinkproof.service_faults import message_faults, node_faults
 from sinkproof.services_in_use import breakable
 from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
+from sinkproof.telling import at_first, in_processes
 from sinkproof.trial import Trial
 from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
 
@@ -72,13 +83,16 @@ class ProcessCampaign:
             self._run_all(at_first(self.laboratory, "kill-job", rescaled=rescaled(self.tally)))
             self._run_all(in_commits(self._traced))
             if not breakable():  # where there is a service, each takes seconds
+                self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
             self._run_all(zombies_in_commits(baseline))
             self._run_all(self._named_places_once(baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
-                watch(self.laboratory, self.tally, [Schedule(job=job) for job in JOBS], run=self._try)
+                unfinished = in_rescaled_recoveries(self._traced, rescaled(self.tally))
+                watched = [*(Schedule(job=job) for job in JOBS), *unfinished]
+                watch(self.laboratory, self.tally, watched, run=self._try)
             self.laboratory.run(Schedule())
             self._run_all(message_faults(self.laboratory))
             self._run_all(node_faults(baseline, self.tally, near_only=True))
@@ -90,6 +104,8 @@ class ProcessCampaign:
             self.tally.first_rounds_done = True
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
             self._run_all(in_recoveries(self._traced, baseline))
+            if not breakable():
+                self._run_all(in_rescaled_recoveries(self._traced, rescaled(self.tally)))
             self._look_at_recoveries(baseline)
             self._strike_what_was_missed()
             self._run_all(node_faults(baseline, self.tally))

@@ -30,7 +30,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
 from sinkproof.closures import EVERY_STEP, MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.explore import JobState, JobWorld
-from sinkproof.hardships import Hardships, at_first
+from sinkproof.hardships import DECIDED, Hardships
 from sinkproof.lanes_simulated import ALONE, LanesBeside, tracer_of
 from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
@@ -38,6 +38,7 @@ from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied
 from sinkproof.tally import Tally
+from sinkproof.telling import at_first
 from sinkproof.thousands import Thousands
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import JOBS, LATE_JOB
@@ -49,6 +50,7 @@ STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
 RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
 ORDERS: Final = (*STEPS, EVERY_STEP)
+BULK_TIMES_MOST: Final = 6  # what is done for each row is done a thousand times a checkpoint
 
 
 class Enough(Exception):
@@ -97,6 +99,8 @@ class SimulatedCampaign:
                 self._deaths_before_losses()
             for job in rescaled(self.tally):
                 self._close(self.closures.world(job=job), depth_most=1)
+                self._close(self._recovery_in(job), depth_most=1)
+            self._close(self.closures.world(job="bulk", tracing=self.tracer, times_most=BULK_TIMES_MOST), depth_most=1)
             self._before_endless_closures()
             self.closures.whole_job([*self._messages(baseline), *self._missed()])
             self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
@@ -151,6 +155,11 @@ class SimulatedCampaign:
 
     def _crash_job(self, job: str, *, preludes: Sequence[tuple[Fault, ...]] = ((),)) -> None:
         self._close(self.closures.world(job=job, preludes=preludes), depth_most=1)
+
+    def _recovery_in(self, job: str) -> JobWorld:
+        """Crashes at each line once everybody has been given the states of others."""
+        decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+        return self.closures.world(job=job, preludes=[(decided,)], tracing=self.tracer, between=lambda *_: ())
 
     def _before_endless_closures(self) -> None:
         """Names drawn at random, or what is left behind, make the closures of some folders endless."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from sinkproof.chaos.explorer import Run
@@ -40,7 +41,8 @@ class JobWorld:
 
     `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
     each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run's trace and of
-    what was durable or on its way at each place. `endings`: of runs, where they are known.
+    what was durable or on its way at each place. `endings`: of runs, where they are known. `times_most`: how often the
+    same point of the same actor is a place to crash in one run.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class JobWorld:
         orders: Sequence[str] = (),
         between: Between | None = None,
         endings: Endings | None = None,
+        times_most: float = inf,
     ) -> None:
         self.laboratory, self.job, self.preludes = laboratory, job, preludes
         self.ids, self.order, self.orders, self.between, self.endings = ids, order, orders, between, endings
+        self.times_most = times_most
         self.marks: list[Any] = []  # at each place of the last run without prelude
         self.contract, self.scratch = laboratory.contract, laboratory.scratch
         self.tracing = tracing
@@ -150,7 +154,7 @@ class JobWorld:
 
     def _spy(self, visit: Callable[[], None], *, marking: bool) -> Callable[[Simulation, str], None]:
         if self.between is None:
-            return lambda shell, point: visit()
+            return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
         if not marking:  # what comes before the fault was visited without it
             return lambda shell, point: visit() if shell.struck else None
         self.marks = marks = []
@@ -158,6 +162,17 @@ class JobWorld:
         def look(shell: Simulation, point: str) -> None:
             marks.append((self.version(), shell.now, shell.sequence))
             visit()
+
+        return look
+
+    def _seldom(self, visit: Callable[[], None]) -> Callable[[Simulation, str], None]:
+        passed: Counter[tuple[int, str]] = Counter()
+
+        def look(shell: Simulation, point: str) -> None:
+            place = shell.trace[-1]
+            passed[place] += 1
+            if passed[place] <= self.times_most:
+                visit()
 
         return look
 

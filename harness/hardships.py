@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from sinkproof.baseline import rescaled
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS, is_virtual, needs
 from sinkproof.chaos.lines import LineTracer
@@ -22,7 +22,16 @@ from sinkproof.claims import Claim
 from sinkproof.contract import Contract, ContractError
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.smallest import smallest
-from sinkproof.workload import JOBS, MADE, PLAIN_JOBS, REUSED_JOB, SECOND_JOB, TIMED_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
+from sinkproof.workload import (
+    JOBS,
+    MADE,
+    PLAIN_JOBS,
+    REUSED_JOB,
+    SECOND_JOB,
+    TIMED_JOB,
+    UNSETTLED_JOB,
+    VIRTUAL_JOBS,
+)
 
 if TYPE_CHECKING:
     from sinkproof.tally import Tally
@@ -44,9 +53,6 @@ TOLD: Final = "notify_complete.before"
 DECIDED: Final = "checkpoint.persist.after"
 VOTE: Final = "acknowledge.before"
 OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
-OUTSIDE: Final = (DECIDED, TOLD, VOTE, "snapshot.after", "notify_complete.after")  # of sinks: where the engine stands
-DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
-LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 FEW: Final = 2  # faults, in a schedule that is short enough as it is
 EACH: Final = 99  # more often than a certifying job passes any point
 
@@ -156,6 +162,8 @@ class Hardships:
         """Runs in which somebody reads wherever the target has changed."""
         faults = [fault for kind in WATCHED_KINDS for fault in spread(baseline, kind, times=1)]
         schedules = [*(Schedule(job=job) for job in jobs), *(Schedule((fault,)) for fault in faults if self.may(fault))]
+        decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")  # with another parallelism not everybody finishes at once
+        schedules += [Schedule((decided,), job=job) for job in rescaled(self.tally) if self.may(decided)]
         self.tally.in_bound += len(schedules)
         watch(self.laboratory, self.tally, schedules, run=self.run)
 
@@ -297,52 +305,9 @@ def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
     yield tuple(refused[:-1])
 
 
-def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
-    """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
-    decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
-    yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
-    yield from (Schedule(decided[:2], job=job) for job in rescaled)  # of what one has made of the states of others
-    for each in of_target(laboratory.contract):
-        if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
-            yield Schedule((replace(decided[1], kind=each),))
-    refused = Fault("sink[0]", VOTE, 1, "decline")
-    yield Schedule((refused, decided[0]))
-    if settles(laboratory):
-        unheard = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
-        yield Schedule((unheard, decided[2]), job=UNSETTLED_JOB)
-
-
 def in_plain_jobs(run: Callable[[Schedule], Trial], kind: str) -> Iterator[Schedule]:
     """Deaths when something was decided, and everything heard too late."""
     for job in PLAIN_JOBS:
         alone = run(Schedule(job=job))
         yield from (Schedule((fault,), job=job) for fault in spread(alone, kind) if fault.point == DECIDED)
     yield from (Schedule(unheard, job=job) for unheard in several(alone))
-
-
-def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False) -> Iterator[Schedule]:
-    """The most telling ones, where the engine itself stands: attempts die by real kills all the same. In turn, so that
-    a short budget has seen something of each. `slow`: long jobs take ten seconds each, and run with their deaths only.
-    """
-    deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
-    decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
-    jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
-    failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
-    if not laboratory.contract.is_ours:
-        jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
-    jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
-    if settles(laboratory):
-        jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
-        first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
-        jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
-    late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
-    long = [Schedule((fault,), job="long") for fault in late]
-    long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
-    jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
-    unheard = list(several(baseline))
-    jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
-    for kind in (*of_target(laboratory.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
-        places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
-        faults = [fault for fault in spread(baseline, kind) if fault.point in places]
-        jobs.append([Schedule((fault,)) for fault in faults])
-    yield from (schedule for turn in zip_longest(*jobs) for schedule in turn if schedule is not None)

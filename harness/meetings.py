@@ -8,17 +8,19 @@ stopped in its commit meets its own successor, which does the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.contract import Contract
 from sinkproof.hardships import DECIDED, offered, spread
 from sinkproof.trial import Trial
+from sinkproof.workload import UNSETTLED_JOB
 
 COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
+FULL_COMMITS: Final = UNSETTLED_JOB  # the same, and each sink has rows in each checkpoint
 
 Traced = Callable[[Schedule], Trial]  # a run in which every executed line is a point
 
@@ -26,8 +28,16 @@ Traced = Callable[[Schedule], Trial]  # a run in which every executed line is a 
 def in_commits(traced: Traced) -> Iterator[Schedule]:
     """Who waits in vain for a lock of the other one has nothing else to fail at."""
     trial = traced(Schedule(job=COMMITS_ALONE))
-    for fault in within(trial, "notify_complete", "pause"):
-        yield Schedule((fault,), job=COMMITS_ALONE)
+    yield from (Schedule((fault,), job=COMMITS_ALONE) for fault in within(trial, "notify_complete", "pause"))
+
+
+def in_full_commits(traced: Traced) -> Iterator[Schedule]:
+    """Where whoever is met has rows, too; and in the last commit: what goes wrong there is put right by no other."""
+    trial = traced(Schedule(job=FULL_COMMITS))
+    told = Counter(trial.names[actor] for actor, point in trial.trace if point == "notify_complete.before")
+    last = within(trial, "notify_complete", "pause", calls_skipped=max(told.values(), default=1) - 1)
+    faults = dict.fromkeys((*within(trial, "notify_complete", "pause"), *last))
+    yield from (Schedule((fault,), job=FULL_COMMITS) for fault in faults)
 
 
 def both_in_commits(traced: Traced) -> Iterator[Schedule]:
@@ -56,6 +66,15 @@ def in_recoveries(traced: Traced, baseline: Trial) -> Iterator[Schedule]:
         yield Schedule((death, fault))
 
 
+def in_rescaled_recoveries(traced: Traced, jobs: Iterable[str]) -> Iterator[Schedule]:
+    """Everybody dies once more, while what others had left is being put in place."""
+    decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+    for job in jobs:
+        trial = traced(Schedule((decided,), job=job))
+        for fault in within(trial, "open", "kill-job", calls_skipped=1, last=True):
+            yield Schedule((decided, fault), job=job)
+
+
 def both_within(trial: Trial, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:
     """Two subtasks at the same line, in the same call for the same checkpoint: whoever came first goes on first."""
     first: dict[str, dict[str, Fault]] = {}
@@ -68,17 +87,18 @@ def both_within(trial: Trial, call: str, kind: str) -> Iterator[tuple[Fault, ...
             yield tuple(faults.values())[:2]
 
 
-def within(trial: Trial, call: str, kind: str, *, calls_skipped: int = 0) -> Iterator[Fault]:
-    """The first time that each line is executed within such a call, apart from each actor's first ones."""
+def within(trial: Trial, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
+    """The first time that each line is executed within such a call, but an actor's first ones; and the `last` time."""
     seen: Counter[tuple[int, str]] = Counter()
     inside: set[int] = set()
-    met: set[str] = set()
+    met: dict[str, list[Fault]] = {}
     for actor, point in trial.trace:
         seen[actor, point] += 1
         if point == f"{call}.before" and seen[actor, point] > calls_skipped:
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
-        elif actor in inside and is_line(point) and point not in met:
-            met.add(point)
-            yield Fault(trial.names[actor], point, seen[actor, point], kind)
+        elif actor in inside and is_line(point):
+            met.setdefault(point, []).append(Fault(trial.names[actor], point, seen[actor, point], kind))
+    for faults in met.values():
+        yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

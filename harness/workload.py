@@ -9,6 +9,7 @@ sparse     idle gaps: each checkpoint is complete and notified long before the n
 late       as standard; who was stopped wakes up when newer attempts have completed one or two checkpoints
 fewer      as standard; what is restored has one sink subtask, which is given the states of two
 more       as standard; what is restored has three, of which one is given none
+elastic    as standard; with each checkpoint that is restored two sinks become one, or one becomes two
 recut      as standard; after each restart batches are cut in another way, and everybody's speed is another
 clocks     as standard; attempts see clocks that differ, tick once a second, and go back with each restart
 second     as standard; two sinks share a target: one is sent the rows of one split, another those of the other
@@ -116,11 +117,14 @@ class UnevenInput(GeneratedInput):
         return Batch(super().batch(split, offset).rows[: self.length(split) - offset])
 
 
-def certifying_job(source: GeneratedInput, *, timing: Timing = Timing(), sinks_later: int = 2) -> Job:
+def certifying_job(
+    source: GeneratedInput, *, timing: Timing = Timing(), sinks_later: int = SINKS, there_and_back: bool = False
+) -> Job:
     """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
     return Job(
         plan=source_to_sink(source).plan(),
-        later=source_to_sink(source, sinks=sinks_later).plan() if sinks_later != 2 else None,
+        later=source_to_sink(source, sinks=sinks_later).plan() if sinks_later != SINKS else None,
+        there_and_back=there_and_back,
         configuration=CheckpointConfiguration(
             checkpoint_interval=None,
             checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
@@ -139,6 +143,7 @@ AS_STANDARD: Final = (
     "late",
     "fewer",
     "more",
+    "elastic",
     "recut",
     "clocks",
     "second",
@@ -164,6 +169,7 @@ RESCALED_JOBS: Final = {
     FEWER_JOB: certifying_job(INPUTS[FEWER_JOB], sinks_later=1),
     "more": certifying_job(INPUTS["more"], sinks_later=3),
 }
+ELASTIC_JOB: Final = "elastic"
 
 
 # -- jobs that only a simulated engine runs --------------------------------------------------------
@@ -239,6 +245,7 @@ SENTENCES: Final = {  # of what is told apart in a finding
     "late": "who was stopped wakes up when newer attempts have completed a checkpoint or two",
     "fewer": "restored with one sink subtask instead of two",
     "more": "restored with three sink subtasks instead of two",
+    "elastic": "restored with one sink subtask instead of two, and then with two again",
     "recut": "batches are cut in another way after a restart",
     "clocks": "clocks differ, and go back with each restart",
     "second": "two sinks of one job share the target",
@@ -255,6 +262,7 @@ SENTENCES: Final = {  # of what is told apart in a finding
 EVERY_JOB: Final = {
     **JOBS,
     **RESCALED_JOBS,
+    ELASTIC_JOB: certifying_job(INPUTS[ELASTIC_JOB], sinks_later=1, there_and_back=True),
     LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS)),
     **VIRTUAL_JOBS,
     **PLAIN_JOBS,

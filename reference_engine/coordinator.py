@@ -220,9 +220,8 @@ class Coordinator:
         if len(pending.states) < len(self.plan.subtasks):
             return []
         pending.phase = TRANSITIONS[pending.phase, Event.ALL_ACKNOWLEDGED]
-        parallelism = {subtask.vertex: subtask.parallelism for subtask in self.plan.subtasks}
         final = checkpoint_id == self.checkpoint_id_final
-        return [("persist", CheckpointRecord(checkpoint_id, final, dict(pending.states), parallelism))]
+        return [("persist", CheckpointRecord(checkpoint_id, final, dict(pending.states), self.plan.parallelism))]
 
     def durable(self, now: float, checkpoint_id: int, _: Any) -> list[Effect]:
         """The decision holds from here on, whatever dies: tell everybody, older pending checkpoints first."""

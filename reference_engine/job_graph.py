@@ -137,6 +137,11 @@ class Plan:
         """Names of all actors by id; the coordinator's is the first."""
         return ("coordinator", *(subtask.name for subtask in self.subtasks))
 
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """By vertex."""
+        return {subtask.vertex: subtask.parallelism for subtask in self.subtasks}
+
 
 @dataclass(frozen=True, slots=True)
 class _Home:

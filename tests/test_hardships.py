@@ -13,12 +13,13 @@ import pytest
 from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import Contract, ContractError, load
-from sinkproof.hardships import Hardships, at_first, impossible, in_processes, of_target, spread
+from sinkproof.hardships import Hardships, impossible, of_target, spread
 from sinkproof.reports.document import Finding
 from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.files_contract import FilesContract
 from sinkproof.sink_adapters.memory_contract import MemoryContract
 from sinkproof.tally import Tally
+from sinkproof.telling import at_first, in_processes
 from sinkproof.trial import Laboratory, Trial
 
 RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")

@@ -49,6 +49,7 @@ RIGHT: Final = {
     "surroundings:WorkerThread": EXACTLY,
     "waiting_rows:Waiting": EXACTLY,
     "locked_logs:Locked": EXACTLY,
+    "together:Together": EXACTLY,
     "doubtful:OneAtATime": EXACTLY,
     "doubtful:NotYet": EXACTLY,
     "doubtful:TooOldIsLost": EXACTLY,
@@ -136,6 +137,13 @@ WRONG: Final = {
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
+    "together:NobodyWasLast": Sin(root="R10", oracles="O1", ending="=pause", job="unsettled", shell="process"),
+    "together:CountsTheNewOnes": Sin(root="R14", oracles="O4", ending="=kill-job", job="fewer", shell="process"),
+    "together:RemovesMoreThanItMerged": Sin(
+        root="R10", oracles="O1", ending="=pause", job="unsettled", shell="process"
+    ),
+    "together:BeginsAnewWithoutState": Sin(root="R2", oracles="O1", ending="=kill-job", job="elastic", shell="process"),
+    "together:WritesOverTheDirectory": Sin(root="R1", oracles="O1", ending="=kill-job", job="bulk"),
     "remembering:BegunIsTakenForDone": Sin(root="R6", oracles="O1", ending="=error", job="reused", shell="process"),
     "remembering:RowsOutliveTheirAttempt": Sin(
         root="R12", oracles="O1 O2", ending="=error", job="reused", shell="process"

@@ -71,6 +71,7 @@ class Job:
 
     plan: Plan
     later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
+    there_and_back: bool = False  # what was taken with the other parallelism is restored with the first one again
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
     outage_seconds: float = 0.0  # that pass before each restart
@@ -94,7 +95,10 @@ class Job:
         """`restarted`: this is not the first generation."""
         if restarted and self.again is not None:
             return self.again
-        return self.plan if record is None or self.later is None else self.later
+        if record is None or self.later is None:
+            return self.plan
+        is_back = self.there_and_back and record.parallelism != self.plan.parallelism
+        return self.plan if is_back else self.later
 
     def latencies_after(self, seed: int, *, restarted: bool, order: str = IN_ORDER) -> Latencies:
         """Where batches are cut in another way, everybody's speed is another, too."""
