@@ -222,7 +222,7 @@ class Zips(KeepsPending):
             fcntl.flock(lock, fcntl.LOCK_EX)
             with zipfile.ZipFile(self.folder / "rows.zip", "a") as archive:
                 entries = {f"{number}-{subtask}": rows for number, rows in parts}
-                for name in entries.keys() - {*archive.namelist()}:
+                for name in sorted(entries.keys() - {*archive.namelist()}):
                     archive.writestr(name, json.dumps(entries[name]))
 
 
