@@ -63,7 +63,7 @@ def rescaled(tally: Tally) -> Iterable[str]:
 
 def came_to_nothing(baseline: Trial) -> str:
     """Why a run without faults is no basis to judge from; empty if it is one."""
-    raised = [detail for _, _, _, what, detail in baseline.history if what == "raised"]
+    raised = [detail for _, _, _, what, detail in baseline.history if what in ("raised", "fails the job")]
     if not baseline.finished or not baseline.rows_committed:
         unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
         why = raised[0] if raised else baseline.failure or unread or NO_ROW
@@ -71,5 +71,6 @@ def came_to_nothing(baseline: Trial) -> str:
     restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
     if restarts:
         why = raised[0] if raised else "nobody said why"
-        return f"without any fault the job was restarted {restarts} times: {why}"
+        times = f"{restarts} times" if restarts > 1 else "once"
+        return f"without any fault the job was restarted {times}: {why}"
     return ""

@@ -17,7 +17,7 @@ from sinkproof.chaos.clock import now
 from sinkproof.contract import ContractError, load
 from sinkproof.glossary import glossary
 from sinkproof.judgement import Course, judge_subject
-from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, plain
+from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.scratch import sweep_folders_of_the_dead
 from sinkproof.tasks import ShellOutcome, Task
@@ -26,6 +26,8 @@ from sinkproof.workers import Failure, run_tasks
 
 SHELLS: Final = ("simulated", "process", "spark")
 WITHOUT_SPARK: Final = ("simulated", "process")
+POINTS_LISTED_MOST: Final = 6
+SLOW_SECONDS: Final = 1.0  # of a schedule; a process for each attempt of each sink takes a tenth
 CONTROL_SECONDS: Final = 1.0  # before a certificate: each control, in each shell
 CONTROL_SECONDS_IN_FULL: Final = 5.0  # when canaries are what is asked for
 
@@ -235,16 +237,28 @@ def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcom
     else:
         course.shells.append(result.result)
         course.findings += result.findings
-        course.unknowns += result.unknowns
+        course.unknowns += [why for why in result.unknowns if why not in course.unknowns]
         course.left_over += [result.left_over] if result.left_over else []
         course.lines_passed |= result.lines_passed
         course.lines_struck |= result.lines_struck
         if result.never_struck and not result.unknowns:
-            missed = ", ".join(result.never_struck)
-            course.unknowns.append(f"in the {result.result.shell} shell no fault ever struck at {missed}")
+            course.unknowns.append(_missed(result.never_struck, result.result))
     order = [*SHELLS]
     course.shells.sort(key=lambda shell: order.index(shell.shell))
     writer.subject(judge_subject(course))
+
+
+def _missed(points: Sequence[str], shell: ShellResult) -> str:
+    """What no fault has struck, and what it was that took so long."""
+    some, more = ", ".join(points[:POINTS_LISTED_MOST]), len(points) - POINTS_LISTED_MOST
+    why = f"in the {shell.shell} shell no fault ever struck at {some}" + (f" and {more} more" if more > 0 else "")
+    each = shell.seconds / max(shell.schedules_run, 1)
+    if each < SLOW_SECONDS or shell.schedules_run >= shell.schedules_in_bound:
+        return why
+    return (
+        f"{why}. There was time for {shell.schedules_run} of {shell.schedules_in_bound} schedules, as each took "
+        f"{each:.1f} s. Give it a larger --budget, or name in `libraries` what each attempt takes long to import"
+    )
 
 
 def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -> Verdict:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.lines import LineTracer
-from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.lines import LineTracer, executable_lines
+from sinkproof.chaos.points import LINE, is_line
+from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.claims import ORACLE_CLAIMS
 from sinkproof.contract import Contract, ContractError, load
 from sinkproof.copied_crashes import needs_copies, run_with_copies
@@ -117,6 +119,14 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _why_never(fault: Fault, contract: Contract) -> str:
+    line = LINE.fullmatch(fault.point)
+    file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
+    if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
+        return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
+    return "nobody passed there that often"
+
+
 def told(replayed: Replay, *, log: bool = False) -> str:
     """For people: what happened in order, what struck, what was wrong."""
     trial, lines = replayed.trial, [f"{replayed.contract.name}: {replayed.trial.schedule}"]
@@ -126,7 +136,7 @@ def told(replayed: Replay, *, log: bool = False) -> str:
         at = trial.struck_line
         lines.append(f"struck at {at.file}:{at.number}: {at.text}")
     missing = trial.schedule.faults[len(trial.struck) :]
-    lines += [f"never struck: {fault} (nobody passed there that often)" for fault in missing]
+    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract)})" for fault in missing]
     for anomaly in trial.anomalies:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
         lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []

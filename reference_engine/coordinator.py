@@ -15,7 +15,7 @@ Rules:
 The phases of one checkpoint are the table TRANSITIONS; what is not in it raises.
 
 Effects: ("tell", subtask, kind, a, b) · ("persist", record) · ("timer", delay, kind, a) · ("restart", delay) ·
-("deploy", record) · ("finish",) · ("give_up", why) · ("discard", checkpoint_id)
+("deploy", record) · ("finish",) · ("give_up", why) · ("discard", checkpoint_id) · ("note", why)
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class Coordinator:
         self.ended_last_ms = now
         self.failures_in_row += 1
         if self.failures_in_row > self.configuration.tolerable_checkpoint_failure_number:
-            return effects + self._fail(now, f"{self.failures_in_row} checkpoints failed in a row")
+            return effects + self._give_reason(now, f"{self.failures_in_row} checkpoints failed in a row")
         if checkpoint_id == self.checkpoint_id_final:
             self.checkpoint_id_final = 0
             return effects + self._trigger_if_allowed(now)
@@ -290,11 +290,19 @@ class Coordinator:
     def settle_deadline(self, now: float, subtask: int, _: Any) -> list[Effect]:
         doubtful = self.unsettled.get(subtask, {})
         late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]
-        return self._fail(now, f"checkpoints {late} were in doubt for too long") if late else []
+        if not late:
+            return []
+        name = next(sink.name for sink in self.plan.subtasks if sink.id == subtask)
+        ids, deadline = ", ".join(map(str, late)), self.configuration.settle_deadline
+        return self._give_reason(now, f"{name} is still in doubt about checkpoint {ids} after {deadline:,} ms")
 
     def failed(self, now: float, subtask: int, why: str) -> list[Effect]:
         """Somebody died or gave up."""
         return self._fail(now, why)
+
+    def _give_reason(self, now: float, why: str) -> list[Effect]:
+        """Nobody died or raised: who reads the log would find no cause."""
+        return [("note", why), *self._fail(now, why)]
 
     def _fail(self, now: float, why: str) -> list[Effect]:
         """The next generation takes over from the latest complete checkpoint, or nobody does."""

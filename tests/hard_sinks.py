@@ -272,3 +272,15 @@ class OnePrefix(OnAShelf):
 
     def second_sink(self, scratch: Scratch) -> Any:
         return self.sink(scratch)
+
+
+class InDoubtForEver(OnAShelf):
+    """No fault is needed: it shows everything, and says for ever that it is in doubt."""
+
+    class make(Waits):  # noqa: N801
+        def notify_complete(self, checkpoint_id: int) -> list[int]:  # type: ignore[override]
+            super().notify_complete(checkpoint_id)
+            return [checkpoint_id]
+
+        def settle(self, now: float) -> list[int]:
+            return [1]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from sinkproof.baseline import came_to_nothing
+from sinkproof.certifying import _missed
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.claims import Claim, Grade, names
-from sinkproof.contract import Contract
+from sinkproof.contract import Contract, load
 from sinkproof.hardships import EVERYWHERE, WATCH
 from sinkproof.judgement import Course, claimed_names, judge_subject
 from sinkproof.oracle import Anomaly
 from sinkproof.reports.document import Finding, Outcome, ShellResult
+from sinkproof.scratch import Scratch
 from sinkproof.tally import STEPS_REQUIRED, Tally
 from sinkproof.tasks import Task, has_least
+from sinkproof.trial import Laboratory
 from sinkproof.verdict import Verdict, merge
 
 
@@ -51,6 +56,26 @@ def test_claims_are_named_singly_and_combinations_by_their_own_name() -> None:
     assert ["NO_LOSS", "NO_DUPLICATES"] == names(Claim.EFFECTIVELY_ONCE)
     assert ["EXACTLY_ONCE", "NO_RESIDUE"] == claimed_names(Claim.EXACTLY_ONCE | Claim.NO_RESIDUE)
     assert ["AT_LEAST_ONCE"] == claimed_names(Claim.AT_LEAST_ONCE)
+
+
+def test_a_job_that_restarts_although_nobody_failed_says_why(tmp_path: Path) -> None:
+    contract = load(f"{Path(__file__).with_name('hard_sinks.py')}:InDoubtForEver")
+    with Laboratory(contract, Scratch(name="doubt", path=tmp_path)) as laboratory:
+        why = came_to_nothing(laboratory.run(Schedule()))
+    assert "sink[0] is still in doubt about checkpoint 1 after 1,000 ms" in why
+
+
+def test_what_was_not_struck_for_want_of_time_says_what_took_it() -> None:
+    shell = ShellResult(shell="process", schedules_run=20, schedules_in_bound=90, kills=3, seconds=80.0)
+    points = [f"point{number}" for number in range(9)]
+    why = _missed(points, shell)
+    assert (
+        "ever struck at point0, point1, point2, point3, point4, point5 and 3 more. There was time for 20 of 90" in why
+    )
+    assert "each took 4.0 s" in why
+    assert "libraries" in why
+    quick = replace(shell, seconds=2.0)
+    assert "in the process shell no fault ever struck at point0" == _missed(points[:1], quick)
 
 
 class Given:

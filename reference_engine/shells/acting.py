@@ -294,6 +294,10 @@ def _finish(shell: CoordinatingShell, effect: Effect) -> None:
         shell.post(1, key, ("cancel", None, None))
 
 
+def _note_why(shell: CoordinatingShell, effect: Effect) -> None:
+    shell.note("coordinator", "fails the job", effect[1])
+
+
 def _give_up(shell: CoordinatingShell, effect: Effect) -> None:
     shell.failure = effect[1]
     shell.queue.clear()
@@ -330,6 +334,7 @@ COORDINATOR_ACTIONS: Final[dict[str, Callable[[Any, Effect], None]]] = {
     "discard": _discard,
     "finish": _finish,
     "give_up": _give_up,
+    "note": _note_why,
     "persist": _persist,
     "restart": _restart,
     "tell": _tell,

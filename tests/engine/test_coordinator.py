@@ -207,7 +207,8 @@ def test_a_sink_that_is_still_settling_the_end_has_until_its_deadline(make: Make
     coordinator.on(20, ("closed_sink", 3, None))
     coordinator.on(20, ("unsettled_sink", 4, (1,)))
     assert ["timer"] == [effect[0] for effect in coordinator.on(60, ("closing", None, None))]
-    assert [("restart", 1.0)] == coordinator.on(520, ("settle_deadline", 4, None))
+    why = "sink[1] is still in doubt about checkpoint 1 after 500 ms"
+    assert [("note", why), ("restart", 1.0)] == coordinator.on(520, ("settle_deadline", 4, None))
 
 
 @pytest.mark.row("S12")
@@ -231,7 +232,8 @@ def test_what_stays_in_doubt_for_too_long_fails_the_job(make: Make) -> None:
     coordinator = make(settle_deadline=100)
     assert [("timer", 100, "settle_deadline", 3)] == coordinator.on(0, ("unsettled_sink", 3, (1,)))
     assert [] == coordinator.on(50, ("unsettled_sink", 3, (1,))), "the same one: its time is running already"
-    assert [("restart", 1.0)] == coordinator.on(100, ("settle_deadline", 3, None))
+    why = "sink[0] is still in doubt about checkpoint 1 after 100 ms"
+    assert [("note", why), ("restart", 1.0)] == coordinator.on(100, ("settle_deadline", 3, None))
 
 
 @pytest.mark.row("S09")
@@ -240,7 +242,8 @@ def test_each_checkpoint_in_doubt_has_its_own_deadline(make: Make) -> None:
     coordinator.on(0, ("unsettled_sink", 3, (1,)))
     assert [("timer", 100, "settle_deadline", 3)] == coordinator.on(90, ("unsettled_sink", 3, (2,)))
     assert [] == coordinator.on(100, ("settle_deadline", 3, None)), "1 is settled, 2 is in doubt for 10 ms"
-    assert [("restart", 1.0)] == coordinator.on(190, ("settle_deadline", 3, None))
+    why = "sink[0] is still in doubt about checkpoint 2 after 100 ms"
+    assert [("note", why), ("restart", 1.0)] == coordinator.on(190, ("settle_deadline", 3, None))
 
 
 @pytest.mark.row("S09")
