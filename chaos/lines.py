@@ -37,6 +37,10 @@ FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = 
 }
 
 
+class Unanswered(OSError):
+    """Raised by `reach` at a file's point: the effect happens, and then this goes on to whoever has called."""
+
+
 class LineTracer:
     """`with tracer(reach):` calls `reach("line(file.py:42)")` before each line of these files is executed."""
 
@@ -153,7 +157,36 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open":
         point = _point_of_opening(arguments[2])
     if point and any(_is_inside(arguments[name], arguments, at) for name, at in names_and_folders):
-        _Audit.reach(point)
+        try:
+            _Audit.reach(point)
+        except Unanswered:
+            _do_unseen(event, arguments)
+            raise
+
+
+def _do_unseen(event: str, arguments: tuple[Any, ...]) -> None:
+    """What somebody is about to do."""
+    reach, _Audit.reach = _Audit.reach, None
+    try:
+        DONE_BY[event](*arguments)
+    finally:
+        _Audit.reach = reach
+
+
+def _from(descriptor: int) -> int | None:
+    """The folder that a name starts from, as audit events tell it."""
+    return None if descriptor < 0 else descriptor
+
+
+DONE_BY: Final[dict[str, Callable[..., Any]]] = {
+    "open": lambda path, mode, flags: os.close(os.open(path, flags, 0o666)),
+    "os.rename": lambda old, new, at, to: os.rename(old, new, src_dir_fd=_from(at), dst_dir_fd=_from(to)),
+    "os.remove": lambda path, at: os.remove(path, dir_fd=_from(at)),
+    "os.mkdir": lambda path, mode, at: os.mkdir(path, mode, dir_fd=_from(at)),
+    "os.rmdir": lambda path, at: os.rmdir(path, dir_fd=_from(at)),
+    "os.link": lambda old, new, at, to: os.link(old, new, src_dir_fd=_from(at), dst_dir_fd=_from(to)),
+    "os.symlink": lambda old, new, at: os.symlink(old, new, dir_fd=_from(at)),
+}
 
 
 def _point_of_opening(flags: int) -> str:

@@ -30,7 +30,7 @@ from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
-from sinkproof.hardships import READ_BESIDE, first_of_each, watch
+from sinkproof.hardships import READ_BESIDE, first_of_each, first_of_each_call, watch
 from sinkproof.lanes import Trials, one_by_one
 from sinkproof.meetings import (
     both_in_commits,
@@ -189,6 +189,8 @@ class ProcessCampaign:
         zombies_first = [fault for fault in zombies if fault.point in ZOMBIES_FIRST]
         yield from (Schedule((fault,), job=job) for fault in zombies_first for job in (STANDARD, LATE_JOB))
         yield from (Schedule((fault,)) for fault in self._errors(baseline))
+        if not self.laboratory.contract.marks_points:
+            yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered"))
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]
@@ -196,7 +198,7 @@ class ProcessCampaign:
         yield from declines[4:]
 
     def _errors(self, baseline: Trial) -> list[Fault]:
-        return [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
+        return [fault for fault in first_of_each_call(baseline, "error") if fault.point not in AROUND_CALLS]
 
     def _outliving(self, baseline: Trial) -> Iterator[Schedule]:
         """Zombies that nobody replaces, for the job goes on with fewer sinks; errors, where the next attempt is in the

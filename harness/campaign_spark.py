@@ -97,7 +97,7 @@ class SparkCampaign(ProcessCampaign):
 
     def _baseline(self) -> Trial | None:
         """Lines of a stranger's sink are points in here, too; those of our own adapters are struck in other shells."""
-        if not getattr(self.laboratory.contract.given, "marks_points", False):
+        if not self.laboratory.contract.marks_points:
             return super()._baseline()
         baseline = first_run(self.laboratory, self.tally, self._run)
         for job in JOBS if baseline is not None else ():

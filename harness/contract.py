@@ -74,6 +74,7 @@ class Contract:
         self.grade: str | None = getattr(given, "grade", None)
         self.rows: str = getattr(given, "rows", "append")
         self.rescales: bool = getattr(given, "rescales", True)
+        self.marks_points: bool = getattr(given, "marks_points", False)
         self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
         self.is_ours = type(given).__module__.startswith("sinkproof.")  # and its modules remember nothing of attempts

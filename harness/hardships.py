@@ -83,6 +83,21 @@ def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]
             yield Fault(name, point, seen[actor, point], kind)
 
 
+def first_of_each_call(baseline: Trial, kind: str) -> Iterator[Fault]:
+    """The same for named points, but apart for each line of the sink's code that leads there, where lines are told."""
+    met: set[tuple[str, str]] = set()
+    seen: Counter[tuple[int, str]] = Counter()
+    line: dict[int, str] = {}
+    for actor, point in baseline.trace:
+        seen[actor, point] += 1
+        name, call = baseline.names[actor], (point, line.get(actor, ""))
+        if is_line(point):
+            line[actor] = point
+        elif call not in met and KINDS[kind].applies(name, point):
+            met.add(call)
+            yield Fault(name, point, seen[actor, point], kind)
+
+
 class Hardships:
     """The schedules for one subject. `run` is called for each, and for the runs that others are derived from; `close`
     crashes the whole of a job at every named point, perhaps after other faults. Who cannot be copied is struck after an
@@ -257,6 +272,8 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
         hook = needs(fault.kind)
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
+        if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
+            return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         if hook and hook != SERVICES and not contract.offers(hook):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         inside = fault.actor.startswith("sink[") and fault.point not in ELSEWHERE

@@ -91,7 +91,7 @@ class ProcessLaboratory(Laboratory):
             from sinkproof.reference_engine.shells.command import CommandHost
 
             return CommandHost(self.servers.first, command, self.scratch.path, hang_seconds=self.hang_seconds)
-        own_points = getattr(self.contract.given, "marks_points", False)
+        own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
             Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),

@@ -55,7 +55,7 @@ def certifying(
     """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
     contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
     named = named_job(job)
-    own_points = getattr(contract.given, "marks_points", False)
+    own_points = contract.marks_points
     return Deployment(
         job=in_real_time(named, restarts=RESTARTS_MOST),
         make_sink=lambda: contract.sink(scratch),
@@ -89,7 +89,7 @@ def long_running(
     from sinkproof.reference_engine.columns import GeneratedColumns
 
     contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
-    own_points = getattr(contract.given, "marks_points", False)
+    own_points = contract.marks_points
     source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
     source.batch(0, 0)  # what it keeps from then on, attempts inherit
     job = Job(

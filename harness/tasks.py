@@ -91,7 +91,7 @@ def has_least(tally: Tally, task: Task) -> bool:
     simulated = task.shell == "simulated"
     woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
     unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
-    ours = getattr(tally.contract.given, "marks_points", False)  # the simulated shell strikes all of its lines
+    ours = tally.contract.marks_points  # the simulated shell strikes all of its lines
     elsewhere = task.shell == "spark" and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
     beside = task.shell == "process" and (task.alone or not tally.contract.copies)  # else the simulated shell does it

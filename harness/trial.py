@@ -166,7 +166,7 @@ class Laboratory:
 
     def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
         """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
-        own_points = getattr(self.contract.given, "marks_points", False)
+        own_points = self.contract.marks_points
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
         with effects, tracing(simulation.reach):
             simulation.play()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sinkproof.chaos.lines import LineTracer, executable_lines, file_points, files_under, known_lines
+from sinkproof.chaos.lines import LineTracer, Unanswered, executable_lines, file_points, files_under, known_lines
 
 SOURCE = '''"""A module."""
 import functools
@@ -104,3 +105,37 @@ def test_file_effects_under_the_folder_are_points(tmp_path: Path) -> None:
     ] == points
     (inside / "z").write_text("nobody looks")
     assert 9 == len(points)
+
+
+@pytest.mark.parametrize(
+    ("call", "done"),
+    [
+        (lambda folder: (folder / "new").write_text("text"), lambda folder: (folder / "new").read_text() == ""),
+        (lambda folder: os.link(folder / "old", folder / "new"), lambda folder: (folder / "new").exists()),
+        (lambda folder: (folder / "new").symlink_to("old"), lambda folder: (folder / "new").is_symlink()),
+        (lambda folder: (folder / "old").replace(folder / "new"), lambda folder: (folder / "new").exists()),
+        (lambda folder: (folder / "old").unlink(), lambda folder: not (folder / "old").exists()),
+        (lambda folder: (folder / "new").mkdir(), lambda folder: (folder / "new").is_dir()),
+        (lambda folder: (folder / "empty").rmdir(), lambda folder: not (folder / "empty").exists()),
+    ],
+)
+def test_a_file_effect_that_is_not_answered_has_happened(
+    call: Callable[[Path], object], done: Callable[[Path], bool], tmp_path: Path
+) -> None:
+    (tmp_path / "old").touch()
+    (tmp_path / "empty").mkdir()
+
+    def reach(point: str) -> None:
+        raise Unanswered(point)
+
+    with file_points(tmp_path, reach), pytest.raises(Unanswered):
+        call(tmp_path)
+    assert done(tmp_path)
+
+
+def test_a_file_effect_that_fails_by_itself_says_so(tmp_path: Path) -> None:
+    def reach(point: str) -> None:
+        raise Unanswered(point)
+
+    with file_points(tmp_path, reach), pytest.raises(FileNotFoundError):
+        (tmp_path / "missing").unlink()

@@ -89,6 +89,7 @@ WRONG: Final = {
     "renamed_files:OnlyTheNotified": Sin(root="R12", oracles="O1", ending="=lose"),
     "renamed_files:DeletesWhatOthersStaged": Sin(root="R15", oracles="O1 O10", ending="=kill-job,=kill"),
     "renamed_files:OnlyTheFirstState": Sin(root="R14", oracles="O1", ending="=kill-job"),
+    "renamed_files:AFailedLinkIsMadeAgain": Sin(root="R7", oracles="O2", ending="=unanswered", shell="process"),
     "renamed_files:AbortedDropped": Sin(root="R12", oracles="O1", ending="=decline"),
     "renamed_files:AbortedTwice": Sin(root="R12", oracles="O2", ending="=decline"),
     "renamed_files:IdleEpoch": Sin(root="R12", oracles="O2", ending=" job=sparse no-fault"),

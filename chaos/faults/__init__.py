@@ -49,6 +49,7 @@ from sinkproof.chaos.faults import (
     service_pause,
     service_stop,
     stop,
+    unanswered,
 )
 
 
@@ -62,7 +63,7 @@ class FaultKind(Protocol):
 
 
 MODULES: Final[tuple[FaultKind, ...]] = (
-    *(kill_job, kill, kill_worker, kill_executor, stop, pause, error, lose, decline),
+    *(kill_job, kill, kill_worker, kill_executor, stop, pause, error, unanswered, lose, decline),
     *(late, repeat, land, fail, depose, cancel, drain, rewind, forget),
     *(expire, maintain, lose_power, lose_bytes, lose_names),
     *(service_kill, service_stop, service_pause),

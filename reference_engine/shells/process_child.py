@@ -23,10 +23,11 @@ from typing import Any, Final
 from sinkproof.chaos.faults import KINDS, sleeps
 from sinkproof.chaos.inside import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.journal import Journal
-from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
+FAILING: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered}  # kinds of faults
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
 SLEEPS: Final = tuple(filter(sleeps, KINDS))  # kinds for which an attempt stops itself
 STRUCK: Final = pickle.dumps(("struck",))
@@ -89,11 +90,12 @@ class _Inner:
             self.strike()  # a thread has come there while this was on its way
 
     def strike(self) -> None:
-        if self.kind == "error":
+        failing = FAILING.get(self.kind)
+        if failing is not None:
             if threading.get_ident() == self.main_thread:  # another thread must not speak in between
                 self.inside.send(STRUCK)
                 self.rearm()
-            raise OSError(INJECTED)
+            raise failing(INJECTED)
         if self.kind in SLEEPS:
             os.kill(os.getpid(), signal.SIGSTOP)
             self.rearm()  # it was continued

@@ -179,7 +179,7 @@ class Struck(ABC):
         self.trace += [(index, point) for point in points]
         if index == self.armed_actor:
             self.armed_left -= points.count(self.armed_point)
-            if self.armed_left <= 0 and self.faults[0].kind == "error":
+            if self.armed_left <= 0 and self.faults[0].kind in ("error", "unanswered"):
                 self._take_fault()  # it has struck already, where the point is
 
     def died(self, actor: str, status: int) -> NoReturn:

@@ -96,6 +96,20 @@ class LinkedFilesUncopied(OutFolder):
     """Right. The same without freeze and thaw."""
 
 
+class TriesAnotherName(Links):
+    def publish(self, name: str) -> None:
+        try:
+            super().publish(name)
+        except OSError:
+            os.link(self.staged / name, self.out / f"{name}-again")
+
+
+class AFailedLinkIsMadeAgain(OutFolder):
+    """Wrong: a link that is said to have failed may be there."""
+
+    make = TriesAnotherName
+
+
 class LeavesOutTheSubtask(Links):
     def name(self, checkpoint_id: int) -> str:
         return f"checkpoint-{checkpoint_id}"
