@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.points import is_line
@@ -25,6 +27,8 @@ from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 
 HANG_SECONDS: Final = 10.0
 HANGS_MOST: Final = 3  # in one run
+HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
+IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 PRELOAD: Final = ("sinkproof.process_laboratory", "sinkproof.sink_adapters.adapt")
 HASH_SEEDS: Final = (1, 2)  # a restart is another process, and has another one, unless somebody has set it
 MAKER: Final = "sinkproof.process_laboratory:make_sink"
@@ -138,6 +142,17 @@ def plain_scratch(scratch: Scratch) -> Scratch:
     return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
 
 
+def libraries_of(contract: Contract) -> list[str]:
+    """What is imported once for all attempts: what the contract names, and what its files import that takes long. With
+    the first rows that it is given, pyarrow imports pandas: a third of a second for each attempt.
+    """
+    named = [*getattr(contract.given, "libraries", ())]
+    for file in files_of(contract.given, None):
+        imported = IMPORTED.findall(Path(file).read_text(errors="replace"))
+        named += [name for heavy in imported for name in HEAVY.get(heavy, ())]
+    return [name for name in dict.fromkeys(named) if find_spec(name.partition(".")[0])]
+
+
 @contextmanager
 def process_laboratory(
     contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
@@ -145,9 +160,8 @@ def process_laboratory(
     """A laboratory with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
     warm = [] if is_command else [("sinkproof.contract:load", contract.locator)]
-    libraries = [name for name in getattr(contract.given, "libraries", ()) if find_spec(name.partition(".")[0])]
     with (
-        fork_servers(preload=(*PRELOAD, *libraries), warm=warm) as servers,
+        fork_servers(preload=(*PRELOAD, *libraries_of(contract)), warm=warm) as servers,
         ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=hang_seconds) as laboratory,
     ):
         if not is_command:

@@ -41,6 +41,7 @@ class FilesContract:
         self.strategy, self._disk = strategy, disk
         self.claims, self.grade = (*STRATEGIES[strategy].claims, *ON_DISK), STRATEGIES[strategy].grade
         self._parquet = parquet
+        self.libraries = ("pyarrow.parquet",) if parquet else ()
         if disk == "real":
             self.lose_power = self.lose_bytes = self.lose_names = None
         self._disks: dict[str, Any] = {}
