@@ -7,8 +7,9 @@
    `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
    released: then attempts die in the process shell only;
 5. deaths in a commit, and a loss of power later; one crash of the whole job at every named point, from which it goes
-   on with another parallelism; then the closures (closures.py): any number of whole-job crashes, with ids shifted and
-   orders branched; in the job with idle gaps; at executed lines, too;
+   on with another parallelism, and one at every line while it does; then the closures (closures.py): any number of
+   whole-job crashes, with ids shifted and orders branched; in the job with idle gaps; at executed lines, too; and one
+   crash at every line of the job with many rows;
 6. single deaths and stops at executed lines: on this, and on all before, the verdict rests;
 7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (pairs.py):
    deaths, zombies and errors at protocol steps, then all others.
@@ -100,12 +101,12 @@ class SimulatedCampaign:
             for job in rescaled(self.tally):
                 self._close(self.closures.world(job=job), depth_most=1)
                 self._close(self._recovery_in(job), depth_most=1)
-            self._close(self.closures.world(job="bulk", tracing=self.tracer, times_most=BULK_TIMES_MOST), depth_most=1)
             self._before_endless_closures()
             self.closures.whole_job([*self._messages(baseline), *self._missed()])
             self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
             self.closures.other("at executed lines", self.closures.world(tracing=self.tracer))
             if self.exact:
+                self._close(self._bulk_at_lines(), depth_most=1)
                 self._thousands(baseline)
         except Enough:
             pass
@@ -161,12 +162,17 @@ class SimulatedCampaign:
         decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
         return self.closures.world(job=job, preludes=[(decided,)], tracing=self.tracer, between=lambda *_: ())
 
+    def _bulk_at_lines(self) -> JobWorld:
+        """Crashes where buffers are flushed in the middle of something."""
+        return self.closures.world(job="bulk", tracing=self.tracer, times_most=BULK_TIMES_MOST)
+
     def _before_endless_closures(self) -> None:
         """Names drawn at random, or what is left behind, make the closures of some folders endless."""
         if missed := self._missed():
             self._crash_job(STANDARD, preludes=missed)
         if not self.exact:
             self._crash_job("sparse")
+            self._close(self._bulk_at_lines(), depth_most=1)
 
     def _may(self, fault: Fault) -> bool:
         """Whether a death of this actor in this process is as good as SIGKILL."""
