@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from sinkproof.sink_adapters.file_formats import Identity
 from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
 
+LARGE_BYTES: Final = 1 << 16  # of a part, from which on a compressor and dictionaries are worth being set up
 SMALL_BYTES: Final = 1 << 14  # of a part that is remembered: a certification reads the same ones thousands of times
 
 
@@ -34,7 +35,9 @@ class ParquetWriter:
 
     def finish(self) -> bytes:
         buffer = pa.BufferOutputStream()
-        pq.write_table(pa.concat_tables(self.tables), buffer, compression="zstd")
+        is_large = self.size >= LARGE_BYTES
+        compression = "zstd" if is_large else "none"
+        pq.write_table(pa.concat_tables(self.tables), buffer, compression=compression, use_dictionary=is_large)
         return bytes(buffer.getvalue())
 
 

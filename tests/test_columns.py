@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,6 +137,16 @@ def test_a_file_holds_what_was_added_whichever_way_it_came(form: FileFormat, bat
     every = [row for made in batches for row in made]
     assert [(row.split, row.offset) for row in every] == form.identities(content)
     assert [row[:4] for row in every] == [row[:4] for row in form.rows(content)]  # JSON lines leave the time out
+
+
+@pytest.mark.parametrize(("count", "compression"), [(2, "UNCOMPRESSED"), (5_000, "ZSTD")])
+def test_only_large_parquet_files_are_compressed(count: int, compression: str) -> None:
+    made = [Row(0, offset, "key", f"value {offset}") for offset in range(count)]
+    writer = PARQUET.writer()
+    writer.add(Batch(made))
+    content = writer.finish()
+    assert [(0, offset) for offset in range(count)] == PARQUET.identities(content)
+    assert compression == pq.ParquetFile(pa.BufferReader(content)).metadata.row_group(0).column(3).compression
 
 
 def test_a_torn_arrow_file_reads_as_its_whole_batches() -> None:
