@@ -73,6 +73,9 @@ def order_of(steps: Iterable[str]) -> str:
     return "+".join(sorted(steps)) or IN_ORDER
 
 
+EVERY_STEP = order_of(STEPS)
+
+
 def trimmed(orders: Sequence[str]) -> tuple[str, ...]:
     """Without what goes without saying."""
     last = max((at for at, order in enumerate(orders, 1) if order != IN_ORDER), default=0)

@@ -85,7 +85,7 @@ class ProcessCampaign:
             if not breakable():  # where there is a service, each takes seconds
                 self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
-            self._run_all(zombies_in_commits(baseline))
+            self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, LATE_JOB]))
             self._run_all(self._named_places_once(baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))

@@ -28,8 +28,8 @@ from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule
-from sinkproof.closures import EVERY_STEP, MIXED_SECONDS, SHIFTS, Closures
+from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
+from sinkproof.closures import MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.hardships import DECIDED, Hardships
 from sinkproof.lanes_simulated import ALONE, LanesBeside, tracer_of

@@ -18,14 +18,13 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure as Explored
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import STEPS, Fault, order_of
+from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
 from sinkproof.endings import Endings
 from sinkproof.explore import JobState, JobWorld
 from sinkproof.reports.document import Closure
 from sinkproof.trial import Laboratory
 
 SHIFTS: Final = (1, 8, 97)  # another parity; ids of two digits behind those of one; ids of three
-EVERY_STEP: Final = order_of(STEPS)
 SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
 MIXED: Final = "whole-job crashes, between two of them at most one partial death or zombie"
 MIXED_SECONDS: Final = 15.0  # write-ahead and masked in memory need 1 to 10; two-phase does not end in minutes

@@ -8,7 +8,7 @@ stopped in its commit meets its own successor, which does the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -46,9 +46,10 @@ def both_in_commits(traced: Traced) -> Iterator[Schedule]:
         yield Schedule(faults, job=COMMITS_ALONE)
 
 
-def zombies_in_commits(baseline: Trial) -> Iterator[Schedule]:
-    """Who has looked whether it is done, and does it when its successor has done it."""
-    yield from (Schedule((fault,)) for fault in within(baseline, "notify_complete", "stop"))
+def zombies_in_commits(baseline: Trial, *, jobs: Sequence[str]) -> Iterator[Schedule]:
+    """Who has looked whether it is done, and does it when its successor has done it; or when the others are further."""
+    faults = list(within(baseline, "notify_complete", "stop"))
+    yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 
 def in_files_not_forced(traced: Trial, contract: Contract) -> Iterator[Schedule]:

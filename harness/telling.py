@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sinkproof.chaos.points import AROUND_CALLS
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
 from sinkproof.hardships import (
     DECIDED,
     EACH,
@@ -37,6 +37,9 @@ def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> I
     """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
     yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
+    # Who has been given nothing opens first, and tidies up before the others have finished what they were given.
+    orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)
+    yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
     again = (*rescaled, ELASTIC_JOB) if rescaled else ()
     yield from (Schedule(decided[:2], job=job) for job in again)  # of what one has made of the states of others
     for each in of_target(laboratory.contract):

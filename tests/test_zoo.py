@@ -50,6 +50,7 @@ RIGHT: Final = {
     "waiting_rows:Waiting": EXACTLY,
     "locked_logs:Locked": EXACTLY,
     "together:Together": EXACTLY,
+    "masked_folders:Masked": EXACTLY,
     "doubtful:OneAtATime": EXACTLY,
     "doubtful:NotYet": EXACTLY,
     "doubtful:TooOldIsLost": EXACTLY,
@@ -138,6 +139,10 @@ WRONG: Final = {
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
+    "masked_folders:MarkerGoesBack": Sin(root="R10", oracles="O9 O1", ending="=stop", job="late", shell="process"),
+    "masked_folders:CollectsWhatOthersPromised": Sin(
+        root="R15", oracles="O1", ending="=kill-job", job="more", shell="process"
+    ),
     "together:NobodyWasLast": Sin(root="R10", oracles="O1", ending="=pause", job="unsettled", shell="process"),
     "together:CountsTheNewOnes": Sin(root="R14", oracles="O4", ending="=kill-job", job="fewer", shell="process"),
     "together:RemovesMoreThanItMerged": Sin(

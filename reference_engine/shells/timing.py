@@ -53,12 +53,14 @@ class Timing:
 
     `pace`: added between two batches of a source.
     `asleep`: how long a stopped attempt sleeps. 24 is longer than detection and the restart of the others.
+    `detect`: how long it takes until a death is noticed, or that somebody does not answer.
     `stretch`: by how much the channels are slower, and their differences greater.
     `settle`: how many times as long as usual it takes until what is in doubt is settled.
     """
 
     pace: int = 0
     asleep: int = 24
+    detect: int = 4
     stretch: int = 1
     settle: int = 1
 
@@ -71,4 +73,4 @@ class Timing:
                 channels[sender, subtask.id] = latency * self.stretch
             paces[subtask.id] = self.pace + (random.randint(2, 5) if seed else 2 + subtask.index % 2)
             uploads[subtask.id] = random.randint(1, 9) if seed else 1 + 6 * (subtask.index % 2) * subtask.sink
-        return Latencies(channels, paces, uploads, asleep=self.asleep, settle=self.settle)
+        return Latencies(*(channels, paces, uploads), asleep=self.asleep, detect=self.detect, settle=self.settle)

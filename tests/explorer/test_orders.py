@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.closures import EVERY_STEP
+from sinkproof.chaos.schedule import EVERY_STEP, Schedule, parse
 from sinkproof.copied_crashes import run_with_copies
 from sinkproof.explore import JobWorld
 from sinkproof.trial import no_tracing
