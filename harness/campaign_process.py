@@ -30,7 +30,7 @@ from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
-from sinkproof.hardships import READ_BESIDE, first_of_each, first_of_each_call, watch
+from sinkproof.hardships import READ_BESIDE, first_of_each, first_of_each_call, spread, watch
 from sinkproof.lanes import Trials, one_by_one
 from sinkproof.meetings import (
     both_in_commits,
@@ -49,11 +49,12 @@ from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.telling import at_first, in_processes
 from sinkproof.trial import Trial
-from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB
+from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB, UNNOTICED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
+ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # what the first one spoils, a later flush makes up for
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 LEAVES: Final = "sink[1]"  # in the job `fewer`
@@ -85,7 +86,7 @@ class ProcessCampaign:
             if not breakable():  # where there is a service, each takes seconds
                 self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
-            self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, LATE_JOB]))
+            self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, UNNOTICED_JOB]))
             self._run_all(self._named_places_once(baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))
@@ -186,8 +187,9 @@ class ProcessCampaign:
         """Few and telling ones first."""
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=False))
         zombies = first_of_each(baseline, "stop", lines=False)
-        zombies_first = [fault for fault in zombies if fault.point in ZOMBIES_FIRST]
-        yield from (Schedule((fault,), job=job) for fault in zombies_first for job in (STANDARD, LATE_JOB))
+        yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
+        late = (fault for fault in spread(baseline, "stop") if fault.point in ZOMBIES_LATE)
+        yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
         yield from (Schedule((fault,)) for fault in self._errors(baseline))
         if not self.laboratory.contract.marks_points:
             yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered"))

@@ -160,7 +160,7 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
     assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
-    assert {"fewer", "more"} == {
+    assert {"fewer", "more", "elastic"} == {
         each.job for each in first if ["kill-job"] * 2 == [fault.kind for fault in each.faults]
     }
     kinds = {"late", "repeat", "lose", "decline", "cancel", "drain", "rewind", "forget", "kill-job"}

@@ -102,6 +102,7 @@ WRONG: Final = {
     "manifests:ZombieOverwrites": Sin(root="R10", oracles="O9", ending="=stop", shell="process"),
     "five_methods:CommitErrorsSwallowed": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
     "five_methods:WriteAheadAppends": Sin(root="R1", oracles="O2", ending="=kill-job"),
+    "five_methods:StaleTable": Sin(root="R10", oracles="O1", ending="=stop", job="late", shell="process"),
     "waiting_rows:UnderANewNumber": Sin(root="R14", oracles="O1", ending="=kill-job", job="fewer"),
     "waiting_rows:OneMarkForAll": Sin(root="R3", oracles="O1 O10", ending="=kill-job"),
     "waiting_rows:OnlyTheRestored": Sin(root="R12", oracles="O1", ending="=kill-job"),
@@ -139,7 +140,7 @@ WRONG: Final = {
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
-    "masked_folders:MarkerGoesBack": Sin(root="R10", oracles="O9 O1", ending="=stop", job="late", shell="process"),
+    "masked_folders:MarkerGoesBack": Sin(root="R10", oracles="O9 O1", ending="=stop", job="unnoticed", shell="process"),
     "masked_folders:CollectsWhatOthersPromised": Sin(
         root="R15", oracles="O1", ending="=kill-job", job="more", shell="process"
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Batch, Claim, Scratch
+from sinkproof import Batch, Claim, Context, Scratch
 
 
 class Renames:
@@ -128,3 +129,35 @@ class WriteAheadAppends(Out):
     """Wrong: a crash between sending and recording sends again, to a target that appends."""
 
     make = SendsMore
+
+
+class Remembered:
+    """A file of each subtask, read by whoever takes over and replaced as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def attach(self, context: Context) -> None:
+        self.file = self.folder / f"table-{context.subtask}"
+        self.temporary = self.folder / f"temporary-{context.subtask}-{context.generation}"
+        self.table = json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def upsert(self, entries: Any) -> None:
+        self.table.update((key, [row.split, row.offset]) for key, row in entries)
+
+    def flush(self) -> None:
+        self.temporary.write_text(json.dumps(self.table))
+        os.replace(self.temporary, self.file)
+
+
+class StaleTable:
+    """Wrong: a zombie replaces the file by what it knew, and if that was in the end nobody writes the rest again."""
+
+    claims = Claim.EFFECTIVELY_ONCE
+
+    def sink(self, scratch: Scratch) -> Any:
+        return Remembered(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in sorted(scratch.path.glob("table-*")):
+            yield from json.loads(file.read_text()).values()
