@@ -91,7 +91,8 @@ class ProcessCampaign:
             if not breakable():
                 self._run_all(self._outliving(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
-                unfinished = in_rescaled_recoveries(self._traced, rescaled(self.tally))
+                jobs = () if breakable() else rescaled(self.tally)
+                unfinished = in_rescaled_recoveries(self._traced, jobs)
                 watched = [*(Schedule(job=job) for job in JOBS), *unfinished]
                 watch(self.laboratory, self.tally, watched, run=self._try)
             self.laboratory.run(Schedule())
