@@ -9,6 +9,7 @@ import json
 import os
 import sqlite3
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,7 @@ from sinkproof import Batch, Claim, Context, Scratch
 Rows = list[list[int]]
 
 
-class KeepsPending:
+class KeepsPending(ABC):
     """Rows wait in the state; `finish` is told which checkpoints of which subtask are to become visible."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,8 +47,8 @@ class KeepsPending:
         self.finish(self.context.subtask, checkpoint_id, due, range(self.context.parallelism))
         self.pending = [entry for entry in self.pending if entry[0] > checkpoint_id]
 
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None: ...
 
     def put(self, path: Path, content: Any) -> None:
         self.temporary.write_text(json.dumps(content))
