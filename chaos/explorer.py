@@ -29,9 +29,10 @@ from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 State = TypeVar("State")
-GENERATION: Final = re.compile(r"(?<!\d)7\d{5}(?!\d)")
+# What must not stand before a name is looked at behind its first character: texts are searched for that one quickly.
+GENERATION: Final = re.compile(r"7(?<!\d7)\d{5}(?!\d)")
 DRAWN: Final = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
+    r"[0-9a-f](?<![0-9A-Za-z].)[0-9a-f]{7}(?:[0-9a-f]{24}|(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
 )
 MERGES_AUDITED_MOST: Final = 20
 ENDED_EARLY_AUDITED_EVERY: Final = 50  # dozens in the closures of a file sink
@@ -126,7 +127,7 @@ class Explorer(Generic[State]):
         self.world, self.go_on, self.states_most, self.depth_most = world, go_on, states_most, depth_most
         self.result: Closure[State] = Closure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
-        self.raw: dict[int, int] = {}  # hash of a text, or of an exact state -> number of its state
+        self.keys: dict[int, bytes] = {}  # hash of a text, or of an exact state -> canonical key
         self.numbers: dict[bytes, int] = {}
         self.merged: list[tuple[bytes, State]] = []
         self.last_version: Any = object()
@@ -175,32 +176,37 @@ class Explorer(Generic[State]):
         if version is not None and version == self.last_version:
             return
         self.last_version = version
-        exact = self.world.exact()
-        number = None if exact is None else self.raw.get(exact)
-        if number is None:
-            text = self.world.text()
-            raw = hash(text)  # the renaming is dear: most texts were seen as they are
-            number = self.raw.get(raw)
-            if number is None:
-                number = self.raw[raw] = self._number(text, depth)
-            if exact is not None:
-                self.raw[exact] = number
+        key, is_new_text = self._key()
+        if key not in self.first:
+            self._join(key, depth)
+        elif is_new_text and len(self.merged) < MERGES_AUDITED_MOST:
+            self.merged.append((key, self.world.freeze()))
+        number = self.numbers[key]
         if not self.walk or self.walk[-1] != number:
             self.walk.append(number)
 
-    def _number(self, text: str, depth: int) -> int:
-        """Of the state with this text, which joins the work if it is new."""
-        key = digest(canonical(text))
-        if key in self.first:
-            if len(self.merged) < MERGES_AUDITED_MOST:
-                self.merged.append((key, self.world.freeze()))
-            return self.numbers[key]
+    def _key(self) -> tuple[bytes, bool]:
+        """Of the durable state as it is now, but for names; and whether its text is new."""
+        exact = self.world.exact()
+        key = None if exact is None else self.keys.get(exact)
+        if key is not None:
+            return key, False
+        text = self.world.text()
+        raw = hash(text)  # the renaming is dear: most texts were seen as they are
+        key, is_new_text = self.keys.get(raw), raw not in self.keys
+        if key is None:
+            key = self.keys[raw] = digest(canonical(text))
+        if exact is not None:
+            self.keys[exact] = key
+        return key, is_new_text
+
+    def _join(self, key: bytes, depth: int) -> None:
+        """A new state is one to go on from."""
         state = self.world.freeze()
         self.first[key] = (depth + 1, state)
         self.result.depth = max(self.result.depth, depth + 1)
         self.work.append((depth + 1, state, False))
         self.numbers[key] = len(self.numbers)
-        return self.numbers[key]
 
     def _conclude(self) -> None:
         result = self.result
@@ -235,7 +241,7 @@ class Explorer(Generic[State]):
             if version is not None and version == last[0]:
                 return
             last[0] = version
-            key = digest(canonical(self.world.text()))
+            key, _ = self._key()
             if not keys or keys[-1] != key:
                 keys.append(key)
 

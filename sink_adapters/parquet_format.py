@@ -6,6 +6,7 @@ A Parquet file is complete only with its footer, so rows wait in memory until th
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -14,31 +15,45 @@ import pyarrow.parquet as pq
 from sinkproof.sink_adapters.file_formats import Identity
 from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
 
-LARGE_BYTES: Final = 1 << 16  # of a part, from which on a compressor and dictionaries are worth being set up
-SMALL_BYTES: Final = 1 << 14  # of a part that is remembered: a certification reads the same ones thousands of times
+LARGE_BYTES: Final = 1 << 16  # of a part, from which on a compressor, dictionaries and statistics are worth it
+SMALL_BYTES: Final = 1 << 14  # of a part that is remembered: a certification makes the same ones thousands of times
+ROW_BYTES: Final = 28  # of a row in Arrow's layout, besides its two texts
 
 
 class ParquetWriter:
-    __slots__ = ("size", "tables")
+    __slots__ = ("batches", "size")
 
     def __init__(self) -> None:
-        self.tables: list[pa.Table] = []
+        self.batches: list[Batch] = []
         self.size = 0
 
     def add(self, batch: Batch) -> bytes:
-        table = batch.to_arrow()
-        if table.schema != row_schema():
-            table = table.cast(row_schema())  # a part has one schema, and batches of rows and of columns may meet in it
-        self.tables.append(table)
-        self.size += table.nbytes
+        self.batches.append(batch)
+        self.size += batch.to_arrow().nbytes if batch.columnar else sum(map(_bytes_of, batch.rows))
         return b""
 
     def finish(self) -> bytes:
-        buffer = pa.BufferOutputStream()
-        is_large = self.size >= LARGE_BYTES
-        compression = "zstd" if is_large else "none"
-        pq.write_table(pa.concat_tables(self.tables), buffer, compression=compression, use_dictionary=is_large)
-        return bytes(buffer.getvalue())
+        if self.size <= SMALL_BYTES and not any(batch.columnar for batch in self.batches):
+            return _known_content(tuple(chain.from_iterable(batch.rows for batch in self.batches)))
+        return _content([batch.to_arrow() for batch in self.batches], is_large=self.size >= LARGE_BYTES)
+
+
+def _bytes_of(row: Row) -> int:
+    return ROW_BYTES + len(row.key) + len(row.value)
+
+
+@lru_cache(maxsize=1 << 12)
+def _known_content(rows: tuple[Row, ...]) -> bytes:
+    return _content([Batch(rows).to_arrow()], is_large=False)
+
+
+def _content(tables: list[pa.Table], *, is_large: bool) -> bytes:
+    """A part has one schema; batches of rows and of columns may meet in it."""
+    schema, buffer = row_schema(), pa.BufferOutputStream()
+    table = pa.concat_tables(each if each.schema == schema else each.cast(schema) for each in tables)
+    options = {"use_dictionary": is_large, "write_statistics": is_large, "store_schema": is_large}
+    pq.write_table(table, buffer, compression="zstd" if is_large else "none", **options)
+    return bytes(buffer.getvalue())
 
 
 class Parquet:

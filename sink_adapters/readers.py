@@ -6,7 +6,6 @@ gone when it is read: somebody has collected it in between, and the next look wi
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -183,12 +182,11 @@ def _logs(disk: Disk) -> list[bytes]:
 
 
 def read_table(disk: Disk) -> list[Identity]:
-    """The log folded by the key of each line: the last one counts."""
-    table: dict[str, Identity] = {}
+    """The log folded by the key of each line, as it is written: the last one counts."""
+    table: dict[bytes, tuple[bytes, bytes]] = {}
     for content in _logs(disk):
-        for split, offset, key in KEYED_LINE.findall(content):
-            table[json.loads(key)] = (int(split), int(offset))
-    return sorted(table.values())
+        table.update({key: (split, offset) for split, offset, key in KEYED_LINE.findall(content)})
+    return sorted((int(split), int(offset)) for split, offset in table.values())
 
 
 def read_folded(disk: Disk) -> list[Identity]:
