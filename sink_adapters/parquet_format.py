@@ -6,7 +6,6 @@ A Parquet file is complete only with its footer, so rows wait in memory until th
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -21,21 +20,37 @@ ROW_BYTES: Final = 28  # of a row in Arrow's layout, besides its two texts
 
 
 class ParquetWriter:
-    __slots__ = ("batches", "size")
+    """A few rows wait as they are, so that equal parts are made once; many of them, and columns, as tables."""
+
+    __slots__ = ("rows", "size", "tables")
 
     def __init__(self) -> None:
-        self.batches: list[Batch] = []
+        self.rows: list[Row] = []
+        self.tables: list[pa.Table] = []
         self.size = 0
 
     def add(self, batch: Batch) -> bytes:
-        self.batches.append(batch)
-        self.size += batch.to_arrow().nbytes if batch.columnar else sum(map(_bytes_of, batch.rows))
+        if batch.columnar:
+            self._pack()
+            self.tables.append(batch.to_arrow())
+            self.size += self.tables[-1].nbytes
+            return b""
+        self.rows += batch.rows
+        self.size += sum(map(_bytes_of, batch.rows))
+        if self.size > SMALL_BYTES:
+            self._pack()
         return b""
 
+    def _pack(self) -> None:
+        if self.rows:
+            self.tables.append(Batch(self.rows).to_arrow())
+            self.rows = []
+
     def finish(self) -> bytes:
-        if self.size <= SMALL_BYTES and not any(batch.columnar for batch in self.batches):
-            return _known_content(tuple(chain.from_iterable(batch.rows for batch in self.batches)))
-        return _content([batch.to_arrow() for batch in self.batches], is_large=self.size >= LARGE_BYTES)
+        if not self.tables:
+            return _known_content(tuple(self.rows))
+        self._pack()
+        return _content(self.tables, is_large=self.size >= LARGE_BYTES)
 
 
 def _bytes_of(row: Row) -> int:

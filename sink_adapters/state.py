@@ -51,9 +51,8 @@ def encode_value(value: Any) -> str:
     try:
         return f'"j",{COMPACT.encode(value)}'
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"a {type(value).__name__} cannot be kept in a checkpoint; use bytes, text or what JSON can hold ({error})"
-        ) from error
+        what = f"a value of type {type(value).__name__} cannot be kept in a checkpoint"
+        raise TypeError(f"{what}; use bytes, text or what JSON can hold ({error})") from error
 
 
 def decode_value(kind: str, value: Any) -> Any:

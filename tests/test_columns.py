@@ -129,7 +129,7 @@ def test_a_stretch_of_a_split_is_written_as_rows_would_be(start: int, value: str
 
 
 @FORMATS
-@given(st.lists(rows, min_size=1, max_size=3))
+@given(st.lists(rows, min_size=1, max_size=5))
 def test_a_file_holds_what_was_added_whichever_way_it_came(form: FileFormat, batches: list[list[Row]]) -> None:
     writer = form.writer()
     ways = [WAYS[number % len(WAYS)] for number in range(len(batches))]

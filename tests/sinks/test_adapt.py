@@ -81,7 +81,7 @@ def test_a_target_that_cannot_list_what_lingers_is_told_to_abort_when_the_sink_i
 def test_a_handle_that_no_checkpoint_can_hold_is_refused_when_it_is_made() -> None:
     sink = started(adapt(FiveMethods({}, lambda name: object())))
     sink.write(batch(0))
-    with pytest.raises(TypeError, match="a object cannot be kept in a checkpoint"):
+    with pytest.raises(TypeError, match="a value of type object cannot be kept in a checkpoint"):
         sink.snapshot(1)
 
 
