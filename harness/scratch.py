@@ -15,6 +15,7 @@ from typing import Any, Final
 PREFIX: Final = "sinkproof"
 SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
+TRIED_MOST: Final = 100  # times: a thread that a sink has left behind may rename files meanwhile
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
@@ -101,8 +102,14 @@ def sweep_folders_of_the_dead() -> list[Path]:
 
 def freeze_folder(folder: Path) -> FrozenFolder:
     """Everything in it, sorted by path."""
-    frozen: FrozenFolder = {}
-    _freeze_into(frozen, str(folder), "")
+    for more in reversed(range(TRIED_MOST)):
+        frozen: FrozenFolder = {}
+        try:
+            _freeze_into(frozen, str(folder), "")
+            break
+        except FileNotFoundError:
+            if not more:
+                raise
     return frozen
 
 
@@ -136,9 +143,13 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
 
 
 def clear_folder(folder: Path) -> None:
-    with os.scandir(folder) as listing:
-        for entry in list(listing):
+    for more in reversed(range(TRIED_MOST)):
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
+                shutil.rmtree(entry.path, ignore_errors=bool(more))
             else:
-                os.unlink(entry.path)
+                Path(entry.path).unlink(missing_ok=True)
+        if not entries:
+            return
