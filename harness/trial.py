@@ -64,7 +64,7 @@ class Trial:
 
 
 REFEREED_EVERY: Final = 10  # other runs: the referee takes almost as long as the run itself
-ASKED_OF_COORDINATORS: Final = frozenset({"decline", "cancel", "drain"})  # what they alone have to answer
+ASKED_OF_COORDINATORS: Final = frozenset({"decline", "late", "cancel", "drain"})  # what they alone have to answer
 # Of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
 

@@ -292,9 +292,9 @@ class Coordinator:
         late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]
         if not late:
             return []
-        name = next(sink.name for sink in self.plan.subtasks if sink.id == subtask)
         ids, deadline = ", ".join(map(str, late)), self.configuration.settle_deadline
-        return self._give_reason(now, f"{name} is still in doubt about checkpoint {ids} after {deadline:,} ms")
+        who = self.plan.names[subtask]
+        return self._give_reason(now, f"{who} is still in doubt about checkpoint {ids} after {deadline:,} ms")
 
     def failed(self, now: float, subtask: int, why: str) -> list[Effect]:
         """Somebody died or gave up."""

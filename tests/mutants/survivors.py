@@ -57,7 +57,6 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
             "-1 is as far below the last one as 0 is"
         ),
         "if len(self.pending) >= self.configuration.concurrent:": NEVER_MORE,
-        "name = next(sink.name for sink in self.plan.subtasks if sink.id == subtask)": WORDS,
         "self.trigger_due = False": "it is written before it is read: a checkpoint has to begin before one can end",
         "if len(self.ended) == len(self.sources):": NEVER_MORE,
         "if len(pending.states) < len(self.plan.subtasks):": NEVER_MORE,
