@@ -4,13 +4,10 @@ subject is tried in.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.soundness import not_emptied, not_empty
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Trial
@@ -34,22 +31,6 @@ def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Tr
         else:
             tally.unknowns.append(why)
     return None if why else baseline
-
-
-def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
-    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last
-    of each place.
-    """
-    total = Counter(trial.trace)
-    seen: Counter[tuple[int, str]] = Counter()
-    for place in trial.trace:
-        actor, point = place
-        seen[place] += 1
-        name = trial.names[actor]
-        if is_line(point) is not lines or not KINDS[kind].applies(name, point):
-            continue
-        if not sparse or seen[place] in (1, (total[place] + 1) // 2, total[place]):
-            yield Fault(name, point, seen[place], kind)
 
 
 def rescaled(tally: Tally) -> Iterable[str]:

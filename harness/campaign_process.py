@@ -25,22 +25,25 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Final
 
-from sinkproof.baseline import first_run, places, rescaled
+from sinkproof.baseline import first_run, rescaled
 from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
-from sinkproof.hardships import READ_BESIDE, first_of_each, first_of_each_call, spread, watch
+from sinkproof.hardships import READ_BESIDE, watch
 from sinkproof.lanes import Trials, one_by_one
 from sinkproof.meetings import (
+    LEAVES,
     both_in_commits,
     in_commits,
     in_files_not_forced,
     in_full_commits,
     in_recoveries,
     in_rescaled_recoveries,
+    leaving_in_commits,
     zombies_in_commits,
 )
+from sinkproof.places import first_of_each, first_of_each_call, last_decision, places, spread
 from sinkproof.process_laboratory import ProcessLaboratory
 from sinkproof.reports.document import SourceLine
 from sinkproof.service_faults import message_faults, node_faults
@@ -49,7 +52,7 @@ from sinkproof.source_files import source_line
 from sinkproof.tally import Tally
 from sinkproof.telling import at_first, in_processes
 from sinkproof.trial import Trial
-from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, PLAIN_JOBS, REUSED_JOB, UNNOTICED_JOB
+from sinkproof.workload import FEWER_JOB, JOBS, LATE_JOB, OVERSLEPT_JOB, PLAIN_JOBS, REUSED_JOB, UNNOTICED_JOB
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
@@ -57,7 +60,6 @@ ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_comp
 ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # what the first one spoils, a later flush makes up for
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
-LEAVES: Final = "sink[1]"  # in the job `fewer`
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 
 
@@ -87,6 +89,9 @@ class ProcessCampaign:
                 self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
             self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, UNNOTICED_JOB]))
+            if not breakable():
+                self._run_all(leaving_in_commits(baseline) if FEWER_JOB in rescaled(self.tally) else ())
+                self._run_all(in_recoveries(self._traced, baseline))
             self._run_all(self._named_places_once(baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))
@@ -105,8 +110,9 @@ class ProcessCampaign:
             self._run_all(in_processes(baseline, self.laboratory, slow=bool(breakable())))
             self.tally.first_rounds_done = True
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
-            self._run_all(in_recoveries(self._traced, baseline))
-            if not breakable():
+            if breakable():
+                self._run_all(in_recoveries(self._traced, baseline))
+            else:
                 self._run_all(in_rescaled_recoveries(self._traced, rescaled(self.tally)))
             self._look_at_recoveries(baseline)
             self._strike_what_was_missed()
@@ -191,17 +197,24 @@ class ProcessCampaign:
         yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
         late = (fault for fault in spread(baseline, "stop") if fault.point in ZOMBIES_LATE)
         yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
-        yield from (Schedule((fault,)) for fault in self._errors(baseline))
+        if not breakable():
+            slept = first_of_each(baseline, "stop", lines=False)
+            yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept if fault.point in ZOMBIES_LATE)
+        last = last_decision(baseline)
+        yield from (Schedule((fault,)) for fault in (*self._errors(baseline), *self._errors(baseline, since=last)))
         if not self.laboratory.contract.marks_points:
-            yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered"))
+            yield from (
+                Schedule((fault,)) for at in (0, last) for fault in first_of_each_call(baseline, "unanswered", since=at)
+            )
         yield from (Schedule((fault,)) for fault in places(baseline, "lose"))
         declines = [Schedule((fault,)) for fault in places(baseline, "decline")]
         yield from declines[:4]
         yield from self._after_decline(declines[0])
         yield from declines[4:]
 
-    def _errors(self, baseline: Trial) -> list[Fault]:
-        return [fault for fault in first_of_each_call(baseline, "error") if fault.point not in AROUND_CALLS]
+    def _errors(self, baseline: Trial, *, since: int = 0) -> list[Fault]:
+        faults = first_of_each_call(baseline, "error", since=since)
+        return [fault for fault in faults if fault.point not in AROUND_CALLS]
 
     def _outliving(self, baseline: Trial) -> Iterator[Schedule]:
         """Zombies that nobody replaces, for the job goes on with fewer sinks; errors, where the next attempt is in the

@@ -23,7 +23,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from sinkproof.baseline import first_run, places, rescaled
+from sinkproof.baseline import first_run, rescaled
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.lines import LineTracer
@@ -31,10 +31,11 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
 from sinkproof.closures import MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.explore import JobState, JobWorld
-from sinkproof.hardships import DECIDED, Hardships
+from sinkproof.hardships import Hardships
 from sinkproof.lanes_simulated import ALONE, LanesBeside, tracer_of
 from sinkproof.meetings import in_files_not_forced
 from sinkproof.oracle import Anomaly
+from sinkproof.places import DECIDED, first_of_each, places
 from sinkproof.recoveries import try_recoveries
 from sinkproof.smallest import smallest
 from sinkproof.soundness import not_copied
@@ -42,7 +43,7 @@ from sinkproof.tally import Tally
 from sinkproof.telling import at_first
 from sinkproof.thousands import Thousands
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
-from sinkproof.workload import JOBS, LATE_JOB
+from sinkproof.workload import JOBS, LATE_JOB, OVERSLEPT_JOB
 
 # Few and telling ones first; kill-job is the closure's.
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
@@ -145,6 +146,8 @@ class SimulatedCampaign:
             yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
         late = (fault for fault in places(baseline, "stop", sparse=True) if self._may(fault))
         yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
+        slept = (fault for fault in first_of_each(baseline, "stop", lines=False) if self._may(fault))
+        yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept)
 
     def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
         """Steps that only an aborted checkpoint makes them pass."""

@@ -18,7 +18,7 @@ from sinkproof.baseline import first_run
 from sinkproof.campaign_process import ProcessCampaign
 from sinkproof.campaign_simulated import Enough
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.hardships import first_of_each
+from sinkproof.places import first_of_each
 from sinkproof.services_in_use import breakable
 from sinkproof.spark_chain import Chain, Plan
 from sinkproof.spark_laboratory import SparkLaboratory

@@ -7,19 +7,19 @@ can copy its target (see campaign_simulated.py).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sinkproof.baseline import rescaled
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.faults import is_virtual, needs
 from sinkproof.chaos.lines import LineTracer
-from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.claims import Claim
 from sinkproof.contract import Contract, ContractError
+from sinkproof.places import DECIDED, spread
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.smallest import smallest
 from sinkproof.workload import (
@@ -50,52 +50,11 @@ WATCHED_KINDS: Final = ("kill-job", "kill", "stop")
 ELSEWHERE: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # where the engine itself stands when attempts are processes
 TOLD_ODDLY: Final = ("decline", "lose", *MESSAGES)
 TOLD: Final = "notify_complete.before"
-DECIDED: Final = "checkpoint.persist.after"
 VOTE: Final = "acknowledge.before"
 OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
 FEW: Final = 2  # faults, in a schedule that is short enough as it is
 EACH: Final = 99  # more often than a certifying job passes any point
-
-
-def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
-    """Up to so many occurrences of each point, whoever passes it: the first, the last, and those in the middle."""
-    passed: defaultdict[str, list[Fault]] = defaultdict(list)
-    seen: defaultdict[tuple[int, str], int] = defaultdict(int)
-    for actor, point in trial.trace:
-        seen[actor, point] += 1
-        name = trial.names[actor]
-        if not is_line(point) and KINDS[kind].applies(name, point):
-            passed[point].append(Fault(name, point, seen[actor, point], kind))
-    for faults in passed.values():
-        last, steps = len(faults) - 1, max(times - 1, 1)
-        yield from dict.fromkeys(faults[step * last // steps] for step in range(times))
-
-
-def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]:
-    """The first time that anybody passes each point, in the order of the run."""
-    met: set[str] = set()
-    seen: Counter[tuple[int, str]] = Counter()
-    for actor, point in baseline.trace:
-        seen[actor, point] += 1
-        name = baseline.names[actor]
-        if is_line(point) is lines and point not in met and KINDS[kind].applies(name, point):
-            met.add(point)
-            yield Fault(name, point, seen[actor, point], kind)
-
-
-def first_of_each_call(baseline: Trial, kind: str) -> Iterator[Fault]:
-    """The same for named points, but apart for each line of the sink's code that leads there, where lines are told."""
-    met: set[tuple[str, str]] = set()
-    seen: Counter[tuple[int, str]] = Counter()
-    line: dict[int, str] = {}
-    for actor, point in baseline.trace:
-        seen[actor, point] += 1
-        name, call = baseline.names[actor], (point, line.get(actor, ""))
-        if is_line(point):
-            line[actor] = point
-        elif call not in met and KINDS[kind].applies(name, point):
-            met.add(call)
-            yield Fault(name, point, seen[actor, point], kind)
+TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9
 
 
 class Hardships:
@@ -132,7 +91,7 @@ class Hardships:
             self.thin = True
             self.tally.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
         self._try(self._messages(baseline))
-        self._try(map(Schedule, several(baseline)))
+        self._try(Schedule(faults, ids=ids) for faults in several(baseline) for ids in (0, TWO_DIGITS))
         self._try(in_plain_jobs(self.run, "kill" if not self.exact else "kill-job"))
         if not self.exact:
             one = [(fault,) for kind in TOLD_ODDLY for fault in self._spread(baseline, kind)]
@@ -209,20 +168,13 @@ class Hardships:
             for fault in self._spread(baseline, "expire"):
                 then = Fault(fault.actor, fault.point, fault.occurrence + 1, "maintain")
                 yield Schedule((fault, then))
-            yield from self._both_after_deaths(baseline)
+            yield from both_before_commits(baseline)
+            yield from both_after(self._spread(baseline, "kill-job", times=2))
 
     def _after_deaths(self, baseline: Trial, kind: str) -> Iterator[Schedule]:
         """While nobody runs: right before the next generation begins."""
         for death in self._spread(baseline, "kill-job", times=2):
             yield Schedule((death, Fault(COORDINATOR, "generation.before", 2, kind)))
-
-    def _both_after_deaths(self, baseline: Trial) -> Iterator[Schedule]:
-        between = (
-            Fault(COORDINATOR, "generation.before", 2, "expire"),
-            Fault(COORDINATOR, "generation.after", 2, "maintain"),
-        )
-        for death in self._spread(baseline, "kill-job", times=2):
-            yield Schedule((death, *between))
 
     def _of_power(self, baseline: Trial) -> Iterator[Schedule]:
         for kind in self.offered(*sorted(POWER_LOSSES)):
@@ -311,13 +263,32 @@ def settles(laboratory: Laboratory) -> bool:
     return callable(getattr(laboratory.contract.sink(laboratory.scratch), "settle", None))
 
 
-def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
-    """Nothing heard of any checkpoint but the last: for each sink, for all of them; and all but the last refused."""
+def both_before_commits(baseline: Trial) -> Iterator[Schedule]:
+    """Time limits pass and maintenance runs between the last vote and the commit."""
+    expired = (fault for fault in spread(baseline, "expire", times=EACH) if fault.point == "checkpoint.persist.before")
+    yield from (Schedule((fault, replace(fault, point=DECIDED, kind="maintain"))) for fault in expired)
+
+
+def both_after(deaths: Iterable[Fault]) -> Iterator[Schedule]:
+    """The same between a death of everybody and the recovery from it."""
+    expired = Fault(COORDINATOR, "generation.before", 2, "expire")
+    maintained = Fault(COORDINATOR, "generation.after", 2, "maintain")
+    yield from (Schedule((death, expired, maintained)) for death in deaths)
+
+
+def unheard(baseline: Trial) -> list[Fault]:
+    """Nobody hears of any checkpoint but the last."""
     sinks = sum(name.startswith("sink[") for name in baseline.names)
     told = [fault for fault in spread(baseline, "lose", times=EACH) if fault.point == "checkpoint.notify"]
+    return told[:-sinks]
+
+
+def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
+    """Nothing heard of any checkpoint but the last: for each sink, for all of them; and all but the last refused."""
+    sinks, lost = sum(name.startswith("sink[") for name in baseline.names), unheard(baseline)
     for first in range(sinks):
-        yield tuple(told[first:-sinks:sinks])
-    yield tuple(told[:-sinks])
+        yield tuple(lost[first::sinks])
+    yield tuple(lost)
     refused = [fault for fault in spread(baseline, "decline", times=EACH) if fault.actor == "sink[0]"]
     yield tuple(refused[:-1])
 

@@ -15,11 +15,13 @@ from typing import Final
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.contract import Contract
-from sinkproof.hardships import DECIDED, offered, spread
+from sinkproof.hardships import EACH, offered, unheard
+from sinkproof.places import DECIDED, spread
 from sinkproof.trial import Trial
-from sinkproof.workload import UNSETTLED_JOB
+from sinkproof.workload import FEWER_JOB, UNSETTLED_JOB
 
 COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
+LEAVES: Final = "sink[1]"  # in the job `fewer`
 FULL_COMMITS: Final = UNSETTLED_JOB  # the same, and each sink has rows in each checkpoint
 
 Traced = Callable[[Schedule], Trial]  # a run in which every executed line is a point
@@ -52,6 +54,12 @@ def zombies_in_commits(baseline: Trial, *, jobs: Sequence[str]) -> Iterator[Sche
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 
+def leaving_in_commits(baseline: Trial) -> Iterator[Schedule]:
+    """Whoever has no successor of its own number: somebody else is given its state, and does what it does."""
+    own = replace(baseline, trace=[passed for passed in baseline.trace if baseline.names[passed[0]] == LEAVES])
+    yield from (Schedule((fault,), job=FEWER_JOB) for fault in within(own, "notify_complete", "stop"))
+
+
 def in_files_not_forced(traced: Trial, contract: Contract) -> Iterator[Schedule]:
     """Who has died in its commit was met by its successor, which took over what was there; then the power is lost."""
     for kind in offered(contract, "lose-power"):
@@ -61,10 +69,11 @@ def in_files_not_forced(traced: Trial, contract: Contract) -> Iterator[Schedule]
 
 
 def in_recoveries(traced: Traced, baseline: Trial) -> Iterator[Schedule]:
-    """When nobody had been told of a checkpoint before everybody died."""
-    death = next(fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED)
-    for fault in within(traced(Schedule((death,))), "open", "pause", calls_skipped=1):
-        yield Schedule((death, fault))
+    """When nobody had been told of any checkpoint before everybody died: the others do much in a moment."""
+    death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
+    before = (*unheard(baseline), death)
+    for fault in within(traced(Schedule(before)), "open", "pause", calls_skipped=1):
+        yield Schedule((*before, fault))
 
 
 def in_rescaled_recoveries(traced: Traced, jobs: Iterable[str]) -> Iterator[Schedule]:

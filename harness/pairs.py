@@ -22,12 +22,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sinkproof.alike import DEATHS, is_alike, left_by_deaths, missed_by_sleepers
-from sinkproof.baseline import places
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.crossings import Crossing
 from sinkproof.endings import Endings
+from sinkproof.places import places
 from sinkproof.trial import Trial
 
 BATCH: Final = 4  # second faults taken from each first one before the next is asked: a budget may end at any time

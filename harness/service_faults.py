@@ -14,7 +14,7 @@ from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.toxics import TOXICS
 from sinkproof.contract import ContractError
-from sinkproof.hardships import spread
+from sinkproof.places import spread
 from sinkproof.services_in_use import breakable, network, proxies
 
 if TYPE_CHECKING:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Final
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
 from sinkproof.hardships import (
-    DECIDED,
     EACH,
     MESSAGES,
     OF_TARGET,
     TOLD,
+    TWO_DIGITS,
     VOTE,
-    first_of_each,
+    both_after,
+    both_before_commits,
     of_target,
     settles,
     several,
-    spread,
 )
+from sinkproof.places import DECIDED, first_of_each, spread
 from sinkproof.promises import POWER_LOSSES
 from sinkproof.workload import ELASTIC_JOB, PLAIN_JOBS, REUSED_JOB, UNSETTLED_JOB
 
@@ -71,8 +72,11 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     long = [Schedule((fault,), job="long") for fault in late]
     long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
     jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
-    unheard = list(several(baseline))
-    jobs += [[Schedule((*faults, decided[-1])) for faults in unheard], list(map(Schedule, unheard))]
+    lost = list(several(baseline))
+    jobs += [[Schedule((*faults, decided[-1])) for faults in lost], list(map(Schedule, lost))]
+    jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
+    if len(of_target(laboratory.contract)) > 1:
+        jobs.append([*both_after(decided[:2]), *both_before_commits(baseline)])
     for kind in (*of_target(laboratory.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
         places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in places]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sinkproof.alike import told_apart
-from sinkproof.baseline import places
 from sinkproof.chaos.lines import LineTracer, known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.endings import Endings, ending_of
 from sinkproof.lanes_simulated import LanesBeside, briefly
 from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs
+from sinkproof.places import places
 from sinkproof.tally import Tally
 from sinkproof.trial import Laboratory, Trial
 

@@ -47,6 +47,7 @@ BATCHES_PER_CHECKPOINT: Final = 2
 BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
 LATE_MS: Final = 40  # a new generation completes its first checkpoint within 39 of the death it makes up for
+OVERSLEPT_MS: Final = 110  # and one more every 8 in the job with many
 MISSED_LATE_MS: Final = 16  # a checkpoint that all have voted for is complete, and told, within 10
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
 OVERTAKEN_STRETCH: Final = 5
@@ -159,6 +160,7 @@ AS_STANDARD: Final = (
 INPUTS |= dict.fromkeys(AS_STANDARD, INPUTS[STANDARD])
 INPUTS["odd"] = GeneratedInput(make_odd_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 INPUTS["long"] = GeneratedInput(make_row, splits=2, rows_per_split=LONG_ROWS, batch_rows=1)
+INPUTS["overslept"] = INPUTS["long"]
 INPUTS["bulk"] = GeneratedInput(make_row, splits=2, rows_per_split=6 * BULK_ROWS, batch_rows=BULK_ROWS)
 INPUTS["uneven"] = UnevenInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
 JOBS: Final = {
@@ -239,6 +241,7 @@ VIRTUAL_JOBS: Final = {
 
 LATE_JOB: Final = "late"
 UNNOTICED_JOB: Final = "unnoticed"
+OVERSLEPT_JOB: Final = "overslept"
 PLAIN_JOBS: Final = {  # tried without faults, and with a few deaths
     "odd": certifying_job(INPUTS["odd"]),
     "bulk": certifying_job(INPUTS["bulk"]),
@@ -248,6 +251,7 @@ SENTENCES: Final = {  # of what is told apart in a finding
     "sparse": "idle gaps, and epochs in which a sink gets no rows",
     "late": "who was stopped wakes up when newer attempts have completed a checkpoint or two",
     "unnoticed": "who was stopped is missed when the others have completed what it had voted for",
+    "overslept": "who was stopped wakes up when the others have completed ten checkpoints",
     "fewer": "restored with one sink subtask instead of two",
     "more": "restored with three sink subtasks instead of two",
     "elastic": "restored with one sink subtask instead of two, and then with two again",
@@ -270,6 +274,7 @@ EVERY_JOB: Final = {
     ELASTIC_JOB: certifying_job(INPUTS[ELASTIC_JOB], sinks_later=1, there_and_back=True),
     LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS)),
     UNNOTICED_JOB: certifying_job(INPUTS[UNNOTICED_JOB], timing=Timing(asleep=LATE_MS, detect=MISSED_LATE_MS)),
+    OVERSLEPT_JOB: certifying_job(INPUTS["overslept"], timing=Timing(asleep=OVERSLEPT_MS)),
     **VIRTUAL_JOBS,
     **PLAIN_JOBS,
 }

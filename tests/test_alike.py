@@ -12,11 +12,11 @@ import pytest
 
 from sinkproof import thousands
 from sinkproof.alike import told_apart
-from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.contract import load
 from sinkproof.endings import Endings, ending_of
 from sinkproof.lanes_simulated import ALONE, tracer_of
+from sinkproof.places import places
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally
 from sinkproof.thousands import COMPARED_EVERY, LINE_KINDS, Thousands

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from sinkproof.alike import is_alike, left_by_deaths, missed_by_sleepers
-from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import load
 from sinkproof.crossings import contents_of, held_by_engine
 from sinkproof.endings import Endings, WatchedSimulation, ending_of
 from sinkproof.fingerprints import Opaque
 from sinkproof.pairs import AT_NAMED_POINTS, Pairs, is_as_dead, place_of, places_after
+from sinkproof.places import places
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory, Trial
 

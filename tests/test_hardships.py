@@ -13,7 +13,8 @@ import pytest
 from sinkproof.campaign_simulated import Enough, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import Contract, ContractError, load
-from sinkproof.hardships import Hardships, impossible, of_target, spread
+from sinkproof.hardships import Hardships, impossible, of_target
+from sinkproof.places import spread
 from sinkproof.reports.document import Finding
 from sinkproof.scratch import Scratch
 from sinkproof.sink_adapters.files_contract import FilesContract

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from sinkproof import lanes_simulated
-from sinkproof.baseline import places
 from sinkproof.campaign_simulated import SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import ContractError, load
 from sinkproof.lanes_simulated import briefly, lanes_beside
 from sinkproof.pairs import AT_STEPS
+from sinkproof.places import places
 from sinkproof.reference_engine.shells.reader import ReaderFailed
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.tally import Tally

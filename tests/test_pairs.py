@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sinkproof.alike import is_alike
-from sinkproof.baseline import places
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import ContractError, load
 from sinkproof.crossings import is_same_copy
@@ -18,6 +17,7 @@ from sinkproof.endings import Endings
 from sinkproof.fingerprints import Opaque, fingerprint, outside_of
 from sinkproof.hardships import refuse_impossible
 from sinkproof.pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, Rest, is_source, places_after
+from sinkproof.places import places
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory, Trial
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.baseline import places
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.contract import load
+from sinkproof.places import places
 from sinkproof.process_laboratory import process_laboratory
 from sinkproof.scratch import Scratch
 from sinkproof.source_files import files_of

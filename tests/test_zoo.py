@@ -51,6 +51,9 @@ RIGHT: Final = {
     "locked_logs:Locked": EXACTLY,
     "together:Together": EXACTLY,
     "masked_folders:Masked": EXACTLY,
+    "table_versions:Table": EXACTLY,
+    "table_versions:FencedLog": EXACTLY,
+    "table_versions:TidiesUp": EXACTLY,
     "doubtful:OneAtATime": EXACTLY,
     "doubtful:NotYet": EXACTLY,
     "doubtful:TooOldIsLost": EXACTLY,
@@ -151,6 +154,11 @@ WRONG: Final = {
     ),
     "together:BeginsAnewWithoutState": Sin(root="R2", oracles="O1", ending="=kill-job", job="elastic", shell="process"),
     "together:WritesOverTheDirectory": Sin(root="R1", oracles="O1", ending="=kill-job", job="bulk"),
+    "table_versions:NamesComeFree": Sin(root="R2", oracles="O1", ending="=pause", shell="process"),
+    "table_versions:LooksBackFour": Sin(root="R3", oracles="O2", ending="=stop", job="overslept", shell="process"),
+    "table_versions:OwnNumberOnly": Sin(root="R10", oracles="O2", ending="=stop", job="fewer", shell="process"),
+    "table_versions:LeftForTheNext": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
+    "table_versions:GoneIsTakenForPublished": Sin(root="R9", oracles="O1", ending="=maintain", shell="process"),
     "remembering:BegunIsTakenForDone": Sin(root="R6", oracles="O1", ending="=error", job="reused", shell="process"),
     "remembering:RowsOutliveTheirAttempt": Sin(
         root="R12", oracles="O1 O2", ending="=error", job="reused", shell="process"

@@ -13,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.baseline import first_run, places
+from sinkproof.baseline import first_run
 from sinkproof.campaign_process import ProcessCampaign
 from sinkproof.canaries.every import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.contract import Contract, locator_of
-from sinkproof.hardships import READ_BESIDE, first_of_each
+from sinkproof.hardships import READ_BESIDE
+from sinkproof.places import first_of_each, places
 from sinkproof.process_laboratory import HANG_SECONDS, PRELOAD, ProcessLaboratory, Servers, fork_servers
 from sinkproof.reports.progress import Progress
 from sinkproof.scratch import Scratch

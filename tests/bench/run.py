@@ -24,7 +24,6 @@ from peers import InMemory, hypothesis_peer, naive_peer
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
-from sinkproof.baseline import places
 from sinkproof.campaign_simulated import ORDER_OF_KINDS
 from sinkproof.canaries.kill_table import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
@@ -32,6 +31,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.contract import Contract, check, load, locator_of
 from sinkproof.endings import Endings
 from sinkproof.pairs import AT_STEPS, Pairs
+from sinkproof.places import places
 from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available
 from sinkproof.scratch import Scratch, fresh_folder
 from sinkproof.trial import Laboratory

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sinkproof.baseline import places
 from sinkproof.chaos.explorer import Explorer, canonical, name_drawn, rank_generations
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.closures import SENTENCE, SHIFTS, Closures, differs
 from sinkproof.explore import JobWorld
+from sinkproof.places import places
 from sinkproof.trial import Laboratory
 
 from .exploring import closing, explore
