@@ -1,17 +1,17 @@
 """What is tried in the process shell: real SIGKILLs, at every protocol step and every executed line of the sink.
 
 1. a baseline without faults that records every point and every executed line, and one for each other job;
-2. one death in each kind of job; pauses in the middle of a commit, the last one too, while another subtask is in the
-   same, or pauses there as well, and zombies from there; a kill at the first occurrence of every named point, so
-   that rows are still to be committed after it; errors, notifications lost, votes refused; zombies that nobody
-   replaces, and errors after which the next attempt is in the process of the one that failed (with an external system
-   not, and later); a reader beside the sinks, if claims ask for one; where there is an external system, its messages
-   lost, late and repeated, and itself killed, stopped and paused; then a kill at the steps that only those recoveries
-   have passed;
+2. one death in each kind of job; a kill at the first occurrence of every named point, so that rows are still to be
+   committed after it; errors, the last ones too, notifications lost, votes refused; then a kill at the steps that
+   only those recoveries have passed; pauses in the middle of a commit, the last one too, and of a recovery, while
+   another subtask is in the same, or pauses there as well, and zombies from there; zombies that nobody replaces, and
+   errors after which the next attempt is in the process of the one that failed (with an external system not, and
+   later); a reader beside the sinks, if claims ask for one; where there is an external system, its messages lost, late
+   and repeated, and itself killed, stopped and paused;
 3. whole-job kills from which another job goes on; deaths in a commit, and a loss of power later; errors, and a
    whole-job kill later; notifications that are late, twice, or never heard; external systems that are killed, stopped
    and paused;
-4. a kill at every executed line; pauses in recoveries; whole-job kills while another job takes over; a kill at the
+4. a kill at every executed line; whole-job kills while another job takes over; a kill at the
    lines that only recoveries have executed;
 5. zombies by SIGSTOP, kills of the whole job, errors at every named point; pauses at all other lines, a zombie from
    every line, then a kill at every line that only zombies have executed;
@@ -43,7 +43,7 @@ from sinkproof.meetings import (
     leaving_in_commits,
     zombies_in_commits,
 )
-from sinkproof.places import first_of_each, first_of_each_call, last_decision, places, spread
+from sinkproof.places import first_of_each, first_of_each_call, last_before_votes, last_decision, places, spread
 from sinkproof.process_laboratory import ProcessLaboratory
 from sinkproof.reports.document import SourceLine
 from sinkproof.service_faults import message_faults, node_faults
@@ -84,6 +84,8 @@ class ProcessCampaign:
             if baseline is None:
                 return
             self._run_all(at_first(self.laboratory, "kill-job", rescaled=rescaled(self.tally)))
+            self._run_all(self._named_places_once(baseline))
+            self._strike_what_was_missed()
             self._run_all(in_commits(self._traced))
             if not breakable():  # where there is a service, each takes seconds
                 self._run_all(in_full_commits(self._traced))
@@ -92,7 +94,6 @@ class ProcessCampaign:
             if not breakable():
                 self._run_all(leaving_in_commits(baseline) if FEWER_JOB in rescaled(self.tally) else ())
                 self._run_all(in_recoveries(self._traced, baseline))
-            self._run_all(self._named_places_once(baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))
             if self.laboratory.contract.claims & READ_BESIDE:
@@ -201,7 +202,9 @@ class ProcessCampaign:
             slept = first_of_each(baseline, "stop", lines=False)
             yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept if fault.point in ZOMBIES_LATE)
         last = last_decision(baseline)
-        yield from (Schedule((fault,)) for fault in (*self._errors(baseline), *self._errors(baseline, since=last)))
+        voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
+        errors = (*self._errors(baseline), *self._errors(baseline, since=last), *voted)
+        yield from (Schedule((fault,)) for fault in errors)
         if not self.laboratory.contract.marks_points:
             yield from (
                 Schedule((fault,)) for at in (0, last) for fault in first_of_each_call(baseline, "unanswered", since=at)

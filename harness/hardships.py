@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sinkproof.baseline import rescaled
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults import is_virtual, needs
+from sinkproof.chaos.faults import KINDS, is_virtual, needs
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
@@ -228,6 +228,8 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         if hook and hook != SERVICES and not contract.offers(hook):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
+        if is_virtual(fault.kind) and not KINDS[fault.kind].applies(fault.actor, fault.point):
+            return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {KINDS[fault.kind].SENTENCE}"
         inside = fault.actor.startswith("sink[") and fault.point not in ELSEWHERE
         if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"

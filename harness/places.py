@@ -78,3 +78,20 @@ def first_of_each_call(baseline: Trial, kind: str, *, since: int = 0) -> Iterato
 def last_decision(baseline: Trial) -> int:
     """The place of the run after which nothing is made good by a later commit."""
     return max((at for at, (_, point) in enumerate(baseline.trace) if point == DECIDED), default=0)
+
+
+def last_before_votes(baseline: Trial, kind: str) -> Iterator[Fault]:
+    """The last time that each actor passes each named point before its last vote: whoever does not look then what
+    became of it has no later write to look at.
+    """
+    seen: Counter[tuple[int, str]] = Counter()
+    passed: defaultdict[int, dict[str, Fault]] = defaultdict(dict)
+    voted: dict[int, dict[str, Fault]] = {}
+    for actor, point in baseline.trace:
+        seen[actor, point] += 1
+        if point == "snapshot.after":
+            voted[actor] = dict(passed[actor])
+        elif not is_line(point) and KINDS[kind].applies(baseline.names[actor], point):
+            passed[actor][point] = Fault(baseline.names[actor], point, seen[actor, point], kind)
+    for faults in voted.values():
+        yield from faults.values()

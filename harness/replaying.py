@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -119,12 +120,19 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _why_never(fault: Fault, contract: Contract) -> str:
+def _why_never(fault: Fault, contract: Contract, trial: Trial) -> str:
     line = LINE.fullmatch(fault.point)
     file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
     if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
         return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
-    return "nobody passed there that often"
+    places = Counter((trial.names[actor], point) for actor, point in trial.trace)
+    times = places[fault.actor, fault.point]
+    if times >= fault.occurrence:
+        return "it was passed before the fault ahead of it had struck: they strike in their order"
+    if times:
+        return f"it was passed {times} times"
+    known = sorted({point for name, point in places if name == fault.actor and not is_line(point)})
+    return f"nobody passed there; {fault.actor} passes {', '.join(known) or 'nothing'}"
 
 
 def told(replayed: Replay, *, log: bool = False) -> str:
@@ -136,7 +144,7 @@ def told(replayed: Replay, *, log: bool = False) -> str:
         at = trial.struck_line
         lines.append(f"struck at {at.file}:{at.number}: {at.text}")
     missing = trial.schedule.faults[len(trial.struck) :]
-    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract)})" for fault in missing]
+    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract, trial)})" for fault in missing]
     for anomaly in trial.anomalies:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
         lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []

@@ -37,6 +37,8 @@ LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
     """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
+    if kind == "kill-job":  # the simulated shell begins with it; who lives in another process meets it here first
+        yield Schedule(ids=TWO_DIGITS)
     yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
     # Who has been given nothing opens first, and tidies up before the others have finished what they were given.
     orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)

@@ -99,19 +99,6 @@ def test_the_default_folder_cannot_be_made(call: Call, tmp_path: Path) -> None:
     assert "Name a folder that can be written with --out" in err
 
 
-def test_what_was_started_in_vain_is_unknown(call: Call) -> None:
-    status, out, _ = call("replay", "sink[0].write.after#99=kill", "memory/plain")
-    assert 2 == status
-    assert "never struck: sink[0].write.after#99=kill (nobody passed there that often)" in out
-
-
-def test_a_line_that_holds_no_code_is_told_from_one_that_nobody_passed(call: Call) -> None:
-    subject = f"{Path(__file__).with_name('explored_sinks.py')}:OneBackupContract"
-    status, out, _ = call("replay", "sink[0].line(explored_sinks.py:2)#1=kill", subject)
-    assert 2 == status
-    assert "(line 2 of explored_sinks.py is nothing that is executed within a function)" in out
-
-
 # -- a status for each fault: violations stand, then ours, then the input's ----------------------
 
 

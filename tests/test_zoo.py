@@ -142,6 +142,7 @@ WRONG: Final = {
     "half_done:TakesForForcedWhatIsThere": Sin(
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
+    "half_done:NobodyLooksForTheWorker": Sin(root="R4", oracles="O1", ending="=error", shell="process"),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
     "masked_folders:MarkerGoesBack": Sin(root="R10", oracles="O9 O1", ending="=stop", job="unnoticed", shell="process"),
     "masked_folders:CollectsWhatOthersPromised": Sin(

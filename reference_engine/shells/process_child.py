@@ -131,7 +131,7 @@ class _Inner:
         except Exception as error:  # the border: a sink's failure is told, and the engine reacts
             return _told(error)
         finally:
-            if self.kind not in DEADLY:  # who goes on after a fault has to be told what is next: in a call
+            if self.kind in SLEEPS:  # who goes on after that has to be told what is next: in a call
                 self.arm(None)
 
     def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
