@@ -77,7 +77,7 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     lost = list(several(baseline))
     jobs += [[Schedule((*faults, decided[-1])) for faults in lost], list(map(Schedule, lost))]
     jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
-    if len(of_target(laboratory.contract)) > 1:
+    if {"expire", "maintain"} <= {*of_target(laboratory.contract)}:
         jobs.append([*both_after(decided[:2]), *both_before_commits(baseline)])
     for kind in (*of_target(laboratory.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
         places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)

@@ -158,6 +158,8 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
         schedules = [*first, *in_processes(made.run(Schedule()), made)]
         fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
     assert {*fewer} < {*schedules}
+    assert [Schedule(ids=8)] == [each for each in first if not each.faults]
+    assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
     assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
     assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
@@ -187,6 +189,32 @@ def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
     copies = {"freeze": lambda scratch: b"", "thaw": lambda scratch, copy: None}
     assert ["expire", "lose-power"] == of_target(Contract("here.py:Uncopied", SimpleNamespace(**offers)))
     assert [] == of_target(Contract("here.py:Copied", SimpleNamespace(**offers, **copies)))
+
+
+@pytest.mark.parametrize(
+    ("offers", "struck"),
+    [
+        ({"expires_after": 60, "lose_power": lambda scratch: None}, set()),
+        (
+            {"expires_after": 60, "maintain": lambda scratch: None},
+            {("persist.before", "persist.after"), ("generation.before", "generation.after")},
+        ),
+    ],
+)
+def test_limits_pass_before_maintenance_where_a_target_has_both(
+    offers: dict[str, Any], struck: set[tuple[str, str]], tmp_path: Path
+) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        baseline = made.run(Schedule())
+        offers["sink"] = made.contract.given.sink
+        made.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
+        several = [each.faults[-2:] for each in in_processes(baseline, made) if each.faults[1:]]
+    both = {
+        (first.point.removeprefix("checkpoint."), then.point.removeprefix("checkpoint."))
+        for first, then in several
+        if (first.kind, then.kind) == ("expire", "maintain")
+    }
+    assert struck == both
 
 
 def test_places_are_spread_over_a_run(tmp_path: Path) -> None:
