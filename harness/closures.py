@@ -6,7 +6,8 @@
 3. *ordered*: from each state one run as usual, and one in which the last sink subtask is told first, opened first and
    snapshots first; also after each lost notification and each declined vote. Each of the three steps alone is turned
    round in runs that crash once;
-4. *mixed*: any number of whole-job crashes, and between two of them at most one partial death or zombie.
+4. *mixed*: any number of whole-job crashes, and between two of them at most one partial death or zombie. Checkpoint ids
+   begin where they can be found, because deaths use them up.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from sinkproof.alike import told_apart
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure as Explored
-from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.names import FINDABLE_IDS
 from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
-from sinkproof.endings import Endings
+from sinkproof.endings import Endings, Mark
 from sinkproof.explore import JobState, JobWorld
+from sinkproof.places import places
 from sinkproof.reports.document import Closure
-from sinkproof.trial import Laboratory
+from sinkproof.trial import Laboratory, Trial
 
 SHIFTS: Final = (1, 8, 97)  # another parity; ids of two digits behind those of one; ids of three
 SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
 MIXED: Final = "whole-job crashes, between two of them at most one partial death or zombie"
-MIXED_SECONDS: Final = 15.0  # write-ahead and masked in memory need 1 to 10; two-phase does not end in minutes
-BETWEEN: Final = ("kill", "stop")
+MIXED_SECONDS: Final = 60.0  # write-ahead and masked need 5 to 30; two-phase on files does not end in minutes
 
 Close = Callable[..., Explored[JobState]]
 
@@ -74,9 +75,9 @@ class Closures:
         self.close(world, keep=lambda found: self.others.__setitem__(name, found))
 
     def with_partial_deaths(self) -> None:
-        """Bounded by time: for some strategies there are hundreds of thousands."""
+        """Bounded by time: for some strategies there are hundreds of thousands of runs."""
         deadline = Deadline(self.mixed_seconds)
-        world = self.world(between=self._between)
+        world = self.world(ids=FINDABLE_IDS, between=self._between)
         self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
 
     def _keep_plain(self, found: Explored[JobState]) -> None:
@@ -91,23 +92,13 @@ class Closures:
     def _keep_mixed(self, found: Explored[JobState]) -> None:
         self.mixed = found
 
-    def _between(self, passed: Sequence[tuple[int, str]], marks: Sequence[Any], names: Sequence[str]) -> list[Fault]:
-        """One death and one stop wherever they differ: where nothing has happened since the last place of the same
-        actor, who dies leaves the same; and a stopped source is as good as a dead one, because nobody hears it later.
+    def _between(self, trial: Trial, marks: Sequence[Mark]) -> list[Fault]:
+        """One death and one stop wherever they differ. A stopped source is as good as a dead one: nobody hears it
+        later.
         """
-        seen: dict[tuple[int, str], int] = {}
-        faults = []
-        for at, (actor, point) in enumerate(passed):
-            seen[actor, point] = seen.get((actor, point), 0) + 1
-            if is_line(point):
-                continue
-            same = at > 0 and passed[at - 1][0] == actor and marks[at - 1] == marks[at]
-            for kind in BETWEEN[1:] if same else BETWEEN:
-                fault = Fault(names[actor], point, seen[actor, point], kind)
-                heard = kind != "stop" or fault.actor.startswith("sink")
-                if heard and KINDS[kind].applies(fault.actor, point) and self.may(fault):
-                    faults.append(fault)
-        return faults
+        stops = (fault for fault in places(trial, "stop") if fault.actor.startswith("sink"))
+        faults = [fault for fault in (*places(trial, "kill"), *stops) if self.may(fault)]
+        return [first for first, *_ in told_apart(faults, trial, marks)]
 
     # -- what may be said --------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sinkproof.fingerprints import PLAIN, Opaque, fingerprint, fingerprint_of_engine
+from sinkproof.fingerprints import PLAIN, Opaque, fingerprint, fingerprint_but_for_names, fingerprint_of_engine
 from sinkproof.observe import Observer
 from sinkproof.oracle import Observation
 from sinkproof.reference_engine.coordinator import Coordinator
@@ -89,6 +89,18 @@ def crossing_of(
         passed=len(simulation.trace),
         told=len(simulation.history),
     )
+
+
+def opening_of(simulation: Simulation, observer: Observer, *, outside: Mapping[int, Any]) -> str:
+    """A job that begins with what a crash has left, and has opened its sinks: all that follows from now on follows from
+    this text and what is durable. Raises Opaque if a sink may hide something.
+    """
+    sinks = [
+        (key, fingerprint_but_for_names(sink, outside, undrawn=simulation.random_for(key).getstate()))
+        for key, sink in simulation.sinks.items()
+    ]
+    reader = list(observer.epochs.complete), observer.is_up_to_date()
+    return repr((simulation.now, sinks, to_come(simulation), reader))
 
 
 def is_alone(simulation: Simulation) -> bool:

@@ -25,7 +25,7 @@ from sinkproof.crossings import PARTS, Crossing, contents_of, crossing_of, is_ne
 from sinkproof.fingerprints import Opaque, outside_of
 from sinkproof.observe import Observer
 from sinkproof.oracle import Observation
-from sinkproof.reference_engine.shells.acting import ACTIONS, open_sink, settle
+from sinkproof.reference_engine.shells.acting import open_sink, settle
 from sinkproof.reference_engine.shells.simulated import Simulation
 from sinkproof.reference_engine.subtask import Effect
 from sinkproof.sink_adapters.protocol import Sink
@@ -60,6 +60,7 @@ class WatchedSimulation(Simulation):
         super().__init__(*given, schedule=schedule, **named)
         self.schedule, self.woke_at, self.looks, self.crossed_at = schedule, 0, 0, 0.0
         self.crossings: list[tuple[Any, Crossing]] = []
+        self.actions = {**self.actions, "settle": _settle_at}
         self.haunted = False  # somebody was stopped, and may be there still
         self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
 
@@ -102,6 +103,12 @@ class WatchedSimulation(Simulation):
             crossing.asked = True
 
 
+def _settle_at(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
+    """Who settles is told the time."""
+    shell.somebody_looked()
+    settle(shell, key, effect)
+
+
 class Endings:
     """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
 
@@ -140,7 +147,7 @@ class Endings:
         simulation, observer = self.laboratory.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
         if marked:
-            self._mark(simulation, observer)
+            simulation.spy = self.marker(simulation, observer)
         found = self.play(simulation, observer)
         if simulation.looks:
             self.marks = []  # times differ, and somebody has seen it
@@ -156,16 +163,17 @@ class Endings:
         """Whether runs meet earlier ones often enough: what is left behind by every crash keeps them apart."""
         return self.kept < TRIED or self.met >= WORTH * self.kept
 
-    def _mark(self, simulation: WatchedSimulation, observer: Observer) -> None:
+    def marker(self, simulation: WatchedSimulation, observer: Observer) -> Callable[[Simulation, str], None]:
+        """To be called at each place of this run."""
+        self.marks = marks = []
         version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
         if version is None:
-            return
+            return lambda shell, point: None
         asked = self.laboratory.contract.optional("touched") or (lambda scratch: None)
         before: tuple[Any, Any] = (None, None)
 
         def note(shell: Simulation, point: str) -> None:
             nonlocal before
-            assert version is not None
             durable = version(scratch), shell.storage.version
             moment = durable, observer.is_up_to_date()
             if before[0] != moment:
@@ -173,9 +181,9 @@ class Endings:
             touched = asked(scratch)
             touched = None if touched is None else (touched, simulation.looks)
             doing, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
-            self.marks.append(Mark(doing, durable, sent, before[1], touched))
+            marks.append(Mark(doing, durable, sent, before[1], touched))
 
-        simulation.spy = note
+        return note
 
     def _left_by_crash(self, simulation: Simulation, observer: Observer, *, is_up_to_date: bool) -> int | None:
         """Number of what a crash of the whole job leaves now, and of what was seen by then: equal ones go on alike."""
@@ -219,11 +227,7 @@ class Endings:
                 open_sink(shell, key, effect)
                 cross(shell)
 
-        def settling(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
-            shell.somebody_looked()  # it is told the time
-            settle(shell, key, effect)
-
-        simulation.actions = {**ACTIONS, "open": opening, "settle": settling}
+        simulation.actions = {**simulation.actions, "open": opening}
         simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
         self.laboratory.play(simulation, tracing=self.tracing)
         own = [crossing for _, crossing in simulation.crossings]

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from sinkproof.chaos.explorer import Run
+from sinkproof.chaos.explorer import Run, digest
+from sinkproof.chaos.names import FINDABLE_IDS, by_distance, canonical
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
-from sinkproof.endings import Endings, WatchedSimulation
+from sinkproof.claims import ORACLE_CLAIMS
+from sinkproof.crossings import is_new, opening_of
+from sinkproof.endings import Endings, Mark, WatchedSimulation
+from sinkproof.fingerprints import Opaque
 from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.coordinator import CheckpointRecord
+from sinkproof.reference_engine.shells.acting import open_sink
 from sinkproof.reference_engine.shells.simulated import Simulation
+from sinkproof.reference_engine.subtask import Effect
 from sinkproof.scratch import freeze_folder, thaw_folder
 from sinkproof.trial import Laboratory, Tracing, Trial, no_tracing
 from sinkproof.workload import named_job
+
+Spy = Callable[[Simulation, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +40,19 @@ class JobState:
     orders: tuple[str, ...] = (IN_ORDER,)  # of every run so far, and of the one from here
     passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
     names: tuple[str, ...] = ()  # of actors by id
+    is_known: bool = False  # the prelude strikes where a run has stood as another, from which it has struck as well
 
 
-Between = Callable[[Sequence[tuple[int, str]], Sequence[Any], Sequence[str]], Sequence[Fault]]  # trace, marks, names
+Between = Callable[[Trial, Sequence[Mark]], Sequence[Fault]]
 
 
 class JobWorld:
     """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too.
 
     `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
-    each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run's trace and of
-    what was durable or on its way at each place. `endings`: of runs, where they are known. `times_most`: how often the
-    same point of the same actor is a place to crash in one run.
+    each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run and of what had
+    happened at each of its places. `endings`: of runs, where they are known. `times_most`: how often the same point of
+    the same actor is a place to crash in one run.
     """
 
     def __init__(
@@ -62,12 +72,13 @@ class JobWorld:
         self.laboratory, self.job, self.preludes = laboratory, job, preludes
         self.ids, self.order, self.orders, self.between, self.endings = ids, order, orders, between, endings
         self.times_most = times_most
-        self.marks: list[Any] = []  # at each place of the last run without prelude
         self.contract, self.scratch = laboratory.contract, laboratory.scratch
         self.tracing = tracing
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
+        self.openings: set[bytes] = set()  # where runs stood, but for names, when all sinks were open
+        self.known_from: int | None = None  # place of the last run behind which it was as another
         self._told: tuple[Any, str] = (None, "None")
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
@@ -99,11 +110,16 @@ class JobWorld:
         return self._told[1]
 
     def text(self) -> str:
-        """The live part is what only the record can name; committed things nowhere named in it may be anonymous."""
-        live = self._live()
-        if self._canonical is not None:
-            return live + str(self._canonical(self.scratch, live))
-        return live + repr(self.freeze_target())
+        return self._text_with(self._live())
+
+    def _text_with(self, live: str) -> str:
+        """The live part is what is kept outside the target; committed things nowhere named in it may be anonymous."""
+        target = self.freeze_target() if self._canonical is None else self._canonical(self.scratch, live)
+        text = live + (repr(target) if self._canonical is None else str(target))
+        if self.ids != FINDABLE_IDS:
+            return text
+        record = self._storage().record
+        return by_distance(text, last=self.ids if record is None else record.checkpoint_id)
 
     def freeze(self) -> JobState:
         assert self.simulation is not None
@@ -127,21 +143,33 @@ class JobWorld:
         others = [replace(state, orders=(*state.orders[:-1], order)) for order in self.orders]
         if self.between is None or self.simulation is None:
             return others
-        faults = self.between(self.simulation.trace, self.marks, self.simulation.names)
-        return others + [replace(state, prelude=(fault,)) for fault in faults]
+        looked = isinstance(self.simulation, WatchedSimulation) and self.simulation.looks  # at a clock: times differ
+        marks = [] if self.endings is None or looked else self.endings.marks
+        faults = self.between(self.last_trial(Schedule()), marks)
+        return others + [replace(state, prelude=(fault,), is_known=self._is_known(fault)) for fault in faults]
+
+    def _is_known(self, fault: Fault) -> bool:
+        assert self.simulation is not None
+        actor = self.simulation.names.index(fault.actor)
+        return fault.occurrence > self.simulation.trace[: self.known_from].count((actor, fault.point))
 
     def run(self, state: JobState, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+        if state.is_known and not in_full:
+            return Run(was_run=False)
         self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
         marking = self.between is not None and not state.prelude and visit is not None
         whole = in_full or marking or self.tracing is not no_tracing
         endings = None if whole or self.endings is None or not self.endings.is_worth_it else self.endings
-        kind = Simulation if endings is None else WatchedSimulation
+        kind = WatchedSimulation if marking or endings is not None else Simulation
         simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state, self.observer = simulation, state, observer
         if visit is not None:
             simulation.spy = self._spy(visit, marking=marking)
+        if marking:
+            simulation.actions = {**simulation.actions, "open": self._opening}
+            self.known_from = None
         known = 0
         if endings is not None and isinstance(simulation, WatchedSimulation):
             crossing = endings.play(simulation, observer, resumed=True)
@@ -150,22 +178,38 @@ class JobWorld:
             self.laboratory.play(simulation, tracing=self.tracing)
         if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
             self.points.update(point for _, point in simulation.trace)
-        return Run(self.laboratory.judge(observer), known)
+        found = self.laboratory.judge(observer)
+        claims = self.contract.claims
+        return Run(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
 
-    def _spy(self, visit: Callable[[], None], *, marking: bool) -> Callable[[Simulation, str], None]:
-        if self.between is None:
-            return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
-        if not marking:  # what comes before the fault was visited without it
+    def _opening(self, shell: Simulation, key: Any, effect: Effect) -> None:
+        """Notes where the run stands when the last sink is open, or that another has stood there."""
+        open_sink(shell, key, effect)
+        if self.endings is None or not is_new(shell, opened=True):
+            return
+        assert self.state is not None
+        with suppress(Opaque):
+            opening = opening_of(shell, self.observer, outside=self.endings.outside)
+            here = digest(canonical(f"{self._text_with(self._live() + opening)}{self.state.orders[-1:]}"))
+            if here in self.openings:
+                self.known_from = len(shell.trace)
+            self.openings.add(here)
+
+    def _spy(self, visit: Callable[[], None], *, marking: bool) -> Spy:
+        if self.between is not None and not marking:  # what comes before the fault was visited without it
             return lambda shell, point: visit() if shell.struck else None
-        self.marks = marks = []
+        if marking and self.endings is not None and isinstance(self.simulation, WatchedSimulation):
+            return self._marking(visit, note=self.endings.marker(self.simulation, self.observer))
+        return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
 
+    def _marking(self, visit: Callable[[], None], *, note: Spy) -> Spy:
         def look(shell: Simulation, point: str) -> None:
-            marks.append((self.version(), shell.now, shell.sequence))
+            note(shell, point)
             visit()
 
         return look
 
-    def _seldom(self, visit: Callable[[], None]) -> Callable[[Simulation, str], None]:
+    def _seldom(self, visit: Callable[[], None]) -> Spy:
         passed: Counter[tuple[int, str]] = Counter()
 
         def look(shell: Simulation, point: str) -> None:

@@ -63,6 +63,13 @@ def fingerprint(thing: Any, outside: Mapping[int, Any]) -> Any:
     return _Walk(outside).see(thing)
 
 
+def fingerprint_but_for_names(thing: Any, outside: Mapping[int, Any], *, undrawn: Any) -> Any:
+    """The same; but of a source of names, which each attempt has one of its own of, only whether any was drawn.
+    `undrawn`: its state if none was. Raises Opaque.
+    """
+    return _NamelessWalk(outside, undrawn=undrawn).see(thing)
+
+
 def fingerprint_of_engine(thing: Any) -> Any:
     """The same of a subtask or a coordinator. Raises Opaque."""
     return _EngineWalk({}).see(thing)
@@ -127,6 +134,19 @@ class _Walk:
         attributes += [(name, getattr(thing, name)) for name in slots if hasattr(thing, name)]
         seen = [(name, value if type(value) in PLAIN else self.see(value)) for name, value in attributes]
         return kind.__qualname__, None if valued is None else _value_as(valued, thing), seen
+
+
+class _NamelessWalk(_Walk):
+    __slots__ = ("undrawn",)
+
+    def __init__(self, outside: Mapping[int, Any], *, undrawn: Any) -> None:
+        super().__init__(outside)
+        self.undrawn = undrawn
+
+    def _see_rarer(self, thing: Any, kind: type) -> Any:
+        if kind is Random and thing.getstate() == self.undrawn:
+            return "undrawn"
+        return super()._see_rarer(thing, kind)
 
 
 class _EngineWalk(_Walk):

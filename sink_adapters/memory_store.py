@@ -7,6 +7,7 @@ its bound methods and not the store itself, so that nobody who looks for the sin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
 Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
+TOLD_MOST: Final = 2  # of segments that are garbage for ever: none, one, or more
 
 
 class MemoryStore:
@@ -236,24 +238,17 @@ class MemoryStore:
         """Text of everything that can still matter. `live`: what is kept elsewhere, and may name something in here.
 
         A name that is in `live` nowhere can never be asked for again, because new attempts make new names. Rows that
-        are committed under it are given without it; rows that can only be aborted are not given at all. How often a log
+        are committed under it are given without it; rows that can only be removed are not given at all, and of masked
+        segments that nobody can reveal only whether there are any. How often a log
         has a row is left out, too: no sink looks, no pair on a log claims that rows are not repeated, and telling it
         would multiply the states by the square of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
         named = [item for item in committed if stands_in(item[0], live)]
         unnamed = [row[:2] for name, (_, rows) in committed if not stands_in(name, live) for row in rows]
-        hidden = [
-            (name, rows if str(name.generation) in live else None)
-            for name, rows in sorted(self.staged.items())
-            if not self._revealed(name)
-        ]
-        generations = {name.generation for name, _ in hidden}
-        markers = [
-            (token, marker)
-            for token, marker in sorted(self.markers.items())
-            if token[1] in generations or str(token[1]) in live
-        ]
+        hidden = [item for item in sorted(self.staged.items()) if not self._revealed(item[0])]
+        garbage = Counter((name.sink_id, name.subtask) for name, _ in hidden if str(name.generation) not in live)
+        markers = [(token, marker) for token, marker in sorted(self.markers.items()) if str(token[1]) in live]
         parts = (
             sorted(self.opened),
             [(name, rows if stands_in(name, live) else None) for name, rows in sorted(self.prepared.items())],
@@ -261,7 +256,8 @@ class MemoryStore:
             named,
             unnamed,
             sorted(name for name in self.recorded if stands_in(name, live)),
-            hidden,
+            [(name, rows) for name, rows in hidden if str(name.generation) in live],
+            [(owner, min(number, TOLD_MOST)) for owner, number in sorted(garbage.items())],
             markers,
             self._read_revealed(),
             sorted(set(self.log)),

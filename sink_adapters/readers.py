@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,8 @@ from sinkproof.sink_adapters.file_system import Disk
 from sinkproof.sink_adapters.identity import stands_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
+
+TOLD_MOST: Final = 2  # of what is garbage for ever: none, one, or more, which one removal leaves one or more of
 
 
 class Part(NamedTuple):
@@ -85,7 +88,8 @@ def transactions_residue(disk: Disk) -> list[str]:
 def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
     """Names and contents as far as `live` may still name their transaction: nobody can ever commit any other.
 
-    Of other staged files only the number is given (they will be removed unread), of other committed ones only the rows.
+    Of other staged files it is told whether there are any (they will be removed unread, one by one), of other committed
+    ones only the rows.
     """
     folders = [f"{home}/{folder}" for home in ("staging", "fenced") for folder in disk.list(home)]
     staged = [_staged_text(disk, folder, live=live) for folder in folders]
@@ -109,7 +113,8 @@ def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
         files = disk.list(f"{folder}/{name}")
         named = [file for file in files if stands_in(f"-{subtask}-{generation}-{int(file.partition('-')[0])}", live)]
         contents = [(file, disk.read(f"{folder}/{name}/{file}")) for file in named]
-        attempts.append((int(generation) if named else 0, len(files) - len(named), contents))
+        others = min(len(files) - len(named), TOLD_MOST)
+        attempts.append((int(generation) if named else 0, others, contents))
     return folder, sorted(attempts)
 
 
@@ -149,22 +154,23 @@ def masked_residue(disk: Disk) -> list[str]:
 
 
 def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
-    """Hidden parts as far as `live` may still reveal them, else by name; revealed ones as rows; markers that matter."""
+    """Hidden parts as far as `live` may still reveal them, else whether there are any; revealed ones as rows; markers
+    that matter.
+    """
     parts = sorted(_masked_parts(disk))
-    hidden = [
-        (part.path, _read(disk, part.path) if str(part.generation) in live else None)
-        for part, revealed in parts
-        if not revealed
-    ]
+    hidden = [part for part, revealed in parts if not revealed]
+    named = [(part.path, _read(disk, part.path)) for part in hidden if str(part.generation) in live]
+    others = (part for part in hidden if str(part.generation) not in live)
+    garbage = Counter((part.path.rpartition("/")[0], part.subtask) for part in others)
     shown = [row for part, revealed in parts if revealed for row in form.identities(disk.read(part.path))]
-    generations = {part.generation for part, revealed in parts if not revealed}
     marked = [
         (sink, generation, checkpoint)
         for sink in disk.list("masked")
         for generation, checkpoint in sorted(markers(disk.list(f"masked/{sink}")).items())
-        if generation in generations or str(generation) in live
+        if str(generation) in live
     ]
-    return repr((hidden, marked, shown))
+    left = [(owner, min(number, TOLD_MOST)) for owner, number in sorted(garbage.items())]
+    return repr((named, left, marked, shown))
 
 
 # -- logs ----------------------------------------------------------------------------------------

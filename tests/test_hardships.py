@@ -180,6 +180,28 @@ def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_pat
     assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
 
 
+def test_notifications_that_nobody_hears_are_lost_of_ids_of_one_digit_and_of_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hardships, "watch", lambda hardships, baseline: None)
+    tried: list[Schedule] = []
+
+    def run(schedule: Schedule) -> Trial:
+        if schedule.job != "standard":
+            raise Enough
+        tried.append(schedule)
+        return made.run(schedule)
+
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        tally = Tally(contract=made.contract, shell="simulated")
+        hardships = Hardships(made, tally, run=run, close=lambda *given, **named: None)
+        with suppress(Enough):
+            hardships.try_all(made.run(Schedule()))
+    lost = [{fault.kind for fault in each.faults} == {"lose"} and len(each.faults) > 1 for each in tried]
+    ids = [each.ids for each, is_lost in zip(tried, lost, strict=True) if is_lost]
+    assert 3 <= ids.count(0) == ids.count(8), "at either sink, and at both"
+
+
 def attempts(trial: Trial) -> int:
     return sum(what == "generation" for _, _, _, what, _ in trial.history)
 

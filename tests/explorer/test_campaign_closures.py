@@ -11,6 +11,7 @@ from sinkproof.campaign_simulated import BULK_TIMES_MOST, SimulatedCampaign
 from sinkproof.chaos.explorer import Closure
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.explore import JobWorld
+from sinkproof.places import places
 from sinkproof.tally import Tally
 from sinkproof.trial import no_tracing
 
@@ -36,6 +37,21 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
     assert BULK_TIMES_MOST == traced[-1].times_most
     for world in traced[1:3]:
         assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]
+
+
+def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(laboratory: Any) -> None:
+    bench = laboratory("memory/two-phase")
+    baseline = bench.run(Schedule())
+    campaign = SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated"))
+    overslept = [each for each in campaign._named_singles(baseline) if each.job == "overslept"]
+    steps = Counter(fault.point for each in overslept for fault in each.faults)
+    assert {fault.point for fault in places(baseline, "stop")} == set(steps)
+    assert {"stop"} == {fault.kind for each in overslept for fault in each.faults}
+    assert {1} == set(steps.values())
+    slept = bench.run(next(each for each in overslept if each.faults[0].point == "commit.before"))
+    completed = [event for event in slept.history if event[3] == "complete" and event[2] > slept.history[0][2]]
+    assert slept.fired
+    assert len({event[4] for event in completed}) > 8, "by newer attempts"
 
 
 def test_a_point_that_is_passed_for_each_row_is_a_place_to_crash_a_few_times_only(laboratory: Any) -> None:

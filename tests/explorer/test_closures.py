@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.explorer import Explorer, canonical, name_drawn, rank_generations
+from sinkproof.chaos.explorer import Explorer
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.closures import SENTENCE, SHIFTS, Closures, differs
@@ -131,16 +131,7 @@ def test_a_mixed_path_is_written_with_occurrences_from_the_start(laboratory: Any
         assert trial.anomalies, schedule
 
 
-# -- names and endless closures -----------------------------------------------------------------
-
-
-def test_generations_are_renamed_by_rank_and_drawn_names_by_appearance() -> None:
-    assert "a-G000 b-G001 a-G000 1700001" == rank_generations("a-700003 b-700011 a-700003 1700001")
-    one, other = "f0" * 16, "0a" * 16
-    assert name_drawn(f"{one}/{other}.{one}") == name_drawn(f"{other}/{one}.{other}")
-    assert name_drawn(f"{one} {one}") != name_drawn(f"{one} {other}")
-    assert canonical(f"{one}-700001") == canonical(f"{other}-700009")
-    assert "550e8400" in name_drawn("550e8400"), "eight digits may be a date"
+# -- endless closures ---------------------------------------------------------------------------
 
 
 def test_a_closure_without_an_end_names_a_path_that_grows(laboratory: Any) -> None:

@@ -119,6 +119,29 @@ class Deceived:
     freeze = text
 
 
+class NotBegun(Deceived):
+    """Of the second run nothing is done at all, in the belief that it is the first once more."""
+
+    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+        if state == "second" and not in_full:
+            return Run(was_run=False)
+        self.now = "third" if state == "second" and self.hidden == "state" else "first"
+        if visit is not None:
+            visit()
+        return Run(["lost"] if state == "second" and self.hidden == "finding" else [])
+
+
+@pytest.mark.parametrize("hidden", ["", "state", "finding"])
+def test_a_closure_in_which_a_run_that_was_not_begun_shows_something_new_is_not_complete(
+    hidden: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinkproof.chaos.explorer.NOT_BEGUN_AUDITED_EVERY", ENDED_EARLY_AUDITED_EVERY)
+    closure = explore(NotBegun(hidden=hidden), depth_most=1)
+    assert (1, hidden != "state") == (closure.merges_audited, closure.complete)
+    assert [("second", "lost")] * (hidden == "finding") == closure.findings
+    assert ENDED_EARLY_AUDITED_EVERY + 1 + closure.states == closure.runs, "what was not run is not counted"
+
+
 @pytest.mark.parametrize("hidden", ["", "state", "finding"])
 def test_a_closure_in_which_a_spared_run_shows_something_new_is_not_complete(hidden: str) -> None:
     closure = explore(Deceived(hidden=hidden), depth_most=1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from sinkproof.sink_adapters.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.masked import MaskedSink
 from sinkproof.sink_adapters.memory import MemorySegments
 from sinkproof.sink_adapters.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import CommitOutcome
+from sinkproof.sink_adapters.readers import masked_text
 
-from .by_hand import batch, offsets, restored, started
+from .by_hand import batch, masked_files, offsets, restored, started
 
 
 def masked(store: MemoryStore) -> MaskedSink:
@@ -79,6 +81,31 @@ def test_an_attempt_that_staged_nothing_reveals_nothing_when_restored(store: Mem
     assert b"{}" == started(masked(store)).snapshot(1)
     restored(masked(store), 2, b"{}")
     assert {} == store.markers
+
+
+# -- the text that explorers compare ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["memory", "files"])
+def test_of_segments_that_nobody_can_reveal_the_text_tells_none_one_or_more(store: MemoryStore, target: str) -> None:
+    disk = MemoryDisk()
+
+    def text(live: str) -> str:
+        return store.canonical(live) if target == "memory" else masked_text(disk, live)
+
+    sinks = [masked(store) if target == "memory" else masked_files(disk) for _ in range(4)]
+    for number, sink in enumerate(sinks):
+        started(sink, generation=700001 + number)
+    texts = []
+    for number, sink in enumerate(sinks):
+        sink.write(batch(number))
+        sink.snapshot(1)
+        texts.append(text("... 700001 ..."))
+    assert "700001-" in texts[0]
+    assert not any(name in texts[-1] for name in ("700002", "700003", "700004")), texts[-1]
+    assert 3 == len(set(texts)), "none, one, two; and three are as two"
+    assert texts[2] == texts[3]
+    assert "700001" not in text("nothing")
 
 
 class SlowMarker(MemorySegments):
