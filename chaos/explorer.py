@@ -200,7 +200,9 @@ class Explorer(Generic[State]):
         result = self.result
         if self.work:
             result.depth = self.work[0][0]  # whatever comes before was run
-            result.why = f"{len(self.work)} states were not run yet when the budget ended"
+            branches = sum(is_branch for _, _, is_branch in self.work)
+            also = f" and {branches:,} branches from others" if branches else ""
+            result.why = f"{len(self.work) - branches:,} states{also} were not run yet when the budget ended"
             if len(self.first) >= self.states_most:
                 result.growing = self.work[-1][1]
                 result.why = f"more than {self.states_most} states: names or residue accumulate with every crash"
