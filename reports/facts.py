@@ -155,22 +155,25 @@ def all_closures(document: Document) -> list[Document]:
 
 
 def closure_lines(document: Document) -> list[str]:
-    """By the kind of fault and the sentence: how many closures are complete; and each that is not, and why."""
+    """By the kind of fault and the sentence: how many closures are complete; and of those that are not, how deep they
+    went, and why not further.
+    """
     complete: dict[tuple[str, str], list[Document]] = {}
-    open_ends = []
+    open_ends: dict[str, list[str]] = {}
     for subject in document["subjects"]:
         for closure in (closure for shell in subject["shells"] for closure in shell["closures"]):
             if closure["complete"]:
                 complete.setdefault((closure["of"], closure["sentence"]), []).append(closure)
             else:
+                depth = f"depth {closure['depth']}, " if closure["depth"] else ""
                 why = closure["why"] or "nobody says why"
-                open_ends.append(f"closure of {closure['of']} not complete, {subject['name']}: {why}")
+                open_ends.setdefault(closure["of"], []).append(f"{subject['name']} ({depth}{why})")
     lines = [
         f"{plural(len(group), 'closure')} of {of} complete, "
         f"{plural(sum(closure['states'] for closure in group), 'state')}{': ' if sentence else ''}{sentence}"
         for (of, sentence), group in complete.items()
     ]
-    return [*lines, *open_ends]
+    return lines + [f"not complete, of {of}: {'; '.join(each)}" for of, each in open_ends.items()]
 
 
 def _plain_value(value: object) -> str:

@@ -84,7 +84,9 @@ def shell(name: str, *, faults: tuple[str, ...], struck: dict[str, str] | None =
         ],
         rows_committed=192_480,
         closure=Closure(states=212, complete=True, sentence=SENTENCE, depth=4, merges_audited=20, shifts=(1, 8, 97)),
-        closures=[Closure(states=9, complete=False, of="crashes with a partial death", why="the budget ended")],
+        closures=[
+            Closure(states=9, complete=False, of="crashes with a partial death", depth=2, why="the budget ended")
+        ],
     )
 
 

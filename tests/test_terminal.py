@@ -58,4 +58,5 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
 def test_a_terminal_says_once_what_holds_of_any_number_of_crashes_and_what_does_not() -> None:
     text = " ".join(terminal.render(sample()).split())
     assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
-    assert "closure of whole-job crashes not complete, --command './my-sink --flag': the state grows" in text
+    assert "not complete, of whole-job crashes: --command './my-sink --flag' (the state grows" in text
+    assert "not complete, of crashes with a partial death: files/two-phase (depth 2, the budget ended);" in text
