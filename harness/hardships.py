@@ -92,7 +92,9 @@ class Hardships:
             self.tally.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
         self._try(self._messages(baseline))
         self._try(Schedule(faults, ids=ids) for faults in several(baseline) for ids in (0, TWO_DIGITS))
-        self._try(in_plain_jobs(self.run, "kill" if not self.exact else "kill-job"))
+        death = "kill-job" if self.exact else "kill"
+        self._try(all_at_once(baseline, death))
+        self._try(in_plain_jobs(self.run, death))
         if not self.exact:
             one = [(fault,) for kind in TOLD_ODDLY for fault in self._spread(baseline, kind)]
             self.close(STANDARD, preludes=[*one, *several(baseline)])
@@ -293,6 +295,13 @@ def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
     yield tuple(lost)
     refused = [fault for fault in spread(baseline, "decline", times=EACH) if fault.actor == "sink[0]"]
     yield tuple(refused[:-1])
+
+
+def all_at_once(baseline: Trial, death: str) -> Iterator[Schedule]:
+    """Who comes back has every checkpoint to commit, with ids of one digit, and of one and of two."""
+    last = [fault for fault in spread(baseline, death) if fault.point == DECIDED][-1:]
+    unheard = [faults for faults in several(baseline) if {fault.kind for fault in faults} == {"lose"}]
+    yield from (Schedule((*faults, *last), ids=ids) for faults in unheard for ids in (0, TWO_DIGITS))
 
 
 def in_plain_jobs(run: Callable[[Schedule], Trial], kind: str) -> Iterator[Schedule]:

@@ -16,6 +16,7 @@ from sinkproof.hardships import (
     TOLD,
     TWO_DIGITS,
     VOTE,
+    all_at_once,
     both_after,
     both_before_commits,
     of_target,
@@ -75,7 +76,7 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
     jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
     lost = list(several(baseline))
-    jobs += [[Schedule((*faults, decided[-1])) for faults in lost], list(map(Schedule, lost))]
+    jobs += [list(all_at_once(baseline, "kill-job")), list(map(Schedule, lost))]
     jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
     if {"expire", "maintain"} <= {*of_target(laboratory.contract)}:
         jobs.append([*both_after(decided[:2]), *both_before_commits(baseline)])

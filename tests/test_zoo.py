@@ -112,6 +112,7 @@ WRONG: Final = {
     "waiting_rows:EmptyEpochForgets": Sin(root="R12", oracles="O1", ending="=kill-job"),
     "waiting_rows:EmptyEpochReturns": Sin(root="R12", oracles="O1", ending="=decline"),
     "waiting_rows:IdsAsText": Sin(root="R12", oracles="O3", ending=" ids=8 no-fault"),
+    "waiting_rows:RestoredAsText": Sin(root="R12", oracles="O1", ending="=kill-job,=kill"),
     "waiting_rows:LiveList": Sin(root="R12", oracles="O3", ending=" no-fault"),
     "waiting_rows:AllAtOnce": Sin(root="R5", oracles="O3", ending=" no-fault"),
     "waiting_rows:LaterOnesForgotten": Sin(root="R12", oracles="O1", ending=" no-fault"),

@@ -140,6 +140,23 @@ class IdsAsText(Waiting):
     make = Sorts
 
 
+class SkipsWhatItHas(Waits):
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        super().snapshot(checkpoint_id)
+        return json.dumps(sorted(self.pending, key=lambda entry: str(entry[0]))).encode()
+
+    def restore(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        names = [file.name.split("-") for file in self.out.iterdir()]
+        if checkpoint_id > max((int(number) for owner, number in names if int(owner) == subtask), default=0):
+            self.publish(subtask, checkpoint_id, rows)
+
+
+class RestoredAsText(Waiting):
+    """Wrong: whoever comes back to checkpoints 9, 10 and 11 takes 9 for one that is there."""
+
+    make = SkipsWhatItHas
+
+
 class SharesItsList(Waits):
     def snapshot(self, checkpoint_id: int) -> bytes:
         self.pending.append((checkpoint_id, self.rows))
