@@ -146,8 +146,7 @@ class SkipsWhatItHas(Waits):
         return json.dumps(sorted(self.pending, key=lambda entry: str(entry[0]))).encode()
 
     def restore(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
-        names = [file.name.split("-") for file in self.out.iterdir()]
-        if checkpoint_id > max((int(number) for owner, number in names if int(owner) == subtask), default=0):
+        if checkpoint_id > max((int(file.name.split("-")[1]) for file in self.out.glob(f"{subtask}-*")), default=0):
             self.publish(subtask, checkpoint_id, rows)
 
 
