@@ -89,10 +89,10 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     """Names and contents as far as `live` may still name their transaction: nobody can ever commit any other.
 
     Of other staged files it is told whether there are any (they will be removed unread, one by one), of other committed
-    ones only the rows.
+    ones only the rows. An empty folder is as good as none.
     """
     folders = [f"{home}/{folder}" for home in ("staging", "fenced") for folder in disk.list(home)]
-    staged = [_staged_text(disk, folder, live=live) for folder in folders]
+    staged = [_staged_text(disk, folder, live=live) for folder in folders if disk.list(folder)]
     named: list[tuple[str, bytes]] = []
     unnamed: list[Identity] = []
     for part in committed_parts(disk):
