@@ -23,7 +23,7 @@ from sinkproof.verdict import EXIT_INTERRUPTED, Verdict
 BUDGET_SECONDS = 40.0  # enough for every step and every line of a file sink to be killed, and for its closure
 BUDGET_SECONDS_ON_SPARK = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES = 240.0  # a broker that is killed takes 3 s to come back, and that is tried at each step
-BUDGET_SECONDS_OF_ALL = 10.0  # enough for every step of a built-in pair and for its closure; a busy machine gets more
+BUDGET_SECONDS_OF_ALL = 10.0  # enough for every step of a built-in pair, and for most of their closures
 SHELL_CHOICE = click.Choice(["simulated", "process", "spark", "all"])
 TRIAL_CHOICE = click.Choice([*SHELL_CHOICE.choices, "kafka", "cassandra"])  # the real one, started for it
 

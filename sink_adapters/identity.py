@@ -6,7 +6,7 @@ long as the engine keeps its two promises: generations grow for ever, and a job 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Owner(NamedTuple):
@@ -87,6 +87,9 @@ class CheckpointPart(str):
 
     def __reduce__(self) -> Any:
         return CheckpointPart.parse, (str(self),)
+
+
+GARBAGE_TOLD_MOST: Final = 2  # to explorers, of what is removed one by one, unread: none, one, or more
 
 
 def stands_in(name: str, text: str) -> bool:

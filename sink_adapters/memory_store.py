@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.identity import Owner, Transaction, stands_in
+from sinkproof.sink_adapters.identity import GARBAGE_TOLD_MOST, Owner, Transaction, stands_in
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
 
 Token = tuple[str, int]  # (sink id, generation) of whoever asks
@@ -19,7 +19,6 @@ Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
 Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
-TOLD_MOST: Final = 2  # of segments that are garbage for ever: none, one, or more
 
 
 class MemoryStore:
@@ -239,9 +238,9 @@ class MemoryStore:
 
         A name that is in `live` nowhere can never be asked for again, because new attempts make new names. Rows that
         are committed under it are given without it; rows that can only be removed are not given at all, and of masked
-        segments that nobody can reveal only whether there are any. How often a log
-        has a row is left out, too: no sink looks, no pair on a log claims that rows are not repeated, and telling it
-        would multiply the states by the square of each part's rows.
+        segments that nobody can reveal only whether there are any. How often a log has a row is left out, too: no sink
+        looks, no pair on a log claims that rows are not repeated, and telling it would multiply the states by the
+        square of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
         named = [item for item in committed if stands_in(item[0], live)]
@@ -257,7 +256,7 @@ class MemoryStore:
             unnamed,
             sorted(name for name in self.recorded if stands_in(name, live)),
             [(name, rows) for name, rows in hidden if str(name.generation) in live],
-            [(owner, min(number, TOLD_MOST)) for owner, number in sorted(garbage.items())],
+            [(owner, min(number, GARBAGE_TOLD_MOST)) for owner, number in sorted(garbage.items())],
             markers,
             self._read_revealed(),
             sorted(set(self.log)),

@@ -18,11 +18,9 @@ from sinkproof.sink_adapters.file_formats import JSON_LINES, KEYED_LINE, FileFor
 from sinkproof.sink_adapters.file_log import RECORD
 from sinkproof.sink_adapters.file_masked import PART, markers
 from sinkproof.sink_adapters.file_system import Disk
-from sinkproof.sink_adapters.identity import stands_in
+from sinkproof.sink_adapters.identity import GARBAGE_TOLD_MOST, stands_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
-
-TOLD_MOST: Final = 2  # of what is garbage for ever: none, one, or more, which one removal leaves one or more of
 
 
 class Part(NamedTuple):
@@ -113,7 +111,7 @@ def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
         files = disk.list(f"{folder}/{name}")
         named = [file for file in files if stands_in(f"-{subtask}-{generation}-{int(file.partition('-')[0])}", live)]
         contents = [(file, disk.read(f"{folder}/{name}/{file}")) for file in named]
-        others = min(len(files) - len(named), TOLD_MOST)
+        others = min(len(files) - len(named), GARBAGE_TOLD_MOST)
         attempts.append((int(generation) if named else 0, others, contents))
     return folder, sorted(attempts)
 
@@ -169,7 +167,7 @@ def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
         for generation, checkpoint in sorted(markers(disk.list(f"masked/{sink}")).items())
         if str(generation) in live
     ]
-    left = [(owner, min(number, TOLD_MOST)) for owner, number in sorted(garbage.items())]
+    left = [(owner, min(number, GARBAGE_TOLD_MOST)) for owner, number in sorted(garbage.items())]
     return repr((named, left, marked, shown))
 
 

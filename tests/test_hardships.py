@@ -160,6 +160,8 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {*fewer} < {*schedules}
     assert [Schedule(ids=8)] == [each for each in first if not each.faults]
     assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
+    unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]
+    assert 3 == unheard.count(8) < unheard.count(0), "who comes back has everything to commit"
     assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
     assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}

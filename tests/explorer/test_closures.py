@@ -8,6 +8,7 @@ import pytest
 
 from sinkproof.chaos.explorer import Explorer
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.names import FINDABLE_IDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.closures import SENTENCE, SHIFTS, Closures, differs
 from sinkproof.explore import JobWorld
@@ -120,13 +121,13 @@ def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(laboratory: A
 def test_a_mixed_path_is_written_with_occurrences_from_the_start(laboratory: Any) -> None:
     bench = laboratory("BackupsContract")
     closures = Closures(bench, close=closing, may=lambda fault: fault.point == "fence.after")
-    world = JobWorld(bench, between=closures._between)
+    world = closures.world(ids=FINDABLE_IDS, between=closures._between)
     explorer = Explorer(world, go_on=lambda closure: closure.runs < 400)
     mixed = [world.schedule(state) for state, _ in explorer.explore().findings]
     mixed = [each for each in mixed if any(fault.kind != "kill-job" for fault in each.faults)]
     assert mixed
     for schedule in mixed[:5]:
-        trial = bench.run(schedule)
+        trial = bench.run(parse(str(schedule)))
         assert trial.fired, schedule
         assert trial.anomalies, schedule
 

@@ -209,6 +209,21 @@ def test_crashes_in_open_leave_no_more_behind_however_many_there_are(disk: Any) 
 
 
 @pytest.mark.row("S22")
+def test_of_files_that_nobody_can_commit_the_text_tells_none_one_or_more_and_no_empty_folder(disk: Any) -> None:
+    sink = started(two_phase_files(disk, roll_bytes=1), generation=700001)
+    texts, named = [readers.transactions_text(disk, "nothing")], []
+    for number in range(3):
+        sink.write(batch(number))
+        texts.append(readers.transactions_text(disk, "nothing"))
+        named.append(readers.transactions_text(disk, "... sink-0-700001-1 ..."))
+    assert 3 == len(set(texts)), "three are as two"
+    assert texts[2] == texts[3]
+    assert not any("split" in text for text in texts)
+    assert [1, 2, 3] == [text.count('"split"') for text in named]
+    disk.make_directory("fenced/sink-1")
+    assert texts[3] == readers.transactions_text(disk, "nothing")
+
+
 def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
     sinks = [started(two_phase_files(disk), sink_id=sink_id) for sink_id in ("a", "a-0", "b/c")]
     for offset, sink in enumerate(sinks):
