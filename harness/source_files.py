@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import SourceLine
 
 OURS: Final = Path(__file__).resolve().parent
+OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
 NEVER: Final = (
     "sinkproof.chaos.",
@@ -35,10 +37,10 @@ def files_of(contract: Any, sink: Any) -> dict[str, str]:
         if file is None or name.startswith(NEVER) or (name.startswith("sinkproof.") and not _ours_to_watch(name)):
             continue
         if name.startswith("sinkproof."):
-            found[file] = Path(file).name
+            found[file] = _name_in_package(name, Path(file))
         elif not _installed(file):
             found.update(_neighbours(name, Path(file)))
-    return dict(sorted(found.items()))
+    return _made_unique(dict(sorted(found.items())))
 
 
 def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
@@ -62,10 +64,28 @@ def _installed(file: str) -> bool:
     )
 
 
+def _name_in_package(module: str, file: Path) -> str:
+    """`a/client.py` for the module `package.a.client`; the plain name of a file that belongs to no package."""
+    packages = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
+    skipped = OUR_PACKAGES if module.startswith("sinkproof.") else 1  # the folder that names are relative to
+    return "/".join((*packages[skipped:], file.name))
+
+
+def _made_unique(names: Mapping[str, str]) -> dict[str, str]:
+    """A name that several files have is preceded by the folders in which they differ."""
+    length = {file: len(Path(name).parts) for file, name in names.items()}
+    unique = dict(names)
+    while repeated := {name for name, count in Counter(unique.values()).items() if count > 1}:
+        for file in [file for file, name in unique.items() if name in repeated]:
+            length[file] += 1
+            unique[file] = "/".join(Path(file).parts[-length[file] :])
+    return unique
+
+
 def _neighbours(module: str, file: Path) -> Iterable[tuple[str, str]]:
     """The file itself, or all files of its package that are loaded."""
     package = module.partition(".")[0] if "." in module else ""
-    yield str(file), file.name
+    yield str(file), _name_in_package(module, file)
     for name, other in sorted(sys.modules.items()):
         path = getattr(other, "__file__", None)
         if path is None or not path.endswith(".py") or _installed(path) or name.startswith("sinkproof."):
@@ -73,7 +93,7 @@ def _neighbours(module: str, file: Path) -> Iterable[tuple[str, str]]:
         if (package and name.startswith(package + ".")) or (
             not package and Path(path).parent == file.parent and "." not in name and name != "conftest"
         ):
-            yield path, Path(path).name
+            yield path, _name_in_package(name, Path(path))
 
 
 def _classes(*roots: Any) -> Iterable[type]:
