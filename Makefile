@@ -12,7 +12,7 @@ help: ## list the commands
 certify: .venv/ready java ## crash the built-in sinks everywhere and write the report (SUBJECTS="files/two-phase ...")
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
-test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/test_tidy.py)
+test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/house/test_tidy.py)
 	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
@@ -45,7 +45,7 @@ endif
 
 java: .venv/ready # Spark needs one; in this order, so that what is missing is told one after the other
 	@.ci/java
-	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.session
+	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.spark_session
 
 services: .venv/ready java # tests start them: what they need is resolved or built once, into the user's cache
 	@.venv/bin/sinkproof services prepare kafka cassandra toxiproxy

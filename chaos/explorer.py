@@ -5,7 +5,7 @@ joins the worklist. When the worklist is empty, every sequence of any number of 
 empties, something accumulates, which is a finding of its own. The explorer knows nothing of files or databases: it sees
 a World, and states of it as opaque values with a text.
 
-States that differ only in names are one (names.py). That is sound only for sinks that do not look inside names, so the
+States that differ only in names are one (canonical_text.py). That is sound only for sinks that do not look inside names, so the
 *merge audit* runs both states of some merges and compares. What a whole exploration passed is kept as *walks*:
 the numbers of states, in the order in which each run met them. Two worlds that differ in names only have equal walks.
 
@@ -27,7 +27,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from sinkproof.chaos.names import canonical
+from sinkproof.chaos.canonical_text import canonical
 
 State = TypeVar("State")
 MERGES_AUDITED_MOST: Final = 20

@@ -12,19 +12,19 @@ if __name__ != "sinkproof":
     raise ImportError(f"import this package as sinkproof, not as {__name__}")
 
 if TYPE_CHECKING:
-    from sinkproof.certifying import Options, certify
-    from sinkproof.claims import Claim, Grade
-    from sinkproof.contract import ContractError
-    from sinkproof.pytest_classes import certification
-    from sinkproof.replaying import replay
-    from sinkproof.scratch import Scratch
-    from sinkproof.sink_adapters.idempotent import IdempotentSink
-    from sinkproof.sink_adapters.masked import MaskedSink
-    from sinkproof.sink_adapters.plain import PlainSink
+    from sinkproof.certifier.certify import Options, certify
+    from sinkproof.certifier.replay import replay
+    from sinkproof.judging.verdict import Verdict
+    from sinkproof.pytest_plugin.classes import certification
     from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row, Sink, TransactionLost
-    from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
-    from sinkproof.sink_adapters.write_ahead import WriteAheadSink
-    from sinkproof.verdict import Verdict
+    from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
+    from sinkproof.sink_adapters.strategies.masked import MaskedSink
+    from sinkproof.sink_adapters.strategies.plain import PlainSink
+    from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
+    from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
+    from sinkproof.subject.claims import Claim, Grade
+    from sinkproof.subject.contract import ContractError
+    from sinkproof.subject.scratch import Scratch
 
 _HOMES = {
     "Batch": "sink_adapters.protocol",

@@ -1,5 +1,5 @@
 """`python -m sinkproof`"""
 
-from sinkproof.cli import main
+from sinkproof.cli.main import main
 
 main()

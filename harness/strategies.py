@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, SINK_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule, order_of, trimmed
-from sinkproof.contract import load
-from sinkproof.copied_crashes import needs_copies, run_with_copies
-from sinkproof.scratch import Scratch, fresh_folder
-from sinkproof.trial import Laboratory, Trial, no_tracing
-from sinkproof.workload import SHAPE, shape_name
+from sinkproof.execution.schedule_runner import Laboratory, Trial, no_tracing
+from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.workload.jobs import SHAPE, shape_name
 
 DEFAULT_KINDS: Final = ("kill", "kill-job", "stop", "lose", "decline", "error")
 SEEDS_MOST: Final = 10_000

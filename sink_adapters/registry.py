@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from sinkproof.sink_adapters.files_contract import FilesContract
-from sinkproof.sink_adapters.memory_contract import MemoryContract
-from sinkproof.sink_adapters.strategies import ON_DISK, STRATEGIES
+from sinkproof.sink_adapters.files.file_contracts import FilesContract
+from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
+from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

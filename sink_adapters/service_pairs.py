@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from sinkproof.sink_adapters import cassandra_contract, kafka_contract
-from sinkproof.sink_adapters.cassandra_contract import CassandraContract
-from sinkproof.sink_adapters.kafka_contract import KafkaContract
+from sinkproof.sink_adapters.cassandra import cassandra_contracts as cassandra_contract
+from sinkproof.sink_adapters.cassandra.cassandra_contracts import CassandraContract
+from sinkproof.sink_adapters.kafka import kafka_contracts as kafka_contract
+from sinkproof.sink_adapters.kafka.kafka_contracts import KafkaContract
 from sinkproof.sink_adapters.registry import Pair
-from sinkproof.sink_adapters.strategies import AT_LEAST, EXACTLY, STRATEGIES, Strategy
+from sinkproof.sink_adapters.strategies.guarantees import AT_LEAST, EXACTLY, STRATEGIES, Strategy
 
 MARKED: Final = Strategy(
     sentence="rows wait in the state and are sent, with a marker, in one transaction when their checkpoint is complete",

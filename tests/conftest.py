@@ -25,7 +25,7 @@ IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """What pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
-    from sinkproof.chaos.services.kept import Kept, running
+    from sinkproof.chaos.services.running_services import Kept, running
 
     for entry in [entry for entry in running() if entry.owner == os.getpid()]:
         Kept(entry).end()
@@ -35,7 +35,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def no_service_stays_in_use() -> Iterator[None]:
     """What the contracts of one module's tests have used is no concern of those of the next."""
     yield
-    if (in_use := sys.modules.get("sinkproof.services_in_use")) is not None:
+    if (in_use := sys.modules.get("sinkproof.subject.services_in_use")) is not None:
         in_use.OWN.clear()
         in_use.USED.clear()
 

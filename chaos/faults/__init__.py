@@ -10,47 +10,47 @@ not return. A kind may also say
 
     SLEEPS    True: an attempt that is a process stands still (SIGSTOP) while `strike` is at work outside of it
 
-What is still promised after a kind has struck stands in harness/promises.py.
+What is still promised after a kind has struck stands in harness/judging/fault_allowances.py.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+from sinkproof.chaos.faults import cancel_job as cancel
+from sinkproof.chaos.faults import decline_vote as decline
+from sinkproof.chaos.faults import delay_message as delay
+from sinkproof.chaos.faults import depose_split_brain as depose
+from sinkproof.chaos.faults import double_request as double
+from sinkproof.chaos.faults import drain_stop_with_checkpoint as drain
+from sinkproof.chaos.faults import drop_message as drop
+from sinkproof.chaos.faults import error_from_target as error
+from sinkproof.chaos.faults import expire_time_limit as expire
+from sinkproof.chaos.faults import fail_repeatedly as fail
+from sinkproof.chaos.faults import forget_state as forget
+from sinkproof.chaos.faults import hold_request_until_late as hold
+from sinkproof.chaos.faults import kill_attempt as kill
 from sinkproof.chaos.faults import (
-    cancel,
-    decline,
-    delay,
-    depose,
-    double,
-    drain,
-    drop,
-    error,
-    expire,
-    fail,
-    forget,
-    hold,
-    kill,
     kill_executor,
     kill_job,
     kill_worker,
-    land,
-    late,
-    lose,
-    lose_bytes,
-    lose_names,
     lose_power,
-    maintain,
-    network,
-    pause,
-    repeat,
-    rewind,
     service_kill,
     service_pause,
     service_stop,
-    stop,
-    unanswered,
 )
+from sinkproof.chaos.faults import land_late_write as land
+from sinkproof.chaos.faults import late_notification as late
+from sinkproof.chaos.faults import lose_notification as lose
+from sinkproof.chaos.faults import lose_power_torn_bytes as lose_bytes
+from sinkproof.chaos.faults import lose_power_unsynced_names as lose_names
+from sinkproof.chaos.faults import maintain_target as maintain
+from sinkproof.chaos.faults import network_failure as network
+from sinkproof.chaos.faults import pause_briefly as pause
+from sinkproof.chaos.faults import repeat_notification as repeat
+from sinkproof.chaos.faults import rewind_to_older_checkpoint as rewind
+from sinkproof.chaos.faults import stop_zombie as stop
+from sinkproof.chaos.faults import unanswered_call as unanswered
 
 
 class FaultKind(Protocol):

@@ -3,7 +3,7 @@
 Healed by another executor, or by another driver.
 """
 
-from sinkproof.chaos.faults.shell import Shell
+from sinkproof.chaos.faults.fault_target import Shell
 
 KIND = "kill-executor"
 SENTENCE = "the executor that hosts this attempt is killed, with every worker and attempt in it"

@@ -1,6 +1,6 @@
 """Every process of the job dies at once. Healed by a new job that restores the last complete checkpoint."""
 
-from sinkproof.chaos.faults.shell import Shell
+from sinkproof.chaos.faults.fault_target import Shell
 
 KIND = "kill-job"
 SENTENCE = "every process of the job is killed at once"

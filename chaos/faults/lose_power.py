@@ -3,7 +3,7 @@
 Healed by a new job that restores the last complete checkpoint, as long as what was acknowledged had been forced.
 """
 
-from sinkproof.chaos.faults.shell import VirtualShell
+from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "lose-power"
 SENTENCE = "power is lost: every process dies, and what was not forced to disk is gone"

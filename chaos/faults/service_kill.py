@@ -3,7 +3,7 @@
 Healed by the restart: what was acknowledged is still there, what was on its way is not, and every connection is dead.
 """
 
-from sinkproof.chaos.faults.shell import VirtualShell
+from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-kill"

@@ -3,7 +3,7 @@
 Healed by itself: it goes on, and does all that it was asked for, also by those who have given up waiting since.
 """
 
-from sinkproof.chaos.faults.shell import VirtualShell
+from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-pause"

@@ -3,7 +3,7 @@
 Healed by the restart. Not the same as being killed: what it does when it is told to end is code, too.
 """
 
-from sinkproof.chaos.faults.shell import VirtualShell
+from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-stop"

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from sinkproof.chaos.services.build_tools import Failed, Tool
+from sinkproof.chaos.services.cache_folders import cache_folder, made_once
 from sinkproof.chaos.services.jvm import find_java, how_to_install
-from sinkproof.chaos.services.places import cache_folder, made_once
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
-from sinkproof.chaos.services.tools import Failed, Tool
 
 DONE: Final = re.compile(r"Downloaded from |\[SUCCESSFUL *\]", re.MULTILINE)  # one file, as Maven and Ivy say it
 INSTALL_MAVEN: Final = {

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from sinkproof.chaos.services.class_archive import with_classes
 from sinkproof.chaos.services.jars import Artifact, resolved
 from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.kept import CONTAINED, Kept
-from sinkproof.chaos.services.local import BREAKABLE, PORTS, Installation, LocalService, Wanted
+from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, Installation, LocalService, Wanted
+from sinkproof.chaos.services.running_services import CONTAINED, Kept
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
+from sinkproof.chaos.services.service_class_archive import with_classes
 
 
 class JvmService(LocalService):

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from sinkproof.sink_adapters.cassandra_client import CassandraClient, Claim, NotAcknowledged
-from sinkproof.sink_adapters.cassandra_contract import OnCassandra
-from sinkproof.sink_adapters.cassandra_masked import TABLES as MASKED_TABLES
-from sinkproof.sink_adapters.cassandra_masked import CassandraSegments, read_masked
-from sinkproof.sink_adapters.cassandra_rows import COUNT, read_counts
-from sinkproof.sink_adapters.cassandra_rows import TABLES as ROW_TABLES
-from sinkproof.sink_adapters.identity import Owner, Transaction
-from sinkproof.sink_adapters.masked import MaskedSink
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, Claim, NotAcknowledged
+from sinkproof.sink_adapters.cassandra.cassandra_contracts import OnCassandra
+from sinkproof.sink_adapters.cassandra.masked_partitions import TABLES as MASKED_TABLES
+from sinkproof.sink_adapters.cassandra.masked_partitions import CassandraSegments, read_masked
+from sinkproof.sink_adapters.cassandra.visible_rows import COUNT, read_counts
+from sinkproof.sink_adapters.cassandra.visible_rows import TABLES as ROW_TABLES
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
+from sinkproof.sink_adapters.strategies.masked import MaskedSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
 Identity = tuple[int, int]
 Pending = tuple[int, str, list[Identity]]  # checkpoint, part, rows

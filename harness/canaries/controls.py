@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sinkproof.claims import Claim
-from sinkproof.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 
 
 def inherited(context: Context) -> list[int]:

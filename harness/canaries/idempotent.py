@@ -1,4 +1,4 @@
-"""Sinks whose rows may be sent again, with one sin each; controls are here and in controls_database.py."""
+"""Sinks whose rows may be sent again, with one sin each; controls are here and in controls_on_database.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 from zlib import crc32
 
-from sinkproof.canaries.controls_database import (
+from sinkproof.canaries.controls_on_database import (
     Asynchronous,
     DatabaseContract,
     DatabaseSink,
@@ -14,9 +14,9 @@ from sinkproof.canaries.controls_database import (
     Upserts,
     identities,
 )
-from sinkproof.canaries.database import Database
-from sinkproof.claims import Claim
+from sinkproof.canaries.simulated_database import Database
 from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.subject.claims import Claim
 
 
 class UpsertContract(DatabaseContract):

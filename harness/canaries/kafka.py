@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from sinkproof.sink_adapters.identity import Owner, Transaction
-from sinkproof.sink_adapters.kafka_contract import KafkaContract
-from sinkproof.sink_adapters.kafka_control import END_PLAIN, NO_ERROR, Control
-from sinkproof.sink_adapters.kafka_records import Sender, SendFailed, encode, producer
-from sinkproof.sink_adapters.kafka_transactions import (
+from sinkproof.sink_adapters.kafka.kafka_contracts import KafkaContract
+from sinkproof.sink_adapters.kafka.kafka_transactions import (
     FLUSH_SECONDS,
     ONGOING,
     SEPARATOR,
@@ -19,10 +16,13 @@ from sinkproof.sink_adapters.kafka_transactions import (
     KafkaTransactions,
     OpenTransaction,
 )
-from sinkproof.sink_adapters.kafka_wire import Connection
+from sinkproof.sink_adapters.kafka.records import Sender, SendFailed, encode, producer
+from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, Control
+from sinkproof.sink_adapters.kafka.wire_protocol import Connection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
-from sinkproof.sink_adapters.strategies import EXACTLY
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.guarantees import EXACTLY
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 SHORT_SECONDS: Final = 1.0
 Handle = list[Any]

@@ -1,8 +1,8 @@
-"""Masked sinks with one sin each; everything else is the control's (controls_database.py)."""
+"""Masked sinks with one sin each; everything else is the control's (controls_on_database.py)."""
 
 from __future__ import annotations
 
-from sinkproof.canaries.controls_database import DatabaseContract, DatabaseSink, Masked
+from sinkproof.canaries.controls_on_database import DatabaseContract, DatabaseSink, Masked
 from sinkproof.sink_adapters.protocol import Context
 
 

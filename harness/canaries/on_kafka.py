@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from sinkproof.canaries import kafka
-from sinkproof.canaries.kill_table import try_canary, try_control
 from sinkproof.canaries.on_services import Told, run_these
+from sinkproof.canaries.trial import try_canary, try_control
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 

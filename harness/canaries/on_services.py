@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinkproof.canaries.every import Canary
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.run import ShellOutcome, Task, conclude
+from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import parse
-from sinkproof.contract import Contract
-from sinkproof.hardships import READ_BESIDE
-from sinkproof.process_laboratory import process_laboratory
+from sinkproof.execution.process_runner import process_laboratory
+from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
-from sinkproof.scratch import Scratch
-from sinkproof.tally import Tally
-from sinkproof.tasks import ShellOutcome, Task, conclude
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
 
 
 class Told(NamedTuple):

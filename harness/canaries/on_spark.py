@@ -12,21 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign_spark import SparkCampaign
-from sinkproof.canaries.every import CONTROLS, CONTROLS_ON_SPARK, Canary
-from sinkproof.canaries.kill_table import canaries_for, told_by, try_canary, try_control
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.run import ShellOutcome, Task, conclude
+from sinkproof.campaign.spark_campaign import SparkCampaign
+from sinkproof.campaign.spark_endurance import Plan
+from sinkproof.canaries.catalogue import CONTROLS, CONTROLS_ON_SPARK, Canary
+from sinkproof.canaries.trial import canaries_for, told_by, try_canary, try_control
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.contract import Contract
-from sinkproof.reference_engine.shells.spark.cluster import Cluster
+from sinkproof.execution.spark_runner import fresh_cluster, laboratory_on
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.scratch import Scratch
-from sinkproof.spark_chain import Plan
-from sinkproof.spark_laboratory import fresh_cluster, laboratory_on
-from sinkproof.tally import Tally
-from sinkproof.tasks import ShellOutcome, Task, conclude
-from sinkproof.workload import LATE_JOB
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import LATE_JOB
 
 TIMES: Final = 5  # that a zombie is woken in each way; one is enough two times of three
 

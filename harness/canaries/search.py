@@ -13,22 +13,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.baseline import first_run
-from sinkproof.campaign_process import ProcessCampaign
-from sinkproof.canaries.every import Canary
+from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.run import ShellOutcome, Task, conclude, run_campaign
+from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.contract import Contract, locator_of
-from sinkproof.hardships import READ_BESIDE
-from sinkproof.places import first_of_each, places
-from sinkproof.process_laboratory import HANG_SECONDS, PRELOAD, ProcessLaboratory, Servers, fork_servers
+from sinkproof.execution.process_runner import HANG_SECONDS, PRELOAD, ProcessLaboratory, Servers, fork_servers
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.generators.fault_sites import first_of_each, places
+from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
-from sinkproof.scratch import Scratch
-from sinkproof.source_files import files_of
-from sinkproof.tally import Tally
-from sinkproof.tasks import ShellOutcome, Task, conclude, run_campaign
-from sinkproof.trial import Laboratory, Trial
+from sinkproof.subject.contract import Contract, locator_of
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.source_files import files_of
 
 SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
 
@@ -92,7 +92,7 @@ def _telling(canary: Canary, run: Run) -> Iterator[Schedule]:
 @contextmanager
 def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
     """For all canaries: starting them takes longer than most convictions. They run no sink's code themselves."""
-    warm = [("sinkproof.contract:load", locator_of(contract)) for contract in contracts]
+    warm = [("sinkproof.subject.contract:load", locator_of(contract)) for contract in contracts]
     with fork_servers(preload=PRELOAD, warm=warm) as servers:
         yield servers
 

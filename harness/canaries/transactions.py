@@ -1,11 +1,11 @@
-"""Transactional sinks on a server, with one sin each; everything else is the control's (controls_database.py)."""
+"""Transactional sinks on a server, with one sin each; everything else is the control's (controls_on_database.py)."""
 
 from __future__ import annotations
 
 import json
 from itertools import count
 
-from sinkproof.canaries.controls_database import (
+from sinkproof.canaries.controls_on_database import (
     DatabaseContract,
     DatabaseSink,
     Identities,
@@ -13,10 +13,10 @@ from sinkproof.canaries.controls_database import (
     TransactionalControl,
     Transactions,
 )
-from sinkproof.canaries.database import Database
-from sinkproof.claims import Claim
-from sinkproof.scratch import Scratch
+from sinkproof.canaries.simulated_database import Database
 from sinkproof.sink_adapters.protocol import Context
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.scratch import Scratch
 
 # -- what an error means ---------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sinkproof.canaries.controls import FolderContract, TwoPhaseFiles
-from sinkproof.claims import Claim
 from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.subject.claims import Claim
 
 
 class PublishesInSnapshot(FolderContract):

@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import play
 from sinkproof.explain.demonstration import Scene, check, fact
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import play
-from sinkproof.reference_engine.job_graph import Edge, JobGraph, Vertex
-from sinkproof.reference_engine.naive_snapshots import (
+from sinkproof.explain.models.naive_snapshots import (
     NUMBERS,
     Story,
     at_a_tick,
@@ -18,7 +16,9 @@ from sinkproof.reference_engine.naive_snapshots import (
     undisturbed,
     with_barriers,
 )
-from sinkproof.reference_engine.sources import GeneratedInput
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 LESSON: Final = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from sinkproof.execution.recorded_job import Identity, Run, letters, play
 from sinkproof.explain.demonstration import Scene, check, fact, row_name, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Identity, Run, letters, play
-from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "a source records its offset and sends the barrier down every channel behind the rows that this offset covers; so "

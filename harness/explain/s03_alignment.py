@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, letters, play
 from sinkproof.explain.demonstration import Scene, Step, check, fact, row_name, rows_named
-from sinkproof.explain.jobs import Transactional, counting
-from sinkproof.explain.stage import Run, letters, play
-from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.explain.small_jobs import Transactional, counting
+from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch
 
 LESSON: Final = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, row_name, rows_named, times
-from sinkproof.explain.jobs import Transactional, counting_plan, greatest_values, true_counts
-from sinkproof.explain.stage import Identity, Run, letters, once_each, play
-from sinkproof.reference_engine.configuration import CheckpointingMode
+from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointingMode
 
 LESSON: Final = (
     "tracking the barriers lets rows into the snapshot that the sources' offsets do not cover, and a restore reads "

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.jobs import Transactional, counting_plan, greatest_values, true_counts
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.configuration import CheckpointConfiguration, ConfigurationError
-from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
-from sinkproof.reference_engine.restore import in_flight
+from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
+    CheckpointConfiguration,
+    ConfigurationError,
+)
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import in_flight
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
 from sinkproof.reference_engine.shells.job import Job
 
 LESSON: Final = (

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, WatchedSimulation, letters, once_each, play
+from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.folders import listing, scratch_folder
-from sinkproof.explain.jobs import Transactional, counting
-from sinkproof.explain.stage import Run, WatchedSimulation, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.explain.small_jobs import Transactional, counting
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.reference_engine.dataflow.subtask import Subtask
 
 LESSON: Final = (
     "an aborted checkpoint costs its attempt and nothing else: files are removed, uploads given up, channels go on, "

@@ -7,15 +7,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
+from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact
-from sinkproof.explain.folders import listing, scratch_folder
-from sinkproof.explain.jobs import Transactional, counting_plan, greatest_values, true_counts
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.object_storage import ObjectCheckpointStorage
-from sinkproof.reference_engine.sources import decode_offsets
+from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.sink_adapters.protocol import Fenced
 
 LESSON: Final = (

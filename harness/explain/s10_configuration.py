@@ -7,22 +7,22 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, letters, play
+from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Check, Scene, check, fact
-from sinkproof.explain.folders import listing, scratch_folder
-from sinkproof.explain.jobs import Transactional, counting_plan
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
-from sinkproof.explain.stage import Run, letters, play
-from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION
-from sinkproof.reference_engine.configuration import (
+from sinkproof.explain.small_jobs import Transactional, counting_plan
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
     Cleanup,
     ConfigurationError,
 )
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.restore import in_flight
-from sinkproof.reference_engine.storages import open_storage
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
+from sinkproof.reference_engine.checkpointing.open_storage import open_storage
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import in_flight
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "options are promises about behaviour: each is measured here by what changes when it is set, and what cannot be "

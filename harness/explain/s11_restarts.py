@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.jobs import Transactional, counting_plan, greatest_values, true_counts
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
-from sinkproof.sink_adapters.memory import MemoryTransactions
+from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.checkpointing.restart_strategy import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    RestartStrategy,
+)
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
 from sinkproof.sink_adapters.protocol import Context
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "a strategy only decides when to try again and when to stop; what is restored is always the latest complete "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_storage import FIRST_GENERATION
-from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "rows behind the last barrier would stay pre-committed for ever: a final checkpoint covers them, the job ends when "

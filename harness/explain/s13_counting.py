@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from sinkproof.explain.broker import Broker
+from sinkproof.execution.recorded_job import letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, row_name, rows_named
-from sinkproof.explain.jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.explain.models.simulated_broker import Broker
 from sinkproof.explain.s23_kafka_transactions import ProducerEach
-from sinkproof.explain.stage import letters, once_each, play
-from sinkproof.reference_engine.job_graph import Edge, JobGraph, Plan, Vertex
-from sinkproof.reference_engine.operators import Map
-from sinkproof.reference_engine.shells.timing import Timing
-from sinkproof.reference_engine.sources import decode_offsets
+from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Plan, Vertex
+from sinkproof.reference_engine.dataflow.operators import Map
+from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
+from sinkproof.reference_engine.shells.virtual_timing import Timing
 from sinkproof.sink_adapters.protocol import Row
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "offset and count are taken at the same barrier: whoever restores both neither skips the third row nor counts the "

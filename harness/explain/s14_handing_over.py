@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from typing import Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.job_graph import Edge, JobGraph, Plan, Vertex
-from sinkproof.reference_engine.operators import Map
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Plan, Vertex
+from sinkproof.reference_engine.dataflow.operators import Map
 from sinkproof.sink_adapters.protocol import Batch
 
 LESSON: Final = (
@@ -76,7 +76,7 @@ def _chained_or_not() -> Scene:
 
 def _network() -> Scene:
     """As between two workers: Arrow messages on a socket, barriers in band, credits against the flood."""
-    from sinkproof.reference_engine.columns import decode, encode
+    from sinkproof.reference_engine.dataflow.columns import decode, encode
     from sinkproof.reference_engine.shells.spark.channels import (
         BARRIER,
         CREDITS,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.reference_engine.contrasts import connections, measure
-from sinkproof.reference_engine.flow_control import ROWS, Buffers, Gate, Item, Outlet
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.memory_budget import BudgetError, budget_of, buffers_of
-from sinkproof.reference_engine.sources import GeneratedInput
+from sinkproof.explain.models.flow_control_variants import connections, measure
+from sinkproof.explain.models.memory_budget import BudgetError, budget_of, buffers_of
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 
 LESSON: Final = (
     "a credit is a free buffer: nobody sends what has no room, so memory is bounded by what was set aside, and a full "

@@ -6,14 +6,14 @@ import json
 from collections import Counter
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Run, play
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.event_time import Watermarks
-from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
-from sinkproof.reference_engine.sources import GeneratedInput
-from sinkproof.reference_engine.windows import TumblingWindows, expected_results
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.dataflow.event_time import Watermarks
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.reference_engine.dataflow.windows import TumblingWindows, expected_results
 from sinkproof.sink_adapters.protocol import Row
 
 LESSON: Final = (

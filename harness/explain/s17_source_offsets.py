@@ -1,21 +1,21 @@
-"""S17: on a small simulation of a Kafka broker (broker.py): who decides where a source goes on."""
+"""S17: on a small simulation of a Kafka broker (simulated_broker.py): who decides where a source goes on."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from sinkproof.explain.broker import Broker
+from sinkproof.execution.recorded_job import Identity, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Identity, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.restore import covered
-from sinkproof.sink_adapters.memory import MemoryLog
-from sinkproof.sink_adapters.memory_store import MemoryStore
-from sinkproof.sink_adapters.plain import PlainSink
+from sinkproof.explain.models.simulated_broker import Broker
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.memory.memory_clients import MemoryLog
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Context
+from sinkproof.sink_adapters.strategies.plain import PlainSink
 
 LESSON: Final = (
     "with checkpoints the offsets are part of the state, and the group's are a copy for people's dashboards: put them "

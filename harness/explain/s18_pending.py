@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Identity, Run, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "pending means: kept, and not shown. Only the restored checkpoint says which of the pending transactions were "

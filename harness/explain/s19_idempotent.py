@@ -6,13 +6,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from sinkproof.execution.recorded_job import Identity, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named, times
-from sinkproof.explain.stage import Identity, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.sink_adapters.idempotent import IdempotentSink, row_identity
-from sinkproof.sink_adapters.memory import MemoryTable
-from sinkproof.sink_adapters.memory_store import MemoryStore
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.memory.memory_clients import MemoryTable
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Context, Row
+from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink, row_identity
 
 LESSON: Final = (
     "an upsert forgives repetition, not disagreement: it is right in the end if every replay makes the same keys, and "

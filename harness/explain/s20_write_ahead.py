@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.stage import Identity, Run, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.sink_adapters.identity import CheckpointPart
-from sinkproof.sink_adapters.memory import MemoryCommitter, MemoryLog, MemoryTable
-from sinkproof.sink_adapters.memory_store import MemoryStore
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.memory.memory_clients import MemoryCommitter, MemoryLog, MemoryTable
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import CommitOutcome, Row
-from sinkproof.sink_adapters.write_ahead import WriteAheadSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
+from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
 LESSON: Final = (
     "rows that wait in the state reach any target in the right order, none too early; but sending is not one step, and "

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Run, WatchedSimulation, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.jobs import Transactional
-from sinkproof.explain.stage import Run, WatchedSimulation, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.restart import FixedDelay
-from sinkproof.sink_adapters.identity import Transaction
-from sinkproof.sink_adapters.memory import MemoryTransactions
-from sinkproof.sink_adapters.memory_store import MemoryStore
+from sinkproof.explain.small_jobs import Transactional
+from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, TransactionLost
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import Transaction
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "the handle in the checkpoint is the promise: whoever restores it commits it. The target must keep its side: a "
@@ -195,7 +195,7 @@ def _log() -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             said.append(record.getMessage())
 
-    log, handler = logging.getLogger("sinkproof.sink_adapters.transaction_timeout"), Keeping()
+    log, handler = logging.getLogger("sinkproof.sink_adapters.strategies.transaction_timeout"), Keeping()
     propagates, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:

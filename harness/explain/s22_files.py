@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Identity, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, Step, check, fact, rows_named
-from sinkproof.explain.stage import Identity, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.sink_adapters import readers
-from sinkproof.sink_adapters.disk_memory import MemoryDisk
-from sinkproof.sink_adapters.file_formats import JSON_LINES
-from sinkproof.sink_adapters.file_log import FileLog
-from sinkproof.sink_adapters.file_system import Files
-from sinkproof.sink_adapters.files import FileTransactions
-from sinkproof.sink_adapters.plain import PlainSink
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.files import file_readers as readers
+from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
+from sinkproof.sink_adapters.files.file_system import Files
+from sinkproof.sink_adapters.files.file_transactions import FileTransactions
+from sinkproof.sink_adapters.files.log_files import FileLog
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 from sinkproof.sink_adapters.protocol import Batch, Context
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.plain import PlainSink
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "a file is in progress, then pending (synced, and named in the checkpoint), then committed by one rename: there is "

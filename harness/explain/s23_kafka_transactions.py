@@ -1,4 +1,4 @@
-"""S23: on a small simulation of a Kafka broker (broker.py): transactions resumed, lingering, reused, marked."""
+"""S23: on a small simulation of a Kafka broker (simulated_broker.py): transactions resumed, lingering, reused, marked."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from sinkproof.explain.broker import MARKER, Broker, Producer
+from sinkproof.execution.recorded_job import Run, WatchedSimulation, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.stage import Run, WatchedSimulation, letters, once_each, play
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.sink_adapters.identity import Owner, Transaction
+from sinkproof.explain.models.simulated_broker import MARKER, Broker, Producer
+from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "the broker knows a producer id and an epoch, not which of its transactions you mean. A transactional id for each "

@@ -1,4 +1,4 @@
-"""S24: on a small simulation of a Cassandra table (wide_rows.py): two sinks that are right, and why."""
+"""S24: on a small simulation of a Cassandra table (simulated_wide_rows.py): two sinks that are right, and why."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.jobs import true_counts
-from sinkproof.explain.stage import Run, letters, once_each, play
-from sinkproof.explain.wide_rows import WideRows
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.sink_adapters.idempotent import IdempotentSink
-from sinkproof.sink_adapters.identity import CheckpointPart
+from sinkproof.explain.models.simulated_wide_rows import WideRows
+from sinkproof.explain.small_jobs import true_counts
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.protocol import Context, Row, Sink
-from sinkproof.sink_adapters.write_ahead import WriteAheadSink
+from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
+from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
 LESSON: Final = (
     "there is no transaction over two keys, so repetition cannot be avoided, only made harmless: every row is written "

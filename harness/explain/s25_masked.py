@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.masked_worlds import InFiles, InLog, InMemory, InTable, World
-from sinkproof.explain.stage import Identity, Run, letters, once_each, play
-from sinkproof.reference_engine.job_graph import source_to_sink
+from sinkproof.explain.models.masked_worlds import InFiles, InLog, InMemory, InTable, World
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "nothing is moved and nothing is sent twice: the marker is one fact, written in one step, and readers do the rest. "

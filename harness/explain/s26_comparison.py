@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import now
-from sinkproof.claims import Claim
-from sinkproof.contract import Contract, load
+from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, Stage, WatchedSimulation
+from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.explain.checkpoint_folders import scratch_folder
 from sinkproof.explain.demonstration import Fact, Scene, check, fact
-from sinkproof.explain.folders import scratch_folder
-from sinkproof.explain.stage import NO_OPTIONS, Identity, Stage, WatchedSimulation
-from sinkproof.reference_engine.checkpoint_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.configuration import CheckpointConfiguration
-from sinkproof.reference_engine.job_graph import source_to_sink
-from sinkproof.reference_engine.shells.in_process import InProcessHost
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.simulated import Simulation
-from sinkproof.reference_engine.sources import GeneratedInput
-from sinkproof.scratch import Scratch
+from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
+from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.sink_adapters.registry import PAIRS
-from sinkproof.table.cells import EXPIRES, checkpoints_to_wait, offers
-from sinkproof.table.crashes import Crashed, crashed_everywhere
-from sinkproof.table.lateness import LATE, SOURCE, TIMEOUT_SECONDS, recovered_late, run_job
-from sinkproof.trial import Laboratory
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
+from sinkproof.table.expectations import EXPIRES, checkpoints_to_wait, offers
+from sinkproof.table.late_recovery import LATE, SOURCE, TIMEOUT_SECONDS, recovered_late, run_job
 
 LESSON: Final = (
     "who waits for completion shows nothing early, and pays in latency and in state or in the target; who writes at "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from sinkproof.execution.recorded_job import Run, letters, once_each, play
 from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named, times
-from sinkproof.explain.jobs import Straight, Transactional, counting_plan, greatest_values, true_counts
-from sinkproof.explain.stage import Run, letters, once_each, play
+from sinkproof.explain.small_jobs import Straight, Transactional, counting_plan, greatest_values, true_counts
 
 LESSON: Final = (
     "the engine restores its own state exactly; rows that have left it are no state of its own. Only a sink that takes "

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.services.every import KINDS
+from sinkproof.chaos.services.service_catalogue import KINDS
 
 IN_MEMORY: Final = ("tmpfs", "ramfs")
 DISK_HOME: Final = Path("/var/tmp")  # kept over restarts, so that no system has it in memory

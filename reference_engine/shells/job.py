@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
-from sinkproof.reference_engine.configuration import CheckpointConfiguration
-from sinkproof.reference_engine.coordinator import CheckpointRecord
-from sinkproof.reference_engine.flow_control import Buffers
-from sinkproof.reference_engine.job_graph import Plan
-from sinkproof.reference_engine.modes import refuse_unsuitable
-from sinkproof.reference_engine.restart import FixedDelay, RestartStrategy
-from sinkproof.reference_engine.shells.timing import Clock, Latencies, Timing
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, RestartStrategy
+from sinkproof.reference_engine.dataflow.flow_control import Buffers
+from sinkproof.reference_engine.dataflow.job_graph import Plan
+from sinkproof.reference_engine.shells.subtask_modes import refuse_unsuitable
+from sinkproof.reference_engine.shells.virtual_timing import Clock, Latencies, Timing
 from sinkproof.sink_adapters.protocol import Sink
 
 if TYPE_CHECKING:
-    from sinkproof.reference_engine.shells.simulated import Simulation
+    from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 
 RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
 

@@ -17,21 +17,21 @@ import kafka_loop
 import kafka_rows
 import kafka_structured
 
+from sinkproof.chaos.services.cache_folders import cache_folder, made_once
 from sinkproof.chaos.services.jars import DEPENDENCY, POM, Artifact
-from sinkproof.chaos.services.kafka import KAFKA
-from sinkproof.chaos.services.local import Wanted as WantedCluster
-from sinkproof.chaos.services.places import cache_folder, made_once
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
+from sinkproof.chaos.services.local_service import Wanted as WantedCluster
 from sinkproof.chaos.services.service import silent
-from sinkproof.pipeline import prepare, run
-from sinkproof.pipeline_folder import locked
-from sinkproof.pipeline_progress import Silent, Standing
-from sinkproof.pipeline_topic_jobs import ETL
-from sinkproof.pipeline_topics import TopicPipeline, Wanted
-from sinkproof.reference_engine.shells.spark.cluster import Cluster
-from sinkproof.scratch import fresh_folder
-from sinkproof.sink_adapters.identity import Owner, Transaction
-from sinkproof.sink_adapters.kafka_output import KafkaOutput, ensure_topics
+from sinkproof.pipeline.output_folder import locked
+from sinkproof.pipeline.pipeline_progress import Silent, Standing
+from sinkproof.pipeline.pipeline_runner import prepare, run
+from sinkproof.pipeline.topic_pipeline import TopicPipeline, Wanted
+from sinkproof.pipeline.topic_recipes import ETL
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
+from sinkproof.sink_adapters.kafka.pipeline_output import KafkaOutput, ensure_topics
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.subject.scratch import fresh_folder
 
 INTERVAL_MS = 200
 # On two cores with nothing else to do. A record takes 5 us of them: 2.9 in Python (consume 0.7, produce 0.9, the rest

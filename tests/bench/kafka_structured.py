@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from sinkproof.reference_engine.shells.spark.nursery import die_with
-from sinkproof.reference_engine.shells.spark.session import JAVA_OPTIONS, start_session, stop_session
+from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
+from sinkproof.reference_engine.shells.spark.spark_session import JAVA_OPTIONS, start_session, stop_session
 
 
 def main(folder: Path, jars: str, *ends: str) -> None:

@@ -24,17 +24,17 @@ from peers import InMemory, hypothesis_peer, naive_peer
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
-from sinkproof.campaign_simulated import ORDER_OF_KINDS
-from sinkproof.canaries.kill_table import CANARIES, try_canary
+from sinkproof.campaign.simulated_campaign import ORDER_OF_KINDS
+from sinkproof.canaries.trial import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.contract import Contract, check, load, locator_of
-from sinkproof.endings import Endings
-from sinkproof.pairs import AT_STEPS, Pairs
-from sinkproof.places import places
-from sinkproof.reference_engine.shells.spark.java import SparkUnavailable, check_available
-from sinkproof.scratch import Scratch, fresh_folder
-from sinkproof.trial import Laboratory
+from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.exploration.fault_pairs import AT_STEPS, Pairs
+from sinkproof.exploration.run_memo import Endings
+from sinkproof.generators.fault_sites import places
+from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable, check_available
+from sinkproof.subject.contract import Contract, check, load, locator_of
+from sinkproof.subject.scratch import Scratch, fresh_folder
 
 PARTS, FEW = 20, 25  # of a long list of schedules; what is run of each of them before the next one's turn
 IN_MEMORY = "Hypothesis state machine of memory/two-phase"
@@ -84,7 +84,7 @@ def spread(schedules: Sequence[Schedule]) -> Iterator[Schedule]:
 
 def process_rate(locator: str, *, seconds: float) -> float:
     """Kill and recover cycles per second: each schedule is one SIGKILL and a run to the end of input."""
-    from sinkproof.process_laboratory import process_laboratory
+    from sinkproof.execution.process_runner import process_laboratory
 
     folder = fresh_folder()
     try:

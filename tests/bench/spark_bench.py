@@ -14,9 +14,9 @@ from spark_runs import Followed, cycles, quantile
 from structured import structured_peer
 
 from sinkproof.chaos.schedule import COORDINATOR
-from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
-from sinkproof.scratch import fresh_folder
-from sinkproof.spark_laboratory import fresh_cluster
+from sinkproof.execution.spark_runner import fresh_cluster
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
+from sinkproof.subject.scratch import fresh_folder
 
 HERE = str(Path(__file__).parent)
 INTERVAL_MS = 50

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.reference_engine.columns import GeneratedColumns
-from sinkproof.reference_engine.configuration import CheckpointConfiguration
-from sinkproof.reference_engine.job_graph import Edge, Exchange, JobGraph, Vertex, source_to_sink
-from sinkproof.reference_engine.operators import KeyedCount
-from sinkproof.reference_engine.restart import FixedDelay
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
+from sinkproof.reference_engine.dataflow.columns import GeneratedColumns
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Vertex, source_to_sink
+from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
-from sinkproof.sink_adapters.arrow_format import ARROW
-from sinkproof.sink_adapters.disk_real import RealDisk
-from sinkproof.sink_adapters.file_formats import JSON_LINES
-from sinkproof.sink_adapters.file_system import Files
-from sinkproof.sink_adapters.files import FileTransactions
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.files.arrow_format import ARROW
+from sinkproof.sink_adapters.files.disk_real import RealDisk
+from sinkproof.sink_adapters.files.file_system import Files
+from sinkproof.sink_adapters.files.file_transactions import FileTransactions
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 FORMS: Final = {"arrow": ARROW, "jsonl": JSON_LINES}
 SPLITS: Final = 2

@@ -10,13 +10,13 @@ from typing import Any
 import spark_rows
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.event_log import Happening
-from sinkproof.chaos.point_counts import read_counts
 from sinkproof.chaos.schedule import COORDINATOR, Fault
-from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
-from sinkproof.reference_engine.restore import covered
-from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
+from sinkproof.chaos.shared.event_log import Happening
+from sinkproof.chaos.shared.point_counts import read_counts
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 RECIPE = "spark_recipes:written"

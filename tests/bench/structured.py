@@ -16,8 +16,8 @@ from typing import Any
 from spark_rows import difference_in
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.reference_engine.shells.spark.striking import descendants, parents_of_all
-from sinkproof.scratch import fresh_folder
+from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
+from sinkproof.subject.scratch import fresh_folder
 
 JOB = Path(__file__).with_name("structured_job.py")
 ROWS_PER_BATCH = 1_000_000

@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from sinkproof.reference_engine.shells.spark.nursery import die_with
-from sinkproof.reference_engine.shells.spark.session import JAVA_OPTIONS, start_session
+from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
+from sinkproof.reference_engine.shells.spark.spark_session import JAVA_OPTIONS, start_session
 
 COLUMNS = (
     "cast(value % 2 as int) split",

@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_rows import difference
 from spark_runs import quantile
 
-from sinkproof.reference_engine.columns import GeneratedColumns
-from sinkproof.sink_adapters.arrow_format import ARROW
-from sinkproof.sink_adapters.file_formats import JSON_LINES
+from sinkproof.reference_engine.dataflow.columns import GeneratedColumns
+from sinkproof.sink_adapters.files.arrow_format import ARROW
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 
 ROWS = 40
 EXACT = [(split, offset) for split in (0, 1) for offset in range(ROWS)]

@@ -23,15 +23,15 @@ from difflib import ndiff
 from pathlib import Path
 from time import process_time
 
-from sinkproof.claims import Claim
-from sinkproof.contract import load
-from sinkproof.hardships import EVERYWHERE, WATCH
-from sinkproof.judgement import Course, judge_subject
-from sinkproof.promises import POWER_LOSSES
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.run import Task, has_least, run_campaign
+from sinkproof.certifier.subject_verdict import Course, judge_subject
+from sinkproof.generators.rare import EVERYWHERE, WATCH
+from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.reports.progress import SILENT
-from sinkproof.scratch import fresh_folder
-from sinkproof.tally import Tally
-from sinkproof.tasks import Task, has_least, run_campaign
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import fresh_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
 from survivors import SURVIVORS
@@ -39,15 +39,19 @@ from survivors import SURVIVORS
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECTS = Path(__file__).with_name("subjects.py")
 FILES: Mapping[str, tuple[str, ...]] = {
-    "sink_adapters/two_phase.py": (
+    "sink_adapters/strategies/two_phase.py": (
         "memory/two-phase",
         "files/two-phase",
         f"{SUBJECTS}:TwoPhase",
         f"{SUBJECTS}:TwoPhaseUnlisted",
     ),
-    "sink_adapters/write_ahead.py": ("memory/write-ahead-upsert", "files/write-ahead", f"{SUBJECTS}:WriteAhead"),
-    "sink_adapters/masked.py": ("memory/masked", f"{SUBJECTS}:Masked"),
-    "reference_engine/coordinator.py": (
+    "sink_adapters/strategies/write_ahead.py": (
+        "memory/write-ahead-upsert",
+        "files/write-ahead",
+        f"{SUBJECTS}:WriteAhead",
+    ),
+    "sink_adapters/strategies/masked.py": ("memory/masked", f"{SUBJECTS}:Masked"),
+    "reference_engine/checkpointing/coordinator.py": (
         "memory/two-phase",
         f"{SUBJECTS}:TwoPhase",
         f"{SUBJECTS}:TwoPhaseStubborn",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mutant import mutant
 
-COORDINATOR = "reference_engine/coordinator.py"
-SUBTASK = "reference_engine/subtask.py"
-ALIGNMENT = "reference_engine/alignment.py"
-ACTING = "reference_engine/shells/acting.py"
-SIMULATED = "reference_engine/shells/simulated.py"
-RESTORE = "reference_engine/restore.py"
-STORAGE = "reference_engine/checkpoint_storage.py"
+COORDINATOR = "reference_engine/checkpointing/coordinator.py"
+SUBTASK = "reference_engine/dataflow/subtask.py"
+ALIGNMENT = "reference_engine/dataflow/barrier_alignment.py"
+ACTING = "reference_engine/shells/effects.py"
+SIMULATED = "reference_engine/shells/simulated/simulation.py"
+RESTORE = "reference_engine/checkpointing/restore_and_rescale.py"
+STORAGE = "reference_engine/checkpointing/memory_storage.py"
 
 ENGINE = (
     mutant(

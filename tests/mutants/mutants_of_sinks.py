@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mutant import mutant
 
-TWO_PHASE_FILE = "sink_adapters/two_phase.py"
-WRITE_AHEAD_FILE = "sink_adapters/write_ahead.py"
-MASKED_FILE = "sink_adapters/masked.py"
-IDEMPOTENT_FILE = "sink_adapters/idempotent.py"
-STORE_FILE = "sink_adapters/memory_store.py"
+TWO_PHASE_FILE = "sink_adapters/strategies/two_phase.py"
+WRITE_AHEAD_FILE = "sink_adapters/strategies/write_ahead.py"
+MASKED_FILE = "sink_adapters/strategies/masked.py"
+IDEMPOTENT_FILE = "sink_adapters/strategies/idempotent.py"
+STORE_FILE = "sink_adapters/memory/memory_store.py"
 UPSERT = ("memory/write-ahead-upsert",)
 MASKED = ("memory/masked",)
 IDEMPOTENT = ("memory/idempotent",)
@@ -242,7 +242,7 @@ STRATEGIES = (
     ),
 )
 
-FILES_FILE = "sink_adapters/files.py"
+FILES_FILE = "sink_adapters/files/file_transactions.py"
 FILES = ("files/two-phase",)
 TARGETS = (
     mutant(

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sinkproof.scratch import Scratch
-from sinkproof.sink_adapters.identity import Owner, Transaction
-from sinkproof.sink_adapters.masked import MaskedSink
-from sinkproof.sink_adapters.memory import MemoryCommitter, MemorySegments, MemoryTable, MemoryTransactions
-from sinkproof.sink_adapters.memory_contract import MemoryContract
+from sinkproof.sink_adapters.memory.memory_clients import (
+    MemoryCommitter,
+    MemorySegments,
+    MemoryTable,
+    MemoryTransactions,
+)
+from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
-from sinkproof.sink_adapters.two_phase import TwoPhaseCommitSink
-from sinkproof.sink_adapters.write_ahead import WriteAheadSink
+from sinkproof.sink_adapters.strategies.masked import MaskedSink
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
+from sinkproof.subject.scratch import Scratch
 
 TIMEOUT_SECONDS: Final = 3600.0
 DOUBT_SECONDS: Final = 0.05  # until the next checkpoint is in doubt, too

@@ -1,6 +1,6 @@
 """Mutants of by_operator.py that a certification does not notice, by the line that they change, and why it cannot.
 
-What no sink sees of the coordinator is for the referee to notice (harness/referee.py).
+What no sink sees of the coordinator is for the referee to notice (harness/judging/coordinator_rules.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELETED: Final = "no job that is certified deletes its checkpoints when it is ca
 ONCE: Final = "an event more that nobody hears, or that changes nothing, because the coordinator is over by then"
 
 SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
-    "sink_adapters/two_phase.py": {
+    "sink_adapters/strategies/two_phase.py": {
         'if self._current is not None and not hasattr(self.target, "lingering"):': PEACE,
         "transaction = Transaction.of(self.owner, self.context.generation, self._last + 1)": UNIQUE,
         "while pending and pending[0][0] <= covered:": DELAYED,
@@ -33,17 +33,17 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
         "if outcome is CommitOutcome.LOST:": AN_ENUM,
         "return outcome is CommitOutcome.RETRY": AN_ENUM,
     },
-    "sink_adapters/write_ahead.py": {
+    "sink_adapters/strategies/write_ahead.py": {
         "while pending and pending[0][0] <= covered:": DELAYED,
         "if outcome is False or outcome is CommitOutcome.RETRY:": AN_ENUM,
         "for helper in self._helpers():": GREETING,
     },
-    "sink_adapters/masked.py": {
+    "sink_adapters/strategies/masked.py": {
         "if self._reveal(generation, checkpoint_id) is CommitOutcome.RETRY:": AN_ENUM,
         "if self._reveal(self.generation, self._covered) is CommitOutcome.RETRY:": AN_ENUM,
         "self._staged_ever = False": "a marker more, of an attempt that has staged nothing: it reveals nothing",
     },
-    "reference_engine/coordinator.py": {
+    "reference_engine/checkpointing/coordinator.py": {
         "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": AN_ENUM,
         "undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]": (
             AN_ENUM

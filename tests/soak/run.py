@@ -26,16 +26,16 @@ from soak_memory import grown, roles, sample, summary
 from spark_bench import bench_cluster
 from spark_runs import Followed, quantile
 
-from sinkproof.canaries.kept import fingerprint
+from sinkproof.canaries.result_cache import fingerprint
+from sinkproof.certifier.soak_measurements import SCHEMA, SUMMARY
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import COORDINATOR
-from sinkproof.reference_engine.shells.spark.cluster import Cluster, SparkFailed
-from sinkproof.reference_engine.shells.spark.striking import descendants, parents_of_all
-from sinkproof.scratch import fresh_folder
-from sinkproof.sink_adapters.disk_real import RealDisk
-from sinkproof.sink_adapters.readers import transactions_residue
-from sinkproof.soak_summary import SCHEMA, SUMMARY
-from sinkproof.spark_laboratory import deaths
+from sinkproof.execution.spark_runner import deaths
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
+from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
+from sinkproof.sink_adapters.files.disk_real import RealDisk
+from sinkproof.sink_adapters.files.file_readers import transactions_residue
+from sinkproof.subject.scratch import fresh_folder
 
 JOB = {"form": "jsonl", "counted": True, "interval_ms": 50, "batch_rows": 500, "pace_ms": 20}  # 50,000 rows/s
 ROUND_SECONDS = 120.0

@@ -1,6 +1,6 @@
 """An attempt that reads on while it may not process: for unaligned checkpoints, whose barriers overtake what has come.
 
-What comes goes into bounded buffers (buffered.py), so that an urgent barrier is found at once; credits are the pure
+What comes goes into bounded buffers (buffered_input.py), so that an urgent barrier is found at once; credits are the pure
 core's affair here, and whatever is sent has room at the other end, which reads it whatever it does meanwhile.
 """
 
@@ -10,10 +10,11 @@ import select
 import socket
 from typing import Any, Final
 
-from sinkproof.reference_engine.columns import decode, encode
-from sinkproof.reference_engine.flow_control import Buffers, Item
-from sinkproof.reference_engine.shells.acting import BUFFERED_ACTIONS, Key
-from sinkproof.reference_engine.shells.spark.attempt import Attempt, Order
+from sinkproof.reference_engine.dataflow.columns import decode, encode
+from sinkproof.reference_engine.dataflow.flow_control import Buffers, Item
+from sinkproof.reference_engine.dataflow.subtask import Effect
+from sinkproof.reference_engine.shells.effects import BUFFERED_ACTIONS, Key
+from sinkproof.reference_engine.shells.spark.attempt_process import Attempt, Order
 from sinkproof.reference_engine.shells.spark.channels import (
     CREDITS,
     ROWS,
@@ -23,7 +24,6 @@ from sinkproof.reference_engine.shells.spark.channels import (
     frame_of,
 )
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, Run
-from sinkproof.reference_engine.subtask import Effect
 
 BUFFERS: Final = Buffers(exclusive=CREDITS, floating=0, queued=1)
 

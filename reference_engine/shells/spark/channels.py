@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from typing import Any, Final
 
-from sinkproof.reference_engine.subtask import UNDRAINED
+from sinkproof.reference_engine.dataflow.subtask import UNDRAINED
 
 FRAME: Final = struct.Struct("<BIQ")  # kind, bytes that follow, checkpoint id
 HELLO: Final = struct.Struct("<QI")  # generation, actor id of the sender

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR
-from sinkproof.reference_engine.checkpoint_folder import FolderCheckpointStorage
-from sinkproof.reference_engine.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.restore import Restored, assign, covered, refuse_another_graph
-from sinkproof.reference_engine.shells.acting import ACTIONS, Key, act_for_coordinator
-from sinkproof.reference_engine.shells.spark.attempt import Order
-from sinkproof.reference_engine.shells.spark.control import Address, Control, accept
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, covered, refuse_another_graph
+from sinkproof.reference_engine.dataflow.subtask import Subtask
+from sinkproof.reference_engine.shells.effects import ACTIONS, Key, act_for_coordinator
+from sinkproof.reference_engine.shells.spark.attempt_process import Order
+from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, accept
 from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
-from sinkproof.reference_engine.shells.spark.striking import Points
-from sinkproof.reference_engine.shells.timing import Latencies
-from sinkproof.reference_engine.subtask import Subtask
+from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
 GOODBYE_SECONDS: Final = 5.0

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sinkproof.chaos.inside import resolve
+from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.spark.control import Address
+from sinkproof.reference_engine.shells.spark.control_messages import Address
 from sinkproof.sink_adapters.protocol import Sink
 
 Identity = tuple[int, int]  # (split, offset) of a row

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from random import Random
 
 from sinkproof.chaos.clock import now
-from sinkproof.reference_engine.shells.acting import Key
-from sinkproof.reference_engine.shells.messages import Held
-from sinkproof.reference_engine.shells.spark.striking import Points
+from sinkproof.reference_engine.shells.effects import Key
+from sinkproof.reference_engine.shells.notification_delivery import Held
+from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 
 
 class RealShell:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sinkproof.chaos.armed import Armed
-from sinkproof.chaos.event_log import EventLog, EventLogReader
-from sinkproof.chaos.point_counts import PointCounts
+from sinkproof.chaos.shared.armed_fault import Armed
+from sinkproof.chaos.shared.event_log import EventLog, EventLogReader
+from sinkproof.chaos.shared.point_counts import PointCounts
 
 
 class RunFolder:

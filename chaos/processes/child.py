@@ -1,0 +1,250 @@
+"""One child process as its caller sees it: a channel, a place for what it prints, signals, and its wait status."""
+
+from __future__ import annotations
+
+import enum
+import os
+import select
+import signal
+import socket
+from contextlib import suppress
+from typing import Final, Protocol
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.child_channel import HEADER
+
+DEATH_SECONDS: Final = 10.0  # from SIGKILL to the wait status: 1 ms, unless the process sits in the kernel
+MESSAGE_BYTES_MOST: Final = 1 << 28  # a longer one is not a message, but garbage read as a length
+READ_BYTES: Final = 1 << 16
+OUTPUT_BYTES_SHOWN: Final = 4096
+OUTPUT_BYTES_KEPT: Final = 1 << 22  # what a child prints is kept in memory, so it is cut now and then
+SLICE_SECONDS: Final = 0.25  # of a wait, after which its output is looked at
+
+
+class Silence(enum.Enum):
+    """Why no reply will come."""
+
+    ENDED = "ended"
+    STOPPED = "stopped"
+    HUNG = "hung"
+    GARBAGE = "garbage"
+
+
+class NoReply(Exception):
+    """The child has not answered. What to do about it depends on `silence`."""
+
+    def __init__(self, silence: Silence, *, evidence: str = "") -> None:
+        super().__init__(silence.value, evidence)
+        self.silence, self.evidence = silence, evidence
+
+
+class ForkServerError(RuntimeError):
+    """The server could not be started, died, or cannot fork; nothing was learnt about any child."""
+
+
+class Parent(Protocol):
+    """The server's end at the caller: it hears of wait statuses."""
+
+    control: socket.socket
+
+    def hear(self) -> bool: ...
+
+    def wait(self, deadline: Deadline) -> None: ...
+
+
+class Output:
+    """What a process prints, kept in memory and never on the caller's terminal."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("output")
+        self._kept = b""
+
+    def cut(self) -> None:
+        """Forgets all but the end of what is too much. The writer appends where the descriptor stands: at 0 again."""
+        if os.fstat(self.descriptor).st_size > OUTPUT_BYTES_KEPT:
+            self._kept = self._end()
+            os.ftruncate(self.descriptor, 0)
+            os.lseek(self.descriptor, 0, os.SEEK_SET)
+
+    def tail(self) -> str:
+        if self.descriptor >= 0:
+            self._kept = (self._kept + self._end())[-OUTPUT_BYTES_SHOWN:]
+        return self._kept.decode(errors="replace")
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            self.tail()
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _end(self) -> bytes:
+        size = os.fstat(self.descriptor).st_size
+        return os.pread(self.descriptor, OUTPUT_BYTES_SHOWN, max(0, size - OUTPUT_BYTES_SHOWN))
+
+
+class Child:
+    """One forked process. Whoever drives it sends a message and receives the next one."""
+
+    def __init__(self, server: Parent, pid: int, *, channel: socket.socket, output: Output) -> None:
+        self.server, self.pid, self.channel, self.output = server, pid, channel, output
+        self.wait_status: int | None = None
+        self.stopped = False
+        self._buffer = bytearray()
+        channel.setblocking(False)
+        try:
+            self._process = os.pidfd_open(pid)
+        except ProcessLookupError:  # dead and buried already; the status is on its way
+            self._process = -1
+
+    @property
+    def alive(self) -> bool:
+        self.server.hear()
+        return self.wait_status is None
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def send(self, message: bytes, deadline: Deadline) -> None:
+        """Raises NoReply when nobody takes it."""
+        rest = memoryview(HEADER.pack(len(message)) + message)
+        while rest:
+            try:
+                rest = rest[self.channel.send(rest) :]
+            except BlockingIOError:
+                self.await_ready(self.channel.fileno(), select.POLLOUT, deadline)
+            except OSError:
+                self.await_death(deadline)
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """The next whole message. One that was sent before a death is received; then NoReply."""
+        while True:
+            message = self._whole_message()
+            if message is not None:
+                return message
+            self.await_ready(self.channel.fileno(), select.POLLIN, deadline)
+            try:
+                data = self.channel.recv(READ_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                self.await_death(deadline)
+            self._buffer += data
+
+    def take(self) -> bytes | None:
+        """The next whole message, if it is there by now. Raises NoReply once there will be none."""
+        self.server.hear()
+        dead = self.wait_status is not None  # asked before reading: what was sent before a death is there by then
+        while (message := self._whole_message()) is None:
+            try:
+                data = self.channel.recv(READ_BYTES)
+            except BlockingIOError:
+                if dead:
+                    raise NoReply(Silence.ENDED) from None
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                self.await_death(Deadline(DEATH_SECONDS))
+            self._buffer += data
+        return message
+
+    def _whole_message(self) -> bytes | None:
+        buffer = self._buffer
+        if len(buffer) < HEADER.size:
+            return None
+        length = HEADER.unpack_from(buffer)[0]
+        if length > MESSAGE_BYTES_MOST:
+            raise NoReply(Silence.GARBAGE, evidence=repr(bytes(buffer[:200])))
+        end = HEADER.size + length
+        if len(buffer) < end:
+            return None
+        message = bytes(buffer[HEADER.size : end])
+        del buffer[:end]
+        return message
+
+    def await_ready(self, descriptor: int, events: int, deadline: Deadline) -> None:
+        """Until the descriptor is ready. Raises NoReply once the child is dead, stopped or late, and it is not."""
+        if deadline.over:  # it may be endless what it says
+            raise NoReply(Silence.HUNG)
+        poll = select.poll()
+        poll.register(descriptor, events)
+        poll.register(self.server.control, select.POLLIN)
+        while True:
+            silence = self._silence()  # asked before the poll: what was sent before a death is ready by then
+            ready = dict(poll.poll(0 if silence else _milliseconds(deadline)))
+            if descriptor in ready:
+                return
+            if silence is not None:
+                raise NoReply(silence)
+            if ready:
+                self.server.hear()
+            elif deadline.over:
+                raise NoReply(Silence.HUNG)
+            self.output.cut()
+
+    def _silence(self) -> Silence | None:
+        if self.wait_status is not None:
+            return Silence.ENDED
+        return Silence.STOPPED if self.stopped else None
+
+    def await_death(self, deadline: Deadline) -> None:
+        """Its end of the channel is closed: it is dying, or it has closed what it must not."""
+        soon = Deadline(min(1.0, deadline.left))
+        while self.wait_status is None and not soon.over:
+            self.server.wait(soon)
+        if self.wait_status is None:
+            raise NoReply(Silence.GARBAGE, evidence="it closed its channel")
+        raise NoReply(Silence.ENDED)
+
+    # -- signals --------------------------------------------------------------------------------
+
+    def signal(self, number: int) -> None:
+        """To the process itself; its group and its daemons die with it, but do not stop with it."""
+        if self._process >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, number)
+
+    def stop(self) -> None:
+        self.signal(signal.SIGSTOP)
+        deadline = Deadline(DEATH_SECONDS)
+        while self.wait_status is None and not self.stopped and not deadline.over:
+            self.server.wait(deadline)
+
+    def resume(self) -> None:
+        self.stopped = False
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> int:
+        """SIGKILL. When this returns the wait status, nothing of the child runs any more."""
+        self.signal(signal.SIGKILL)
+        self.join(Deadline(DEATH_SECONDS))
+        if self.wait_status is None:
+            raise ForkServerError(f"process {self.pid} does not die of SIGKILL within {DEATH_SECONDS:.0f} s")
+        return self.wait_status
+
+    def join(self, deadline: Deadline) -> int | None:
+        """Its wait status; None if it is still alive at the deadline."""
+        while self.wait_status is None and not deadline.over:
+            self.server.wait(deadline)
+        return self.wait_status
+
+    def hang_up(self) -> None:
+        """No message will follow: a child that waits for one exits."""
+        self.channel.close()
+
+    def close(self) -> None:
+        """Releases what the caller holds of it; does not kill."""
+        self.channel.close()
+        self.output.close()
+        if self._process >= 0:
+            os.close(self._process)
+            self._process = -1
+
+
+def await_readable(descriptor: int, deadline: Deadline) -> None:
+    poll = select.poll()  # select() cannot watch descriptors above 1023
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(int(deadline.left * 1000) + 1)
+
+
+def _milliseconds(deadline: Deadline) -> int:
+    return int(min(deadline.left, SLICE_SECONDS) * 1000) + 1

@@ -1,0 +1,1 @@
+"""Cassandra nodes: their jars, their settings, and a cluster on this machine's loopback."""

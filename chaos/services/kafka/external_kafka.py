@@ -1,0 +1,19 @@
+"""A Kafka that somebody else runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sinkproof.chaos.services.external_service import ExternalService
+from sinkproof.chaos.services.kafka.metadata_request import ask
+
+ANSWER_SECONDS: Final = 10.0
+
+
+class ExternalKafka(ExternalService):
+    name = "kafka"
+    title = "Kafka"
+
+    @staticmethod
+    def count_nodes(address: str) -> int:
+        return len(ask(address, seconds=ANSWER_SECONDS).brokers)

@@ -1,0 +1,121 @@
+"""Which service of a kind is used: the one that was named, one that runs already, or a new one for this block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Generic
+
+from sinkproof.chaos.services.cache_folders import locked, running_folder
+from sinkproof.chaos.services.local_service import Made, Wanted
+from sinkproof.chaos.services.running_services import running
+from sinkproof.chaos.services.service import Progress, Service, ServiceUnavailable, silent
+
+LOCAL: Final = "local"
+EXTERNAL: Final = "external"
+CONTAINER: Final = "container"
+EVERYWHERE: Final = "SINKPROOF_SERVICES"  # in the environment: "local" or "container", for every kind that can be both
+PLAIN: Final = Wanted()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(Generic[Made]):
+    """One kind of service, and how it is had."""
+
+    service: type[Made]
+    version: str  # the one that is used where none is named
+    variable: str  # in the environment: "local", or "external:HOST:PORT"
+    install: Callable[..., Any]  # (version, progress=): what `start` needs, made once
+    start: Callable[..., Made]  # (what `install` gave, wanted, version=)
+    external: Callable[[str], Service]  # one that somebody else runs, given its address
+    is_installed: Callable[[str], bool]  # for a version
+    made_of: str = "jars"
+    short_lived: Callable[[Any], Any] = lambda installed: installed  # for one that starts often and does little
+    contained: Callable[..., Any] | None = None  # (what `install` gave, progress=): the same, to be run in containers
+
+    @property
+    def name(self) -> str:
+        return self.service.name
+
+    @property
+    def variable_of_version(self) -> str:
+        """In the environment: the version of what is started where none is named."""
+        return f"{self.variable}_VERSION"
+
+    @property
+    def title(self) -> str:
+        return self.service.title
+
+    @contextmanager
+    def use(
+        self, where: str, *, version: str = "", wanted: Wanted = PLAIN, progress: Progress = silent
+    ) -> Iterator[Service]:
+        """`where`: "local", "container", "external:HOST:PORT[,HOST:PORT]", or "": what the variable says, else the one
+        that `services start` has started if it fits, else a new one. A new one is gone when the block ends.
+        """
+        chosen = where or self.where_to_look()
+        kind, _, address = chosen.partition(":")
+        if kind == EXTERNAL and address:
+            yield self.external(address)
+            return
+        if chosen not in ("", LOCAL, *self._others):
+            raise ServiceUnavailable(
+                f"{chosen!r} names no {self.title}",
+                evidence=f"known are {', '.join((LOCAL, *self._others))} and external:HOST:PORT",
+                next_step="Name one of them",
+            )
+        found = None if chosen else self.running(version=version, nodes=wanted.nodes)
+        if found is not None:
+            yield found
+            return
+        installation = self.short_lived(self._installed(version or self.version, chosen, progress=progress))
+        with self.start(installation, wanted, version=version or self.version) as service:
+            yield service
+
+    def where_to_look(self) -> str:
+        """What the variable says; else the one for every kind, if it names what this kind can be."""
+        everywhere = os.environ.get(EVERYWHERE, "")
+        return os.environ.get(self.variable, "") or (everywhere if everywhere in (LOCAL, *self._others) else "")
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        return (CONTAINER,) if self.contained else ()
+
+    def _installed(self, version: str, where: str, *, progress: Progress) -> Any:
+        installation = self.install(version, progress=progress)
+        if where != CONTAINER or self.contained is None:
+            return installation
+        return self.contained(installation, progress=progress)
+
+    def running(self, *, version: str = "", nodes: int = 0) -> Made | None:
+        """The newest that runs until it is stopped, of this version and size if they are given."""
+        for entry in reversed(running(self.name)):
+            service = self.service.attach(entry)
+            fits = version in ("", service.version) and nodes in (0, service.node_count)
+            if not entry.owner and fits:
+                return service
+        return None
+
+    def start_detached(self, version: str, wanted: Wanted, *, progress: Progress) -> tuple[Made, bool]:
+        """One that runs until it is stopped, and whether it is new. Of two at once the second finds the first's."""
+        where = self.where_to_look()
+        installation = self._installed(version, where, progress=progress)
+
+        def tell() -> None:
+            progress("another one is being started; waiting")
+
+        with locked(running_folder() / f".{self.name}.lock", on_wait=tell):
+            found = self.running()
+            like = version, wanted.nodes, where == CONTAINER
+            if found is not None and (found.version, found.node_count, bool(found.image)) == like:
+                return found, False
+            if found is not None:
+                raise ServiceUnavailable(
+                    f"{self.title} {found.version} runs already at {found.endpoint}",
+                    evidence=f"its nodes: {found.node_count}",
+                    next_step=f"Run: sinkproof services stop {self.name}",
+                )
+            progress(f"starting {self.title} {version}")
+            return self.start(installation, wanted, version=version), True

@@ -1,0 +1,63 @@
+"""Second laboratories of a campaign in the process shell: whoever waits for a broker leaves a core to somebody else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from sinkproof.campaign.worker_pool import Lanes, serve, start_lane, telling
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import PRELOAD, ProcessLaboratory, process_laboratory
+from sinkproof.execution.schedule_runner import Trial
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.services_in_use import breakable, live_apart
+
+ENTRY: Final = "sinkproof.campaign.process_workers:live"
+LANES_MOST: Final = 4  # a broker takes 400 MB
+CALLS_MOST: Final = 12  # that may hang, one after the other, until a lane has come to the end of its schedules
+
+
+@contextmanager
+def lanes_beside(laboratory: ProcessLaboratory, cores: int) -> Iterator[Lanes]:
+    """As many as there are cores, where the subject waits for an external system and says that its runs do not meet."""
+    count = min(cores, LANES_MOST) - 1 if breakable() and laboratory.contract.offers("side_by_side") else 0
+    if count < 1:
+        yield Lanes(())
+        return
+    contract, seconds = laboratory.contract, laboratory.hang_seconds
+    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.process_workers")) as server, ExitStack() as stack:
+        names = [f"{laboratory.scratch.name}-{number}" for number in range(2, count + 2)]
+        patience = CALLS_MOST * seconds
+        yield Lanes(
+            [start_lane(server, stack, ENTRY, (contract.locator, name, seconds), seconds=patience) for name in names]
+        )
+
+
+def live(inside: Inside, what: tuple[str, str, float]) -> None:
+    """The entry of a lane: one schedule, one trial, until nobody asks any more. `what`: a locator, the scratch's name,
+    after how many seconds a call counts as hung.
+    """
+    locator, name, hang_seconds = what
+    live_apart()
+    folder = fresh_folder()
+    try:
+        with (
+            telling(inside),
+            process_laboratory(
+                load(locator), Scratch(name=name, path=folder, shell="process"), hang_seconds=hang_seconds
+            ) as laboratory,
+        ):
+            laboratory.run(Schedule())  # how long calls take is known from then on
+
+            def run(schedule: Schedule, traced: bool) -> Trial:
+                laboratory.trace_lines = traced
+                return laboratory.run(schedule)
+
+            serve(inside, run)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,90 @@
+"""A soak: random schedules for a given time, beyond what a campaign enumerates. What breaks a claim is shrunk.
+
+Hypothesis draws, shrinks, and keeps what failed in its database, so that the next soak begins with it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+from sinkproof.campaign.results import Tally
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.exploration.shrinking import smallest
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.strategies import DEFAULT_KINDS, run_in, schedules
+from sinkproof.subject.claims import ORACLE_CLAIMS
+
+DATABASE: Final = ".hypothesis/examples"
+EXAMPLES_AT_ONCE: Final = 200  # drawn from one seed: Hypothesis slows down when it has drawn many thousands
+HARMLESS: Final = ("kill-job", "lose", "decline")  # where nobody dies with code of the sink on the stack
+
+
+class Broken(Exception):
+    """A claim broke; what Hypothesis shrinks."""
+
+    def __init__(self, anomaly: Anomaly, trial: Trial) -> None:
+        super().__init__(anomaly.oracle)
+        self.anomaly, self.trial = anomaly, trial
+
+
+def soak(laboratory: Laboratory, tally: Tally, *, seconds: float, first_seed: int = 0) -> None:
+    """Until the time is up or a claim is broken; the tally is told."""
+    deadline, runs, round_number = Deadline(seconds), tally.runs, first_seed
+    while not deadline.over:
+        broken = _draw(laboratory, tally, round_number=round_number, deadline=deadline)
+        if broken is not None:
+            _tell(laboratory, tally, broken)
+            break
+        round_number += 1
+    tally.notes.append(f"a soak of {tally.runs - runs:,} random schedules, {round_number - first_seed + 1} seeds")
+
+
+def _draw(laboratory: Laboratory, tally: Tally, *, round_number: int, deadline: Deadline) -> Broken | None:
+    contract = laboratory.contract
+    kinds = DEFAULT_KINDS if contract.copies else HARMLESS
+
+    @settings(
+        max_examples=EXAMPLES_AT_ONCE,
+        deadline=None,
+        database=DirectoryBasedExampleDatabase(DATABASE),
+        print_blob=False,
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+        report_multiple_bugs=False,
+    )
+    @seed(round_number)  # inside: it would turn the database off
+    @given(schedule=schedules(kinds=kinds))
+    def one(schedule: Schedule) -> None:
+        if deadline.over and not broken:
+            return
+        tally.progress.step(str(schedule), 0)
+        trial = run_in(laboratory, schedule)
+        tally.runs += 1
+        tally.in_bound += 1
+        tally.rows_committed += trial.rows_committed
+        for anomaly in trial.anomalies:
+            if ORACLE_CLAIMS[anomaly.oracle] & contract.claims:
+                broken.append(schedule)
+                raise Broken(anomaly, trial)
+
+    broken: list[Schedule] = []
+    try:
+        one()
+    except Broken as found:
+        return found
+    return None
+
+
+def _tell(laboratory: Laboratory, tally: Tally, broken: Broken) -> None:
+    found = smallest(laboratory, broken.trial.schedule, oracle=broken.anomaly.oracle, tracer=LineTracer({}))
+    if found is not None:
+        tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
+    else:
+        tally.find(broken.anomaly, broken.trial.schedule, trial=broken.trial, counted=False)

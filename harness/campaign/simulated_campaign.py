@@ -1,0 +1,305 @@
+"""What is tried in the simulated shell, cheapest and most telling first.
+
+1. a baseline without faults, twice: it must finish, commit rows, and pass the same points both times;
+2. a recovery from every checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10);
+3. one death in each kind of job, and one crash of the whole job at every named point and every executed line;
+4. every single fault at every named point that the baseline passes. Where the contract cannot copy its target (no
+   `freeze`/`thaw`), an attempt that died in this process may still hold locks and threads, which SIGKILL would have
+   released: then attempts die in the process shell only;
+5. deaths in a commit, and a loss of power later; one crash of the whole job at every named point, from which it goes
+   on with another parallelism, and one at every line while it does; then the closures (closures.py): any number of
+   whole-job crashes, with ids shifted and orders branched; in the job with idle gaps; at executed lines, too; and one
+   crash at every line of the job with many rows;
+6. single deaths and stops at executed lines: on this, and on all before, the verdict rests;
+7. as far as the budget goes: partial deaths between whole-job crashes, then every ordered pair of faults (fault_pairs.py):
+   deaths, zombies and errors at protocol steps, then all others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from sinkproof.campaign.baseline import first_run, rescaled
+from sinkproof.campaign.checkpoint_recovery import try_recoveries
+from sinkproof.campaign.exhaustive import Thousands
+from sinkproof.campaign.reset_checks import not_copied
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.simulated_workers import ALONE, LanesBeside, tracer_of
+from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.faults import is_virtual
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.exploration.closures import MIXED_SECONDS, SHIFTS, Closures
+from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.exploration.shrinking import smallest
+from sinkproof.generators.fault_sites import DECIDED, first_of_each, places
+from sinkproof.generators.high_yield import at_first
+from sinkproof.generators.interleavings import in_files_not_forced
+from sinkproof.generators.rare import Hardships
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.workload.jobs import JOBS, LATE_JOB, OVERSLEPT_JOB
+
+# Few and telling ones first; kill-job is the closure's.
+ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
+COMPARED_EVERY: Final = 50  # faults that another one stands for: some dozens of a file sink's
+STATES_MOST: Final = 20_000
+SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
+RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
+ORDERS: Final = (*STEPS, EVERY_STEP)
+BULK_TIMES_MOST: Final = 6  # what is done for each row is done a thousand times a checkpoint
+
+
+class Enough(Exception):
+    """The campaign was asked to stop: what was looked for is found, or the time is up."""
+
+
+class SimulatedCampaign:
+    """One subject in the simulated shell. `enough` is asked after every schedule. `lanes`: who helps, where there are
+    thousands of them.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        tally: Tally,
+        *,
+        enough: Callable[[Tally], bool] = lambda tally: False,
+        mixed_seconds: float = MIXED_SECONDS,
+        lanes: LanesBeside = ALONE,
+    ) -> None:
+        self.laboratory, self.tally, self.enough = laboratory, tally, enough
+        self.lanes = lanes
+        self.exact = laboratory.contract.copies
+        self.closures = Closures(laboratory, close=self._close, may=self._may, mixed_seconds=mixed_seconds)
+        self.tracer = LineTracer({})
+        self.found_in_closures: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Fills the tally; stops early when there is enough."""
+        try:
+            baseline = self._baseline()
+            if baseline is None:
+                return
+            for job in JOBS if not self.tally.left_over else ():
+                try_recoveries(self.laboratory, self.tally, job)
+            if not self.tally.left_over:
+                # Where attempts cannot die, one that was cancelled may still hold what a third one waits for.
+                for schedule in at_first(self.laboratory, "kill", rescaled=rescaled(self.tally) if self.exact else ()):
+                    self._try(schedule)
+                self._close(self.closures.world(tracing=self.tracer), depth_most=1)
+            self._singles(baseline)
+            if self.tally.left_over:
+                return
+            Hardships(self.laboratory, self.tally, run=self._try, close=self._crash_job).try_all(baseline)
+            if self.exact:
+                self._deaths_before_losses()
+            for job in rescaled(self.tally):
+                self._close(self.closures.world(job=job), depth_most=1)
+                self._close(self._recovery_in(job), depth_most=1)
+            self._before_endless_closures()
+            self.closures.whole_job([*self._messages(baseline), *self._missed()])
+            self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
+            self.closures.other("at executed lines", self.closures.world(tracing=self.tracer))
+            if self.exact:
+                self._close(self._bulk_at_lines(), depth_most=1)
+                self._thousands(baseline)
+        except Enough:
+            pass
+        self.tally.closures += self.closures.others_told()
+
+    # -- 1 -----------------------------------------------------------------------------------------
+
+    def _baseline(self) -> Trial | None:
+        self.tracer = tracer_of(self.laboratory)
+        self.tally.files = self.tracer.files
+        first = first_run(self.laboratory, self.tally, self._run)
+        if first is None:
+            return None
+        if why := not_copied(self.laboratory):
+            self.tally.left_over = why
+        again = self.laboratory.run(Schedule())
+        if again.trace != first.trace:
+            self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
+        for job in JOBS:
+            for seed in range(3):
+                self._try(Schedule(seed=seed, job=job))
+        for schedule in (*(Schedule(ids=ids) for ids in SHIFTS), *(Schedule(orders=(order,)) for order in ORDERS)):
+            self._try(schedule)
+        return first
+
+    # -- 3 -----------------------------------------------------------------------------------------
+
+    def _singles(self, baseline: Trial) -> None:
+        schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
+        self.tally.announce(len(schedules))
+        for schedule in schedules:
+            self._try(schedule)
+
+    def _named_singles(self, baseline: Trial) -> Iterator[Schedule]:
+        for kind in ORDER_OF_KINDS:
+            yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
+        late = (fault for fault in places(baseline, "stop", sparse=True) if self._may(fault))
+        yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
+        slept = (fault for fault in first_of_each(baseline, "stop", lines=False) if self._may(fault))
+        yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept)
+
+    def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
+        """Steps that only an aborted checkpoint makes them pass."""
+        decline = next(places(baseline, "decline"))
+        declined = self.laboratory.run(Schedule((decline,)))
+        for kind in ("lose", "kill", "stop"):
+            faults = (fault for fault in places(declined, kind) if "abort" in fault.point and self._may(fault))
+            yield from (Schedule((decline, fault)) for fault in faults)
+
+    def _crash_job(self, job: str, *, preludes: Sequence[tuple[Fault, ...]] = ((),)) -> None:
+        self._close(self.closures.world(job=job, preludes=preludes), depth_most=1)
+
+    def _recovery_in(self, job: str) -> JobWorld:
+        """Crashes at each line once everybody has been given the states of others."""
+        decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+        return self.closures.world(job=job, preludes=[(decided,)], tracing=self.tracer, between=lambda *_: ())
+
+    def _bulk_at_lines(self) -> JobWorld:
+        """Crashes where buffers are flushed in the middle of something."""
+        return self.closures.world(job="bulk", tracing=self.tracer, times_most=BULK_TIMES_MOST)
+
+    def _before_endless_closures(self) -> None:
+        """Names drawn at random, or what is left behind, make the closures of some folders endless."""
+        if missed := self._missed():
+            self._crash_job(STANDARD, preludes=missed)
+        if not self.exact:
+            self._crash_job("sparse")
+            self._close(self._bulk_at_lines(), depth_most=1)
+
+    def _may(self, fault: Fault) -> bool:
+        """Whether a death of this actor in this process is as good as SIGKILL."""
+        return self.exact or fault.actor == COORDINATOR or fault.kind == "decline"
+
+    def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        trial = self._run(schedule, tracing=tracing)
+        if self.enough(self.tally):
+            raise Enough
+        return trial
+
+    def _run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        self.tally.progress.step(str(schedule), 0)
+        trial = self.laboratory.run(schedule, tracing=tracing)
+        self.tally.add(trial)
+        return trial
+
+    # -- 4 -----------------------------------------------------------------------------------------
+
+    def _messages(self, baseline: Trial) -> list[tuple[Fault, ...]]:
+        """Each lost notification and each declined vote, after which everything may die."""
+        return [(fault,) for kind in ("decline", "lose") for fault in places(baseline, kind)]
+
+    def _missed(self) -> list[tuple[Fault, ...]]:
+        """What leads to steps that were passed, but never struck: a cancelled attempt's abort, for one."""
+        found = (each for each in self.tally.to_strike() if not any(is_virtual(fault.kind) for fault in each.faults))
+        schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
+        return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
+
+    def _close(
+        self,
+        world: JobWorld,
+        *,
+        depth_most: float = inf,
+        keep: Callable[[Closure[JobState]], None] = lambda closure: None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> Closure[JobState]:
+        """`keep` is given the closure before the campaign may end; `go_on` may end this closure alone."""
+        told = 0
+
+        def tell(closure: Closure[JobState]) -> None:
+            """Each finding once, and at once: `enough` may wait for it."""
+            nonlocal told
+            for state, anomaly in closure.findings[told:]:
+                self._find(world, anomaly, state=state)
+            told = len(closure.findings)
+
+        def may_go_on(closure: Closure[JobState]) -> bool:
+            if not go_on():
+                return False
+            self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
+            self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
+            world.points.clear()
+            tell(closure)
+            return not self.enough(self.tally)
+
+        explorer = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most)
+        closure = explorer.explore()
+        keep(closure)
+        self.tally.runs += closure.runs
+        self.tally.in_bound += closure.runs
+        self.tally.crashed(world.points)
+        self.tally.lines_known |= self.tracer.known()
+        tell(closure)
+        if closure.growing is not None:
+            self._accumulates(world, closure.growing)
+        if self.enough(self.tally):
+            raise Enough
+        return closure
+
+    def _accumulates(self, world: JobWorld, state: JobState) -> None:
+        """There is no end of states. What a contract calls residue must not grow with every crash."""
+        crashes, schedule = len(state.path), world.schedule(state)
+        world.thaw_target(state.target)
+        residue = self.laboratory.contract.optional("residue")
+        left = list(residue(self.laboratory.scratch)) if residue is not None else []
+        why = f"{STATES_MOST:,} crashes leave {STATES_MOST:,} different states: something accumulates with every crash"
+        if len(left) > max(RESIDUE_LEAST, crashes):
+            why += f"; after {crashes} of them {len(left)} things linger, such as {left[0]}"
+            self.tally.find(Anomaly(oracle="O7", why=why), schedule)
+        else:
+            self.tally.notes.append(f"{why}. One path that grows: {schedule}")
+
+    def _find(self, world: JobWorld, anomaly: Anomaly, *, state: JobState) -> None:
+        """Keeps the smallest schedule that shows the same."""
+        schedule = world.schedule(state)
+        self.found_in_closures[anomaly.oracle] += 1
+        few = self.found_in_closures[anomaly.oracle] <= SHRUNK_MOST
+        if not (few and self.tally.would_keep(anomaly, schedule)):
+            self.tally.find(anomaly, schedule)
+            return
+        found = smallest(self.laboratory, schedule, oracle=anomaly.oracle, tracer=self.tracer)
+        if found is not None:
+            self.tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
+        else:
+            self.tally.find(anomaly, schedule)
+
+    # -- 5 -----------------------------------------------------------------------------------------
+
+    def _deaths_before_losses(self) -> None:
+        """Deaths in a commit, and a loss of power when the next attempt has taken over what was there."""
+        if not self.laboratory.contract.offers("lose_power"):
+            return
+        traced = self._traced(Schedule())
+        schedules = list(in_files_not_forced(traced, self.laboratory.contract))
+        self.tally.announce(len(schedules))
+        for schedule in schedules:
+            trial = self._traced(schedule)
+            named = [passed for passed in trial.trace if not is_line(passed[1])]
+            self.tally.add(replace(trial, trace=named))  # lines of recoveries are the closures' to strike
+            if self.enough(self.tally):
+                raise Enough
+
+    def _traced(self, schedule: Schedule) -> Trial:
+        self.tally.progress.step(str(schedule), 0)
+        return self.laboratory.run(schedule, tracing=self.tracer)
+
+    # -- 6, 7 --------------------------------------------------------------------------------------
+
+    def _thousands(self, baseline: Trial) -> None:
+        tracer, lanes, enough = self.tracer, self.lanes, self.enough
+        thousands = Thousands(self.laboratory, self.tally, tracer=tracer, lanes=lanes, enough=enough)
+        thousands.at_lines()
+        if self.enough(self.tally):
+            raise Enough
+        self.closures.with_partial_deaths()
+        thousands.pairs(baseline, may=self._may)

@@ -1,0 +1,247 @@
+"""The long job on Spark: one job over millions of rows, in which one process after another is killed.
+
+Each death strikes the next step of the commit protocol in turn, whoever comes there first. The next one is armed when
+the job has completed a checkpoint with more rows than before. In the end the job is stopped with a checkpoint, and what
+an independent reader sees is compared with what the sources have read: every row once, none more.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
+from sinkproof.chaos.shared.event_log import Happening
+from sinkproof.chaos.shared.point_counts import read_counts
+from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.spark_row_difference import Difference
+from sinkproof.execution.spark_runner import SparkLaboratory, deaths, history_of, trace_of
+from sinkproof.judging.oracle import Anomaly, named
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Execution, SparkFailed
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reports.progress import Progress
+from sinkproof.subject.services_in_use import Outages
+
+SECONDS_STILL: Final = 120.0  # without a row more than before, until a job that does not recover is given up
+SECONDS_PER_SESSION: Final = 240.0  # the same where Spark itself starts anew: 6 s, and 60 where the machine is crowded
+SERVICE_KILL, SERVICE = "service-kill", "the external system"
+EVENTS_SHOWN_MOST: Final = 200
+OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
+ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
+ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many deaths of each kind, and how many rows there must be in the end."""
+
+    attempts: int = 0
+    coordinators: int = 0
+    workers: int = 0
+    jobs: int = 0
+    services: int = 0  # of external systems: killed and started again, at any moment
+    rows: int = 0
+    pace_ms: int = 4
+    batch_rows: int = 250
+    interval_ms: int = 10
+    strike_seconds: float = 0.5  # until a step that nobody passes is left for the next one
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        """(kind of fault, whom it strikes), mixed evenly."""
+        wanted = {
+            ("kill", "attempt"): self.attempts,
+            ("kill", COORDINATOR): self.coordinators,
+            ("kill-worker", "attempt"): self.workers,
+            ("kill-job", "attempt"): self.jobs,
+            (SERVICE_KILL, SERVICE): self.services,
+        }
+        every = [((at + 0.5) / times, kind) for kind, times in wanted.items() for at in range(times)]
+        return [kind for _, kind in sorted(every)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongTrial(Trial):
+    """Its schedule names the last fault only: nobody could read, or replay, hundreds."""
+
+    @property
+    def fired(self) -> bool:
+        return bool(self.struck)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOutcome:
+    trial: Trial
+    told: str
+
+
+class Chain:
+    def __init__(
+        self, laboratory: SparkLaboratory, plan: Plan, *, steps: Sequence[tuple[str, str]], progress: Progress
+    ) -> None:
+        self.laboratory, self.plan, self.progress = laboratory, plan, progress
+        self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
+        self.story: list[Happening] = []
+        self.rows, self.strikes, self.services_killed = 0, 0, 0
+        self.names: tuple[str, ...] = ()
+        self.outages = Outages()
+
+    def run(self) -> ChainOutcome:
+        laboratory = self.laboratory
+        laboratory.reset()
+        plan = self.plan
+        run = laboratory.new_run(
+            "sinkproof.execution.spark_recipes:long_running",
+            pace_ms=plan.pace_ms,
+            batch_rows=plan.batch_rows,
+            interval_ms=plan.interval_ms,
+        )
+        self.folder = RunFolder(run.folder)
+        self.armed = self.folder.armed()
+        self.names = run.deployment().job.widest.names
+        execution = laboratory.cluster.begin(run, tasks=len(self.names) - 1)
+        failure = ""
+        try:
+            self._strike_all(execution)
+        except SparkFailed as error:
+            failure = str(error)
+            laboratory.cluster.close()
+        try:
+            return self._outcome(failure)
+        finally:
+            shutil.rmtree(run.folder, ignore_errors=True)
+
+    # -- deaths ------------------------------------------------------------------------------------
+
+    def _strike_all(self, execution: Execution) -> None:
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION)
+        for kind, who in self.plan.kinds:
+            self.progress.step(f"the long job: {self.rows:,} rows, {kind} of {who}", self.strikes)
+            if kind == SERVICE_KILL:
+                self._kill_services(execution)
+            else:
+                self._strike(execution, kind, who)
+        while self.rows < self.plan.rows:  # a slow machine is no standstill
+            self._await_rows(execution)
+        execution.stop()
+        self._until(execution, lambda: execution.over)
+
+    def _strike(self, execution: Execution, kind: str, who: str) -> None:
+        """Arms the next place until somebody passes it; then waits until more rows than before are complete."""
+        struck = self.strikes
+        while self.strikes == struck:
+            faults = self._next_faults(kind, who)
+            self.armed.arm(faults)
+            self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
+
+    def _kill_services(self, execution: Execution) -> None:
+        """Wherever the job stands; on return all its nodes answer again, and the job has gone on."""
+        self.outages.begin("kill")
+        self.services_killed += 1
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION)
+        self.outages.await_end()
+
+    def _next_faults(self, kind: str, who: str) -> list[Fault]:
+        """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
+        actor, point = next(self.places[who])
+        counts = read_counts(self.folder.counts_path(actor))
+        last = Fault(actor, point, counts[point] + 1, kind)
+        if point not in OPENING:
+            return [last]
+        first = COORDINATOR_AGAIN if actor == COORDINATOR else ATTEMPT_AGAIN
+        return [Fault(actor, first, counts[first] + 1, "kill"), last]
+
+    def _strike_in_time(self, execution: Execution, strikes: int, patience: Deadline) -> None:
+        self._until(execution, lambda: self.strikes >= strikes or patience.over)
+
+    def _await_rows(self, execution: Execution, *, seconds: float = SECONDS_STILL) -> None:
+        """Until more of them than now are complete."""
+        before = self.rows
+        self._until(execution, lambda: self.rows > before, seconds=seconds)
+
+    def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
+        deadline = Deadline(seconds)
+        while not reached():
+            for happening in execution.look():
+                self.story.append(happening)
+                self.strikes += happening["what"] == "struck"
+                if happening["what"] == "complete":
+                    self.rows = happening["rows"]
+            if execution.over and not reached():
+                raise SparkFailed(f"the long job ended by itself: {execution.why or 'nobody said why'}")
+            if deadline.over:
+                raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _outcome(self, failure: str) -> ChainOutcome:
+        found = deaths(self.story)
+        anomalies = [Anomaly(oracle="O6", why=f"the long job did not recover: {failure}")] if failure else []
+        rows = 0
+        if not failure:
+            seen = self._difference()
+            rows = seen.rows
+            anomalies += _anomalies(seen)
+        kinds = Counter({SERVICE_KILL: self.services_killed} if self.services_killed else {})
+        kinds += Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
+        told = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
+        faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
+        places = {fault.point for fault in faults}
+        trial = LongTrial(
+            schedule=Schedule(faults[-1:]),
+            struck=faults,
+            anomalies=tuple(anomalies),
+            # Only what was struck: nobody can lead another job to where this one has been.
+            trace=[passed for passed in trace_of(self.folder.path, self.names) if passed[1] in places],
+            names=self.names,
+            history=history_of(self.story[-EVENTS_SHOWN_MOST:]),
+            finished=not failure,
+            failure=failure,
+            rows_committed=rows,
+            rows_committed_after=max(0, rows - rows_before_last_death(self.story)),
+            log=b"",
+            kills=len(found),
+        )
+        return ChainOutcome(trial=trial, told=f"the long job: {rows:,} rows committed over {told or 'no deaths'}")
+
+    def _difference(self) -> Difference:
+        record = FolderCheckpointStorage(self.folder.checkpoints).latest()
+        seen: Difference = self.laboratory.cluster.call(
+            "sinkproof.execution.spark_row_difference:difference", self.laboratory.where, covered(record)
+        )
+        return seen
+
+
+def rows_before_last_death(story: Sequence[Happening]) -> int:
+    rows, before = 0, 0
+    for happening in story:
+        rows = happening["rows"] if happening["what"] == "complete" else rows
+        before = rows if happening["what"] == "struck" else before
+    return before
+
+
+def _anomalies(seen: Difference) -> list[Anomaly]:
+    found = []
+    if seen.lost_total:
+        found.append(Anomaly(oracle="O1", why=f"{seen.lost_total:,} rows lost: {named(seen.lost)}", lost=seen.lost))
+    if seen.extra_total:
+        why = f"{seen.extra_total:,} rows more than there should be: {named(seen.extra)}"
+        found.append(Anomaly(oracle="O2", why=why, extra=seen.extra))
+    return found
+
+
+def _in_turn(who: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(actor, point) of the steps that come again and again while rows flow."""
+    return [
+        (actor, point)
+        for actor, point in steps
+        if (actor == COORDINATOR) is (who == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
+    ]

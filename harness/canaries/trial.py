@@ -1,0 +1,161 @@
+"""The trial that every certificate begins with: each canary is convicted of its own sin, and no control is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.run import ShellOutcome, Task, run_campaign
+from sinkproof.canaries.catalogue import CANARIES, CONTROLS, Canary
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.reports.document import CanaryResult, Finding
+from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.subject.contract import check, locator_of
+from sinkproof.subject.scratch import fresh_folder
+
+Runner = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
+CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
+SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its successor there
+
+
+def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
+    """Canaries until each is convicted for its own sin, controls for some seconds each: most tell in one."""
+    if shell == "spark":
+        from sinkproof.canaries.on_spark import try_all_on_spark
+
+        return try_all_on_spark(progress=progress, control_seconds=control_seconds)
+    if shell == "kafka":
+        from sinkproof.canaries.on_kafka import try_all_on_kafka
+
+        return try_all_on_kafka(progress=progress)
+    if shell == "cassandra":
+        from sinkproof.canaries.on_cassandra import try_all_on_cassandra
+
+        return try_all_on_cassandra(progress=progress)
+    with runners(canaries_for(shell), shell, progress=progress) as runner_for:
+        results = [
+            try_canary(canary, shell, progress=progress, runner=runner_for(canary)) for canary in canaries_for(shell)
+        ]
+    return results + [
+        try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
+    ]
+
+
+def canaries_for(shell: str) -> list[Canary]:
+    """Those that this shell can convict."""
+    return [canary for canary in CANARIES if shell in canary.shells]
+
+
+def try_canary(
+    canary: Canary, shell: str, *, progress: Progress = SILENT, runner: Runner | None = None
+) -> CanaryResult:
+    if runner is None:
+        with runners([canary], shell, progress=progress) as runner_for:
+            return try_canary(canary, shell, progress=progress, runner=runner_for(canary))
+    seconds = SPARK_SECONDS_MOST if shell == "spark" else CANARY_SECONDS_MOST
+    deadline, began = Deadline(seconds), now()
+    findings, unknowns = _campaign(
+        (f"canary: {canary.name}", canary.contract),
+        shell,
+        progress=progress,
+        enough=lambda tally: deadline.over or own_sin(canary, tally.findings) is not None,
+        runner=runner,
+    )
+    sin = own_sin(canary, findings)
+    others = ", ".join(sorted({finding.oracle for finding in findings})) or "; ".join(unknowns) or "nothing"
+    return CanaryResult(
+        name=canary.name,
+        root_cause=canary.root_cause,
+        convicted=sin is not None,
+        seconds=round(now() - began, 3),
+        oracle=sin.oracle if sin else None,
+        schedule=sin.schedule if sin else None,
+        shell=shell,
+        why=sin.why if sin else f"expected {sorted(canary.oracles)}, found {others}{_in_time(deadline, seconds)}",
+    )
+
+
+@contextmanager
+def runners(canaries: Sequence[Canary], shell: str, *, progress: Progress) -> Iterator[Callable[[Canary], Runner]]:
+    """How each of them is tried, as long as the context lasts."""
+    from sinkproof.canaries.search import repeat, search, servers_of
+
+    if shell == "simulated":
+        yield lambda canary: partial(search, canary)
+        return
+    with servers_of(canary.contract for canary in canaries) as servers:
+        yield lambda canary: partial(repeat, (servers, told_by(canary, progress=progress)))
+
+
+def told_by(canary: Canary, *, progress: Progress) -> Schedule | None:
+    """The schedule that convicts it in the simulated shell."""
+    result = try_canary(canary, "simulated", progress=progress)
+    return parse(result.schedule, kinds=frozenset(KINDS)) if result.schedule else None
+
+
+def _in_time(deadline: Deadline, seconds: float) -> str:
+    return f" within {seconds:.0f} s; is the machine busy?" if deadline.over else ""
+
+
+def own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
+    about = parse(canary.under)
+    for finding in findings:
+        schedule = parse(finding.schedule)
+        kinds = [fault.kind for fault in schedule.faults] or [""]
+        if finding.oracle not in canary.oracles or kinds[-1] not in canary.faults or len(kinds) < canary.times:
+            continue
+        if (schedule.ids, bool(schedule.orders)) == (about.ids, bool(about.orders)):
+            return finding
+    return None
+
+
+def try_control(
+    name: str,
+    contract: type,
+    shell: str,
+    *,
+    progress: Progress = SILENT,
+    seconds: float,
+    runner: Runner = run_campaign,
+) -> CanaryResult:
+    deadline, began = Deadline(seconds), now()
+    findings, unknowns = _campaign(
+        (f"control: {name}", contract),
+        shell,
+        progress=progress,
+        enough=lambda tally: deadline.over or any(finding.claimed for finding in tally.findings),
+        runner=runner,
+    )
+    first = next((finding for finding in findings if finding.claimed), None)
+    return CanaryResult(
+        name=name,
+        root_cause="",
+        control=True,
+        convicted=first is not None or bool(unknowns),
+        seconds=round(now() - began, 3),
+        oracle=first.oracle if first else None,
+        schedule=first.schedule if first else None,
+        shell=shell,
+        why=first.why if first else "; ".join(unknowns),
+    )
+
+
+def _campaign(
+    labelled: tuple[str, type], shell: str, *, progress: Progress, enough: Callable[[Tally], bool], runner: Runner
+) -> tuple[Sequence[Finding], Sequence[str]]:
+    label, contract = labelled
+    checked = check(locator_of(contract), contract)
+    checked.given.label = label
+    task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
+    folder = fresh_folder()
+    try:
+        outcome = runner(checked, task, folder=folder, progress=progress, enough=enough)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return outcome.findings, outcome.unknowns

@@ -1,0 +1,6 @@
+"""From a list of subjects to one certificate: what does the main command do?
+
+`certify` (certify.py) tries the canaries, then every subject in every shell, each in a process of its own
+(task_processes.py); subject_verdict.py merges what the shells found; `replay` (replay.py) runs one schedule again.
+May import: every other part of the harness but cli and pytest_plugin.
+"""

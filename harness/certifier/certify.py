@@ -1,0 +1,286 @@
+"""The main command: canaries first, then every subject in every shell, and the certificate as it grows."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sinkproof.campaign.run import ShellOutcome, Task
+from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
+from sinkproof.certifier.glossary import glossary
+from sinkproof.certifier.subject_verdict import Course, judge_subject
+from sinkproof.certifier.task_processes import Failure, run_tasks
+from sinkproof.chaos.clock import now
+from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
+from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
+from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.scratch import sweep_folders_of_the_dead
+
+SHELLS: Final = ("simulated", "process", "spark")
+WITHOUT_SPARK: Final = ("simulated", "process")
+POINTS_LISTED_MOST: Final = 6
+SLOW_SECONDS: Final = 1.0  # of a schedule; a process for each attempt of each sink takes a tenth
+CONTROL_SECONDS: Final = 1.0  # before a certificate: each control, in each shell
+CONTROL_SECONDS_IN_FULL: Final = 5.0  # when canaries are what is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`canaries_kept`: a folder where a trial of the canaries is kept and found again, by this very version only."""
+
+    shells: Sequence[str] = WITHOUT_SPARK
+    budget_seconds: float = 30.0  # per subject and shell
+    seed: int = 0
+    canaries: bool = True
+    canaries_kept: Path | None = None
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    soak_seconds: float = 0  # of random schedules per subject, in the simulated shell, after everything else
+    hang_seconds: float = 10.0  # of one call to the sink
+    master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
+    measurements: Sequence[Measurement] = ()  # to be shown beside the verdicts
+
+
+def environment() -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {
+        "sinkproof": version("sinkproof"),
+        "python": platform.python_version(),
+        "optimized": bool(sys.flags.optimize),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+    }
+
+
+def command_line(locators: Sequence[str], options: Options) -> str:
+    """What repeats this run, in a shell in the same folder."""
+    words = ["sinkproof", "certify", *locators]
+    if tuple(options.shells) != WITHOUT_SPARK:
+        words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
+    words += ["--seed", str(options.seed)] if options.seed else []
+    words += ["--budget", f"{options.budget_seconds:g}s"]
+    words += [] if options.canaries else ["--no-canaries"]
+    return shlex.join(words)
+
+
+def certify(
+    locators: Sequence[str],
+    out: Path,
+    *,
+    options: Options = Options(),
+    progress: Progress = SILENT,
+) -> Document:
+    """Certifies each subject and returns the document, which is also in `out`.
+
+    Raises ContractError for a bad subject.
+    """
+    sweep_folders_of_the_dead()
+    with redirect_stdout(sys.stderr):  # what somebody's module prints when it is imported is talk
+        courses = {locator: Course(load(locator)) for locator in locators}
+    writer = CertificateWriter(
+        out,
+        clock=now,
+        environment={**environment(), "seed": options.seed, "budget_seconds": options.budget_seconds},
+        command=command_line(locators, options),
+        glossary=glossary(),
+    )
+    for measurement in options.measurements:
+        writer.measured(measurement)
+    with _readable_when_interrupted(writer, courses):
+        blind = _try_everything(writer, courses, options=options, progress=progress)
+        if not options.canaries:
+            writer.note("the canaries were not tried: nothing vouches for the certifier itself")
+        for reason in blind:
+            writer.note(reason)
+        verdicts = [_conclude(writer, course, blind) for course in courses.values()]
+        return writer.finish(merge(verdicts).value)
+
+
+def _try_everything(
+    writer: CertificateWriter, courses: Mapping[str, Course], *, options: Options, progress: Progress
+) -> list[str]:
+    """Canaries and subjects, written down as they end; returns why the certifier is blind, if it is."""
+    blind: list[str] = []
+    if options.canaries_kept is not None and options.canaries:
+        blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
+    with closing(run_tasks(_tasks([*courses], options), progress=progress, cores=options.cores)) as results:
+        for task, result in results:
+            if task.locator:
+                _take_subject(writer, courses[task.locator], result)
+            else:
+                blind += _take_canaries(writer, task, result)
+    return blind
+
+
+def exit_status(document: Document) -> int:
+    """A violation stands, whatever else went wrong; otherwise what kept us from a verdict comes first."""
+    whose = {failure["whose"] for failure in document.get("failures", ())}
+    verdict = Verdict(document["verdict"])
+    if verdict is not Verdict.VIOLATED and "ours" in whose:
+        return EXIT_INTERNAL
+    if verdict is not Verdict.VIOLATED and "input" in whose:
+        return EXIT_USAGE
+    return verdict.exit_code
+
+
+@contextmanager
+def _readable_when_interrupted(writer: CertificateWriter, courses: Mapping[str, Course]) -> Iterator[None]:
+    """Of every subject what is known by then; what was found stands."""
+    try:
+        yield
+    except BaseException as ending:  # Ctrl-C, SIGTERM, a failure of ours: the certificate says that it is not whole
+        why = f"ended before it was complete: {type(ending).__name__}"
+        with suppress(DocumentError):
+            for course in courses.values():
+                course.unknowns.append(why)
+                writer.subject(judge_subject(course))
+            writer.note(why)
+        raise
+
+
+def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
+    fresh = options.canaries and options.canaries_kept is None
+    return [
+        *(_canary_task(shell) for shell in options.shells if fresh),
+        *(
+            Task(
+                locator=locator,
+                shell=shell,
+                budget_seconds=options.budget_seconds,
+                seed=options.seed,
+                hang_seconds=options.hang_seconds,
+                soak_seconds=options.soak_seconds if shell == "simulated" else 0,
+                master=options.master,
+                alone=len(options.shells) == 1,
+                cores=max(1, options.cores // len(locators)),
+            )
+            for locator in locators
+            for shell in shells_of(locator, options.shells)
+        ),
+    ]
+
+
+def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
+    """Those in which this subject can run. Raises ContractError if it is none."""
+    given = load(locator).given
+    can: Sequence[str] = getattr(given, "shells", SHELLS)
+    if tuple(shells) == WITHOUT_SPARK and getattr(given, "every_shell_by_default", False):
+        return can
+    found = [shell for shell in shells if shell in can]
+    if not found:
+        wanted = ", ".join(shells)
+        raise ContractError(f"{locator} does not run in {wanted}. Name a shell of {', '.join(can)} with --on")
+    return found
+
+
+def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
+    return Task(locator="", shell=shell, budget_seconds=control_seconds)
+
+
+def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options, progress: Progress) -> list[str]:
+    """Tries them in the shells where nobody has done so before us; others who ask meanwhile wait for the result."""
+    blind: list[str] = []
+    with ExitStack() as locks:
+        trials = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
+        for trial in trials.values():
+            locks.enter_context(one_at_a_time(trial.lock))
+        found = {shell: trial.results() for shell, trial in trials.items()}
+        for shell in [shell for shell, results in found.items() if results is not None]:
+            blind += _take_canaries(writer, _canary_task(shell), found[shell])
+            writer.note(trials[shell].note)
+        missing = [_canary_task(shell) for shell, results in found.items() if results is None]
+        running = locks.enter_context(closing(run_tasks(missing, progress=progress, cores=options.cores)))
+        for task, results in running:
+            reasons = _take_canaries(writer, task, results)
+            if not reasons:
+                trials[task.shell].keep(results)
+            blind += reasons
+    return blind
+
+
+def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
+    """Writes the kill table; returns why the certifier is blind, if it is."""
+    if isinstance(result, Failure):
+        writer.failure(result.why, whose="ours", details=result.details)
+    for canary in () if isinstance(result, Failure) else result:
+        writer.canary(canary)
+    return blindness(task, result)
+
+
+def blindness(task: Task, result: Any) -> list[str]:
+    """One escaped canary or one convicted control, and nothing that this certifier upholds can be trusted."""
+    if isinstance(result, Failure):
+        return [f"the canaries could not be tried in the {task.shell} shell: {result.why}"]
+    blind = []
+    for canary in result:
+        if canary.convicted is canary.control:
+            what = "the correct control" if canary.control else "the canary"
+            how = "was convicted" if canary.control else "escaped"
+            blind.append(f"{what} {canary.name!r} {how} in the {task.shell} shell: {canary.why or 'nothing was found'}")
+    return blind
+
+
+def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcome | Failure) -> None:
+    if isinstance(result, Failure):
+        if result.why not in course.unknowns:
+            course.unknowns.append(result.why)
+        whose = "ours" if result.ours else "input" if result.bad_input else "subject"
+        writer.failure(result.why, whose=whose, details=result.details)
+    else:
+        course.shells.append(result.result)
+        course.findings += result.findings
+        course.unknowns += [why for why in result.unknowns if why not in course.unknowns]
+        course.left_over += [result.left_over] if result.left_over else []
+        course.lines_passed |= result.lines_passed
+        course.lines_struck |= result.lines_struck
+        if result.never_struck and not result.unknowns:
+            course.unknowns.append(_missed(result.never_struck, result.result))
+    order = [*SHELLS]
+    course.shells.sort(key=lambda shell: order.index(shell.shell))
+    writer.subject(judge_subject(course))
+
+
+def _missed(points: Sequence[str], shell: ShellResult) -> str:
+    """What no fault has struck, and what it was that took so long."""
+    some, more = ", ".join(points[:POINTS_LISTED_MOST]), len(points) - POINTS_LISTED_MOST
+    why = f"in the {shell.shell} shell no fault ever struck at {some}" + (f" and {more} more" if more > 0 else "")
+    each = shell.seconds / max(shell.schedules_run, 1)
+    if each < SLOW_SECONDS or shell.schedules_run >= shell.schedules_in_bound:
+        return why
+    return (
+        f"{why}. There was time for {shell.schedules_run} of {shell.schedules_in_bound} schedules, as each took "
+        f"{each:.1f} s. Give it a larger --budget, or name in `libraries` what each attempt takes long to import"
+    )
+
+
+def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -> Verdict:
+    """The last word on one subject. A blind certifier upholds nothing; what it saw all the same stands."""
+    course.unknowns += blind
+    result = judge_subject(course)
+    writer.subject(result)
+    return Verdict(result.verdict)
+
+
+def try_canaries(
+    shells: Sequence[str],
+    *,
+    progress: Progress = SILENT,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The kill table, and why the certifier would be blind, if it is."""
+    tasks = [_canary_task(shell, control_seconds=CONTROL_SECONDS_IN_FULL) for shell in shells]
+    rows: list[dict[str, Any]] = []
+    blind: list[str] = []
+    with closing(run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1)) as results:
+        for task, result in results:
+            if not isinstance(result, Failure):
+                rows += [plain(canary) for canary in result]
+            blind += blindness(task, result)
+    return rows, blind

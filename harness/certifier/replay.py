@@ -1,0 +1,155 @@
+"""One schedule again: the same subject, the same faults, the same outcome; for people who look for the bug."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sinkproof.campaign.results import timeline
+from sinkproof.campaign.run import Task
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import LineTracer, executable_lines
+from sinkproof.chaos.points import LINE, is_line
+from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.execution.schedule_runner import Laboratory, Trial, no_tracing
+from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
+from sinkproof.generators.rare import refuse_impossible
+from sinkproof.judging.oracle import named
+from sinkproof.judging.verdict import Verdict
+from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.subject.claims import ORACLE_CLAIMS
+from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.source_files import files_of
+from sinkproof.workload.jobs import named_job
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    contract: Contract
+    trial: Trial
+
+    @property
+    def verdict(self) -> Verdict:
+        """VIOLATED: a claim broke. UNKNOWN: the faults never found their place, or there was none and nothing came."""
+        if not (self.trial.schedule.faults or (self.trial.finished and self.trial.rows_committed)):
+            return Verdict.UNKNOWN
+        claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.trial.anomalies]
+        if any(claims):
+            return Verdict.VIOLATED
+        return Verdict.UPHELD if self.trial.fired else Verdict.UNKNOWN
+
+    @property
+    def document(self) -> dict[str, Any]:
+        anomalies = [
+            {"oracle": each.oracle, "why": each.why, "lost": list(each.lost), "extra": list(each.extra)}
+            for each in self.trial.anomalies
+        ]
+        return {
+            "schedule": str(self.trial.schedule),
+            "struck": [str(fault) for fault in self.trial.struck],
+            "verdict": self.verdict.value,
+            "anomalies": anomalies,
+            "finished": self.trial.finished,
+            "log": self.trial.event_log.decode(),
+        }
+
+
+class ReplayFailed(RuntimeError):
+    """The run came to no result. `ours`: that is a failure of this program, not of the subject."""
+
+    def __init__(self, why: str, *, ours: bool) -> None:
+        super().__init__(why)
+        self.ours = ours
+
+
+def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = False) -> Replay:
+    """`here`: in this very process, where a debugger sees the sink, and where it may do harm.
+
+    Raises ScheduleError or ContractError for what cannot be understood, ReplayFailed for a run without a result.
+    """
+    schedule = parse(text, kinds=frozenset(KINDS))
+    named_job(schedule.job)
+    contract = load(locator)
+    refuse_impossible(schedule, contract, shell)
+    task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule))
+    if here:
+        return Replay(contract, try_again(task))
+    from sinkproof.certifier.task_processes import Failure, run_tasks
+
+    with closing(run_tasks([task], progress=SILENT, cores=1)) as results:
+        _, result = next(results)
+    if isinstance(result, Failure):
+        raise ContractError(result.why) if result.bad_input else ReplayFailed(result.why, ours=result.ours)
+    return Replay(contract, result)
+
+
+def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
+    schedule, contract = parse(task.schedule), load(task.locator)
+    progress.step(task.schedule, 0)
+    if (again := contract.optional("try_again")) is not None:  # a subject that is no sink
+        tried: Trial = again(contract, task, progress)
+        return tried
+    folder = fresh_folder()
+    try:
+        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+        if task.shell == "spark":
+            from sinkproof.execution.spark_runner import spark_laboratory
+
+            with spark_laboratory(contract, scratch, master=task.master) as spark:
+                return spark.run(schedule)
+        if task.shell == "process":
+            from sinkproof.execution.process_runner import process_laboratory
+
+            with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
+                laboratory.watches = True
+                return laboratory.run(schedule)
+        with Laboratory(contract, scratch) as laboratory:
+            tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
+            laboratory.files, laboratory.watches = tracer.files, True
+            lines = any(is_line(fault.point) for fault in schedule.faults)
+            run = partial(run_with_copies, laboratory) if needs_copies(laboratory, schedule) else laboratory.run
+            return run(schedule, tracing=tracer if lines else no_tracing)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _why_never(fault: Fault, contract: Contract, trial: Trial) -> str:
+    line = LINE.fullmatch(fault.point)
+    file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
+    if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
+        return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
+    places = Counter((trial.names[actor], point) for actor, point in trial.trace)
+    times = places[fault.actor, fault.point]
+    if times >= fault.occurrence:
+        return "it was passed before the fault ahead of it had struck: they strike in their order"
+    if times:
+        return f"it was passed {times} times"
+    known = sorted({point for name, point in places if name == fault.actor and not is_line(point)})
+    return f"nobody passed there; {fault.actor} passes {', '.join(known) or 'nothing'}"
+
+
+def told(replayed: Replay, *, log: bool = False) -> str:
+    """For people: what happened in order, what struck, what was wrong."""
+    trial, lines = replayed.trial, [f"{replayed.contract.name}: {replayed.trial.schedule}"]
+    for event in timeline(trial):
+        lines.append(f"  {'!' if event.struck else ' '} {event.at:7.3f}  {event.actor:34} {event.what}")
+    if trial.struck_line is not None:
+        at = trial.struck_line
+        lines.append(f"struck at {at.file}:{at.number}: {at.text}")
+    missing = trial.schedule.faults[len(trial.struck) :]
+    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract, trial)})" for fault in missing]
+    for anomaly in trial.anomalies:
+        lines.append(f"{anomaly.oracle}: {anomaly.why}")
+        lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []
+        lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
+    lines.append(f"{trial.rows_committed} rows committed; {replayed.verdict.value}")
+    if log:
+        lines += ["", trial.event_log.decode()]
+    return "\n".join(lines)

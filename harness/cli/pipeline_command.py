@@ -1,0 +1,161 @@
+"""What every command below `sinkproof run` does: it runs one pipeline in one folder, and says how that ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from sinkproof.chaos.clock import now
+from sinkproof.cli.exit_status import leave
+from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from sinkproof.pipeline.output_folder import PipelineFolder
+    from sinkproof.pipeline.pipeline_runner import Outcome, Runnable
+
+RETRIES: Final = 100_000  # a killed worker is an ordinary event; Spark gives up after one in local mode
+UNAVAILABLE: Final = "SparkUnavailable: "  # as the driver names what it lacks
+
+
+class Milliseconds(click.ParamType[int]):
+    """50ms, 2s, 1m; a bare number is seconds, as everywhere."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", str(value))
+        factor = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+        milliseconds = round(float(match[1]) * factor[match[2] or "s"]) if match else 0
+        if milliseconds < 1:
+            self.fail(f"{value!r} is not a time of at least 1ms. Write 50ms, 2s, 1m", param, ctx)
+        return milliseconds
+
+
+def run_pipeline(
+    path: Path, make: Callable[[PipelineFolder], Runnable], *, options: Mapping[str, Any], output: str
+) -> NoReturn:
+    """The whole command. `path`: the folder that belongs to the job; `output`: where rows go, for people."""
+    from sinkproof.pipeline.output_folder import PipelineError, locked
+    from sinkproof.reference_engine.dataflow.replayable_sources import InputError
+    from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
+
+    try:
+        with locked(path.absolute()) as folder:
+            outcome = _run(make(folder), folder, options)
+    except (PipelineError, InputError) as error:
+        leave(str(error), EXIT_USAGE)
+    except SparkFailed as error:
+        missing = str(error).startswith(UNAVAILABLE)
+        leave(str(error).removeprefix(UNAVAILABLE), EXIT_USAGE if missing else EXIT_INTERNAL)
+    except OSError as error:
+        leave(f"{error}. What is committed stays; once it is mended, the same command goes on", EXIT_INTERNAL)
+    except KeyboardInterrupt:
+        leave(f"ended at once: rows since the last checkpoint are read again by the same command ({path})",
+              EXIT_INTERRUPTED)  # fmt: skip
+    click.echo(_as_json(outcome, path) if options["as_json"] else f"{_summary(outcome)}\nOutput {output}")
+    sys.exit(0 if outcome.state == "complete" else EXIT_INTERRUPTED)
+
+
+def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> Outcome:
+    from sinkproof.pipeline.pipeline_progress import open_line
+    from sinkproof.pipeline.pipeline_runner import Outcome, prepare
+    from sinkproof.pipeline.pipeline_runner import run as follow
+    from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
+    from sinkproof.subject.scratch import fresh_folder, sweep_folders_of_the_dead
+
+    beginning = prepare(pipeline, folder)
+    if beginning.over:
+        return Outcome(state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows)
+    sweep_folders_of_the_dead()
+    progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
+    of_spark = fresh_folder()
+    cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
+    with ExitStack() as cleaning:
+        cleaning.callback(shutil.rmtree, of_spark, ignore_errors=True)
+        cleaning.callback(cluster.close)
+        cleaning.callback(progress.close)
+        progress.say("starting Spark")
+        cluster.start()
+        with Interrupts() as interrupts, cleaning.pop_all():  # who asks for a stop when all is done is heard, no more
+            return follow(
+                *(pipeline, folder, cluster),
+                beginning=beginning,
+                progress=progress,
+                stop_wished=lambda: interrupts.count > 0,
+            )
+
+
+def _master(given: str | None, tasks: int) -> str:
+    master = given or f"local[{tasks}]"
+    return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{RETRIES}]", master)
+
+
+class Interrupts:
+    """Counts Ctrl-C and SIGTERM while the job runs. The first asks for a stop; the second raises KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job: not for us
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self.count > 1 else handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1:
+            for each in self._before:
+                signal.signal(each, signal.SIG_IGN)  # cleaning up must not be interrupted in turn
+            raise KeyboardInterrupt
+
+
+def _summary(outcome: Outcome) -> str:
+    if outcome.state == "complete" and outcome.rows == outcome.rows_before:
+        return f"Everything was committed already: {outcome.rows:,} rows"
+    new = outcome.rows - outcome.rows_before
+    head = (
+        f"{new:,} rows in {outcome.seconds:.1f} s ({outcome.rows_per_second:,.0f} rows/s), "
+        f"{outcome.checkpoints:,} checkpoints, {outcome.restarts:,} restarts"
+    )
+    if outcome.rows_before:
+        head += f"; {outcome.rows:,} with those of earlier runs"
+    if outcome.state == "complete":
+        return head
+    left = outcome.rows_total - outcome.rows
+    return f"{head}\nStopped with a checkpoint, {left:,} rows before the end: the same command goes on from there"
+
+
+def _as_json(outcome: Outcome, path: Path) -> str:
+    told = asdict(outcome) | {"rows_per_second": outcome.rows_per_second, "out": str(path)}
+    return json.dumps(told, indent=1)
+
+
+OPTIONS_OF_ALL: Final = (
+    click.option("--master", help="Any Spark master with a slot for each task.  [default: local, as many as it takes]"),
+    click.option("--parallelism", type=click.IntRange(1, 128), default=2, show_default=True),
+    click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+    click.option("--quiet", is_flag=True, help="No progress on stderr."),
+)
+
+
+def options_of_all(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(OPTIONS_OF_ALL):
+        command = option(command)
+    return command

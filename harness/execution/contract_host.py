@@ -1,0 +1,88 @@
+"""What a simulation may do to a subject beyond calling its sinks: everything here goes through the contract."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sinkproof.chaos.services.service import ServiceError, ServiceUnavailable
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
+from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.services_in_use import Outages, come_to_rest
+from sinkproof.workload.jobs import SECOND_SINK
+
+
+class ContractTarget:
+    """The target, as far as the contract lets something happen to it.
+
+    A method that fails is not the sink's fault: it fails on the sink's stack, so that raising there would be taken for
+    an answer of the target. It is kept, and raised when the run is over.
+    """
+
+    def __init__(self, contract: Contract, scratch: Scratch) -> None:
+        self.contract, self.scratch = contract, scratch
+        self.expires_after = contract.expires_after
+        self.failed: ContractError | ReaderFailed | None = None
+        self.outages = Outages()
+
+    def strike(self, hook: str) -> None:
+        call = self.contract.optional(hook)
+        assert call is not None, "a fault that needs the contract's help was let through"
+        try:
+            call(self.scratch)
+        except Exception as error:  # the border to somebody else's method
+            said = f"{type(error).__name__}: {error}"
+            self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
+
+    def age(self, seconds: float) -> None:
+        """Files are the only thing that we can make older; any other target goes by `scratch.clock`."""
+        for folder, _, names in os.walk(self.scratch.path):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                with suppress(FileNotFoundError):
+                    there = os.stat(path, follow_symlinks=False)
+                    times = there.st_atime - seconds, there.st_mtime - seconds
+                    os.utime(path, times, follow_symlinks=False)
+
+    def break_services(self, how: str) -> None:
+        with self._no_verdict_on_the_sink():
+            self.outages.begin(how)
+
+    @contextmanager
+    def _no_verdict_on_the_sink(self) -> Iterator[None]:
+        """A service that cannot be broken, or does not come back, is none."""
+        try:
+            yield
+        except ServiceUnavailable as error:
+            self.failed = self.failed or ContractError(str(error))
+        except ServiceError as error:
+            self.failed = self.failed or ReaderFailed("has nothing to read from any more", evidence=str(error))
+
+    def come_to_rest(self) -> None:
+        """Every writer is gone; what they have sent may still be on its way."""
+        with self._no_verdict_on_the_sink():
+            self.outages.await_end()
+        come_to_rest()
+
+    def raise_what_failed(self) -> None:
+        failed, self.failed = self.failed, None
+        if failed is not None:
+            raise failed
+
+
+class ContractHost(InProcessHost):
+    """Makes sinks by the contract, those of a second vertex by its second method."""
+
+    def __init__(self, contract: Contract, scratch: Scratch) -> None:
+        super().__init__(lambda: contract.sink(scratch), keeps_dead=contract.copies)
+        self.contract, self.scratch = contract, scratch
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        if not actor.startswith(f"{SECOND_SINK}["):
+            return super().spawn(actor, subtask, generation)
+        self.reap()
+        made: Sink = self.contract.second_sink(self.scratch)
+        return made

@@ -1,0 +1,169 @@
+"""Where a subject's attempts are processes: a laboratory whose runs are real, and the servers that fork for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.generators.service_faults import armed, struck_messages
+from sinkproof.judging.observer import Observer
+from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, Ending
+from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.simulated.simulation import Simulation
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.source_files import files_of
+
+HANG_SECONDS: Final = 10.0
+HANGS_MOST: Final = 3  # in one run
+HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
+IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+PRELOAD: Final = ("sinkproof.execution.process_runner", "sinkproof.sink_adapters.strategies.adapt_to_sink")
+HASH_SEEDS: Final = (1, 2)  # a restart is another process, and has another one, unless somebody has set it
+MAKER: Final = "sinkproof.execution.process_runner:make_sink"
+
+
+def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
+    """Called in the attempt's own process: it finds the contract again, and knows nothing else."""
+    from sinkproof.subject.contract import load
+
+    return load(locator).sink(replace(scratch, clock=clock))
+
+
+class Servers(NamedTuple):
+    """Odd generations are forked from the first, even ones from the other, which is started when it is needed."""
+
+    first: ForkServer
+    other: Callable[[], ForkServer]
+
+
+@contextmanager
+def fork_servers(*, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> Iterator[Servers]:
+    start = partial(ForkServer, preload=preload, warm=warm)
+    with start(hash_seed=HASH_SEEDS[0]) as first, ExitStack() as later:
+        yield Servers(first, cache(lambda: later.enter_context(start(hash_seed=HASH_SEEDS[1]))))
+
+
+class Patience:
+    """A restart strategy for sinks that may hang: each time costs seconds, so a few times are enough."""
+
+    def __init__(self, strategy: RestartStrategy, host: AttemptHost) -> None:
+        self.strategy, self.host = strategy, host
+
+    def next_delay(self, now: float) -> float | None:
+        slow = self.host.endings[Ending.HUNG] + self.host.endings[Ending.OUT_OF_MEMORY]
+        return self.strategy.next_delay(now) if slow < HANGS_MOST else None
+
+
+class ProcessLaboratory(Laboratory):
+    """A laboratory whose attempts are processes. Each run has a host of its own; two fork servers serve them all."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        scratch: Scratch,
+        *,
+        servers: Servers,
+        hang_seconds: float,
+    ) -> None:
+        super().__init__(contract, scratch)
+        self.servers, self.hang_seconds = servers, hang_seconds
+        self.trace_lines = False  # record every executed line
+        self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
+        self.counts_rows = True
+        self.slowest_seconds = 0.0  # of all replies in runs without faults
+        self.host: AttemptHost | None = None
+
+    def new_host(self) -> AttemptHost:
+        self.host = self._make_host()
+        return self.host
+
+    def _make_host(self) -> AttemptHost:
+        command = getattr(self.contract.given, "command", None)
+        if command is not None:
+            from sinkproof.reference_engine.shells.process.command_host import CommandHost
+
+            return CommandHost(self.servers.first, command, self.scratch.path, hang_seconds=self.hang_seconds)
+        own_points = self.contract.marks_points
+        host = ProcessHost(
+            self.servers.first,
+            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
+            other_server=self.servers.other,
+            files=self.files,
+            folder="" if own_points else str(self.scratch.path),
+            trace_lines=self.trace_lines or self.counts_lines,
+            hang_seconds=self.hang_seconds,
+        )
+        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
+        return host
+
+    def simulation(
+        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
+    ) -> tuple[Simulation, Observer]:
+        made, observer = super().simulation(armed(schedule), storage=storage, shell=shell)
+        host, strategy = self.host, made.job.restart
+        assert host is not None
+        made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
+        made.restart = made.job.restart()
+        return made, observer
+
+    def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
+        assert self.host is not None
+        self.host.overseer = simulation
+        simulation.play()
+        self.target.raise_what_failed()
+
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
+        try:
+            trial = super().run(schedule)
+            assert self.host is not None
+            if not schedule.faults and isinstance(self.host, ProcessHost):
+                self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
+            return replace(trial, kills=self.host.kills, struck=(*struck_messages(), *trial.struck))
+        finally:
+            if self.host is not None:
+                self.host.close()
+
+
+def plain_scratch(scratch: Scratch) -> Scratch:
+    """What can be sent to another process: the clock is made anew there."""
+    return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
+
+
+def libraries_of(contract: Contract) -> list[str]:
+    """What is imported once for all attempts: what the contract names, and what its files import that takes long. With
+    the first rows that it is given, pyarrow imports pandas: a third of a second for each attempt.
+    """
+    named = [*getattr(contract.given, "libraries", ())]
+    for file in files_of(contract.given, None):
+        imported = IMPORTED.findall(Path(file).read_text(errors="replace"))
+        named += [name for heavy in imported for name in HEAVY.get(heavy, ())]
+    return [name for name in dict.fromkeys(named) if find_spec(name.partition(".")[0])]
+
+
+@contextmanager
+def process_laboratory(
+    contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
+) -> Iterator[ProcessLaboratory]:
+    """A laboratory with a fork server that has imported the contract once."""
+    is_command = getattr(contract.given, "command", None) is not None
+    warm = [] if is_command else [("sinkproof.subject.contract:load", contract.locator)]
+    with (
+        fork_servers(preload=(*PRELOAD, *libraries_of(contract)), warm=warm) as servers,
+        ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=hang_seconds) as laboratory,
+    ):
+        if not is_command:
+            laboratory.files = files_of(contract.given, contract.sink(scratch))
+        yield laboratory

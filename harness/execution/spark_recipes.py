@@ -1,0 +1,108 @@
+"""What the Spark shell runs when it certifies: recipes, called by name in every process of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from sinkproof.chaos.schedule import STANDARD
+from sinkproof.judging.observer import Observer
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.reference_engine.shells.job import RESTARTS_MOST, Job
+from sinkproof.reference_engine.shells.spark.deployment import Deployment
+from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.source_files import files_of
+from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, LATE_JOB, named_job
+from sinkproof.workload.ledger import Identity, Ledger
+
+RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
+PATIENCE_MS: Final = 2_000  # of real time; a restart that nobody needed would only cost time
+SETTLE_MS: Final = 20_000
+NO_LEDGER: Final = Ledger(INPUTS[STANDARD])
+INTERVAL_MS: Final = 10
+ROWS_WITHOUT_END: Final = 1 << 40  # the long job is stopped, it does not come to its end
+
+
+def in_real_time(job: Job, *, restarts: int) -> Job:
+    """The same job with deadlines that real processes can keep."""
+    configuration = replace(job.configuration, closing_patience=PATIENCE_MS, settle_deadline=SETTLE_MS)
+    return replace(job, configuration=configuration, restart=lambda: FixedDelay(attempts=restarts, delay=0.0))
+
+
+def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any]) -> Scratch:
+    return Scratch(name=name, path=Path(folder), shell="spark", settings=settings)
+
+
+def warm(locator: str) -> Contract:
+    """The contract, with what attempts would else import each for itself."""
+    contract = load(locator)
+    for name in getattr(contract.given, "libraries", ()):
+        if find_spec(name.partition(".")[0]) is not None:  # else the sink says itself what it lacks
+            import_module(name)
+    return contract
+
+
+def certifying(
+    *, locator: str, name: str, folder: str, settings: Mapping[str, Any], job: str, lines: bool
+) -> Deployment:
+    """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
+    named = named_job(job)
+    own_points = contract.marks_points
+    return Deployment(
+        job=in_real_time(named, restarts=RESTARTS_MOST),
+        make_sink=lambda: contract.sink(scratch),
+        files=files_of(contract.given, contract.sink(scratch)) if lines else {},
+        effects_below="" if own_points else folder,
+        pace_ms=named.timing.pace,
+        look=lambda: readable(contract, scratch),
+        rows_vanish=contract.rows != "append",
+        wakes_late=job == LATE_JOB,
+    )
+
+
+def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
+    """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+    observer = Observer(contract, scratch, NO_LEDGER)  # whether a failing reader matters is judged at the end
+    return observer.read()
+
+
+def long_running(
+    *,
+    locator: str,
+    name: str,
+    folder: str,
+    settings: Mapping[str, Any],
+    pace_ms: int,
+    batch_rows: int,
+    interval_ms: int = INTERVAL_MS,
+) -> Deployment:
+    """Generated rows without end, checkpoints by time: for hundreds of deaths over millions of rows."""
+    import sinkproof.sink_adapters.files.column_lines  # noqa: F401 (what the first batch would import, in each attempt)
+    from sinkproof.reference_engine.dataflow.columns import GeneratedColumns
+
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
+    own_points = contract.marks_points
+    source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
+    source.batch(0, 0)  # what it keeps from then on, attempts inherit
+    job = Job(
+        plan=source_to_sink(source).plan(),
+        configuration=CheckpointConfiguration(
+            checkpoint_interval=interval_ms,
+            max_concurrent_checkpoints=2,
+            tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
+        ),
+    )
+    return Deployment(
+        job=in_real_time(job, restarts=RESTARTS_WITHOUT_END),
+        make_sink=lambda: contract.sink(scratch),
+        effects_below="" if own_points else folder,
+        pace_ms=pace_ms,
+    )

@@ -1,0 +1,208 @@
+"""A laboratory whose runs are real Spark jobs: each schedule from the empty target to the end, on a warm session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final
+
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
+from sinkproof.chaos.shared.event_log import Happening
+from sinkproof.chaos.shared.point_counts import read_counts
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.judging.observer import Observer
+from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.services_in_use import breakable
+from sinkproof.subject.source_files import files_of, source_line
+from sinkproof.workload.jobs import named_job
+
+RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
+RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that was killed is back when it likes
+MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
+
+
+class SparkLaboratory(Laboratory):
+    """`run` as in the other shells; nothing of a run is simulated."""
+
+    def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
+        super().__init__(contract, scratch)
+        self.cluster, self.folder = cluster, folder
+        self.trace_lines = False  # record every executed line
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The arguments that every recipe takes."""
+        scratch = self.scratch
+        return {
+            "locator": self.contract.locator,
+            "name": scratch.name,
+            "folder": str(scratch.path),
+            "settings": dict(scratch.settings),
+        }
+
+    def new_run(self, recipe: str, **arguments: Any) -> Run:
+        arguments = {**self.where, **arguments}
+        return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
+
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+        self.reset()
+        lines = self.trace_lines or any(is_line(fault.point) for fault in schedule.faults)
+        run = self.new_run("sinkproof.execution.spark_recipes:certifying", job=schedule.job, lines=lines)
+        RunFolder(run.folder).armed().arm(schedule.faults)
+        names = named_job(schedule.job).widest.names
+        execution = self.cluster.begin(run, tasks=len(names) - 1)
+        story, failure = self._follow(execution)
+        observer = Observer(self.contract, self.scratch, self.ledgers[schedule.job], files=self.files)
+        self._observe(observer, story, failure=failure)
+        trace = trace_of(run.folder, names)
+        self._look_for_residue(observer, run, tasks=len(names) - 1)
+        trial = self._trial(schedule, story, observer)
+        shutil.rmtree(run.folder, ignore_errors=True)
+        return replace(trial, names=names, trace=trace)
+
+    def _look_for_residue(self, observer: Observer, run: Run, *, tasks: int) -> None:
+        """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
+        residue = self.contract.optional("residue")
+        if residue is None or not observer.observation.finished or not list(residue(self.scratch)):
+            return
+        RunFolder(run.folder).armed().arm(())
+        self._follow(self.cluster.begin(run, tasks=tasks))
+        observer.observation.residue = tuple(map(str, residue(self.scratch)))
+
+    def _follow(self, execution: Execution) -> tuple[list[Happening], str]:
+        """Everything that happened, and why the run came to no end, if it did not."""
+        story: list[Happening] = []
+        try:
+            story += execution.happenings(seconds=RUN_SECONDS_ON_SERVICES if breakable() else RUN_SECONDS)
+        except SparkFailed as error:
+            self.cluster.close()  # whatever still runs would write into the next run's target
+            return story, str(error)
+        given_up = next((each["why"] for each in story if each["what"] == "given up"), "")
+        return story, given_up or execution.why
+
+    def _observe(self, observer: Observer, story: Sequence[Happening], *, failure: str) -> None:
+        seen = observer.observation
+        seen.finished, seen.failure = any(each["what"] == "finished" for each in story), failure
+        for each in story:
+            if each["what"] == "early":
+                seen.early += [(_row(row), each["checkpoint"]) for row in each["rows"]]
+            elif each["what"] == "zombie":
+                seen.zombie_added += [(each["actor"], _row(row)) for row in each["added"]]
+                seen.zombie_removed += [(each["actor"], _row(row)) for row in each["removed"]]
+        observer.look_at_the_end()
+
+    def _trial(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> Trial:
+        struck = tuple(_fault(each) for each in story if each["what"] == "struck")
+        committed = len(observer.observation.committed)
+        covered = 0
+        for each in story:
+            if each["what"] == "struck" and struck and _fault(each) == struck[-1]:
+                break
+            covered = each["rows"] if each["what"] == "complete" else covered
+        return Trial(
+            schedule=schedule,
+            struck=struck,
+            anomalies=self.judge(observer),
+            trace=[],
+            names=(),
+            history=history_of(story),
+            finished=observer.observation.finished,
+            failure=observer.observation.failure,
+            rows_committed=committed,
+            rows_committed_after=committed - covered,
+            log="\n".join(map(repr, story)).encode(),
+            struck_line=source_line(struck[-1].point, self.files) if struck else None,
+            unreadable=observer.observation.unreadable,
+            kills=len(deaths(story)),
+        )
+
+
+def _row(row: Sequence[int]) -> tuple[int, int]:
+    return row[0], row[1]
+
+
+def _fault(struck: Happening) -> Fault:
+    return parse(struck["fault"]).faults[0]
+
+
+def deaths(story: Sequence[Happening]) -> list[tuple[Happening, Happening]]:
+    """(who was struck, how it ended) of each fault that killed, as the wait status of the killed process says."""
+    found = []
+    ended = [each for each in story if each["what"] == "ended" and _killed(each["status"])]
+    for strike in (each for each in story if each["what"] == "struck"):
+        victim = {"kill": strike["pid"], "kill-worker": strike["parent"]}.get(_fault(strike).kind)
+        by_pid = (each for each in ended if each["child"] == victim and each["at"] >= strike["at"])
+        by_driver = (each for each in ended if each["actor"] == "driver" and each["at"] >= strike["at"])
+        end = next(by_driver if _fault(strike).kind == "kill-job" else by_pid, None)
+        if end is not None:
+            found.append((strike, end))
+    return found
+
+
+def _killed(status: int) -> bool:
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def trace_of(folder: Path, names: Sequence[str]) -> list[tuple[int, str]]:
+    """Who passed which points, each as often as it did; the order between actors is not known."""
+    found = []
+    for actor, name in enumerate(names):
+        counts = read_counts(RunFolder(folder).counts_path(name))
+        found += [(actor, point) for point, times in counts.items() for _ in range(times)]
+    return found
+
+
+def history_of(story: Sequence[Happening]) -> list[tuple[Any, ...]]:
+    """For people: (ms since the beginning, actor, generation, what, detail)."""
+    found: list[tuple[Any, ...]] = []
+    began = float(story[0]["at"]) if story else 0.0
+    generation = 0
+    for each in story:
+        generation = each.get("generation", generation)
+        actor, what, detail = each.get("actor", COORDINATOR), each["what"], None
+        if what == "struck":
+            fault = _fault(each)
+            actor, what, detail = fault.actor, fault.point, fault.kind
+        elif what in ("started", "running", "coordinator"):
+            continue
+        else:
+            details = ("checkpoint", "why", "status", "rows")
+            detail = next((each[name] for name in details if name in each), None)
+        found.append((1000 * (float(each["at"]) - began), actor, generation, what, detail))
+    return found
+
+
+@contextmanager
+def fresh_cluster(*, master: str = MASTER) -> Iterator[Cluster]:
+    """A cluster in a folder of its own; both are gone in the end."""
+    folder = fresh_folder()
+    try:
+        with Cluster(folder=folder, master=master) as cluster:
+            yield cluster
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def laboratory_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkLaboratory]:
+    with SparkLaboratory(contract, scratch, cluster=cluster, folder=cluster.folder) as laboratory:
+        laboratory.files = files_of(contract.given, contract.sink(scratch))
+        yield laboratory
+
+
+@contextmanager
+def spark_laboratory(contract: Contract, scratch: Scratch, *, master: str = MASTER) -> Iterator[SparkLaboratory]:
+    """A laboratory with a session of its own."""
+    with fresh_cluster(master=master) as cluster, laboratory_on(cluster, contract, scratch) as laboratory:
+        yield laboratory

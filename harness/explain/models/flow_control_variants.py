@@ -1,0 +1,183 @@
+"""Four ways to connect a sender to a fast and a slow receiver, on the same traffic, tick by tick: what each costs.
+
+    unbounded    nobody is ever stopped: what the slow receiver has not taken piles up
+    static rate  the sender is held to a rate that somebody has guessed: too high and it piles up, too low and the fast
+                 receiver waits for nothing
+    shared       all channels over one connection with one bounded buffer: a batch that its receiver has no room for
+                 stops those behind it, and the barriers, whoever they are for
+    credits      flow_control.py: the slow channel stops, and the other one does not notice
+
+In each tick the sender makes one batch for each receiver, if it may. The slow one takes a batch in `slow` ticks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Outlet
+
+FAST, SLOW = 0, 1
+CHANNELS: Final = (FAST, SLOW)
+BARRIER: Final = "barrier"
+
+Event = tuple[str, int]  # kind, number
+
+
+class Connection(Protocol):
+    def may_send(self, channel: int) -> bool:
+        """Whether the sender makes a batch for this receiver now."""
+
+    def send(self, channel: int, event: Event) -> None: ...
+
+    def take(self, channel: int) -> Event | None:
+        """What the receiver gets next; None: nothing has come."""
+
+    @property
+    def buffered(self) -> int:
+        """Batches between the two ends."""
+
+
+class Unbounded:
+    def __init__(self) -> None:
+        self.piles: tuple[deque[Event], ...] = tuple(deque() for _ in CHANNELS)
+
+    def may_send(self, channel: int) -> bool:
+        return True
+
+    def send(self, channel: int, event: Event) -> None:
+        self.piles[channel].append(event)
+
+    def take(self, channel: int) -> Event | None:
+        return self.piles[channel].popleft() if self.piles[channel] else None
+
+    @property
+    def buffered(self) -> int:
+        return sum(map(len, self.piles))
+
+
+class StaticRate(Unbounded):
+    """One batch for each receiver in `every` ticks."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every = every
+        self.asked = dict.fromkeys(CHANNELS, 0)
+
+    def may_send(self, channel: int) -> bool:
+        self.asked[channel] += 1
+        return self.asked[channel] % self.every == 0
+
+
+class Shared:
+    """`room`: batches in the connection, and in each receiver's buffer."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.wire: deque[tuple[int, Event]] = deque()
+        self.buffers: tuple[deque[Event], ...] = tuple(deque() for _ in CHANNELS)
+
+    def may_send(self, channel: int) -> bool:
+        return len(self.wire) < self.room
+
+    def send(self, channel: int, event: Event) -> None:
+        self.wire.append((channel, event))
+
+    def take(self, channel: int) -> Event | None:
+        while self.wire and len(self.buffers[self.wire[0][0]]) < self.room:
+            to, event = self.wire.popleft()
+            self.buffers[to].append(event)
+        return self.buffers[channel].popleft() if self.buffers[channel] else None
+
+    @property
+    def buffered(self) -> int:
+        return len(self.wire) + sum(map(len, self.buffers))
+
+
+class Credits:
+    def __init__(self, buffers: Buffers) -> None:
+        self.buffers = buffers
+        self.gates = [Gate([channel], buffers) for channel in CHANNELS]
+        self.outlets = [Outlet(buffers.exclusive) for _ in CHANNELS]
+
+    def may_send(self, channel: int) -> bool:
+        return self.outlets[channel].backlog < self.buffers.queued
+
+    def send(self, channel: int, event: Event) -> None:
+        self._deliver(channel, self.outlets[channel].put(*event))
+
+    def _deliver(self, channel: int, items: list) -> None:  # type: ignore[type-arg]
+        for item in items:
+            self._grant(channel, self.gates[channel].arrive(channel, item))
+
+    def _grant(self, channel: int, grants: list[tuple[int, int]]) -> None:
+        for _, credits_ in grants:
+            self._deliver(channel, self.outlets[channel].grant(credits_))
+
+    def take(self, channel: int) -> Event | None:
+        if self.gates[channel].next_channel(()) is None:
+            return None
+        kind, payload, grants = self.gates[channel].take(channel)
+        self._grant(channel, grants)
+        return kind, payload
+
+    @property
+    def buffered(self) -> int:
+        return sum(gate.held for gate in self.gates) + sum(outlet.backlog for outlet in self.outlets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    buffered_most: int  # batches between the ends
+    buffered_last: int
+    taken_fast: int
+    taken_slow: int
+    barrier_ticks_fast: int | None  # from the sender to the fast receiver; None: it had not come by the end
+    barrier_ticks_slow: int | None
+
+
+def measure(connection: Connection, *, ticks: int = 2_000, slow: int = 100, barrier_at: int = 1_000) -> Measured:
+    """The same traffic over this connection."""
+    taken, most = [0, 0], 0
+    came: dict[int, int] = {}
+    for tick in range(ticks):
+        for channel in CHANNELS:
+            if tick == barrier_at:
+                connection.send(channel, (BARRIER, tick))
+            elif connection.may_send(channel):
+                connection.send(channel, (ROWS, tick))
+        for channel in CHANNELS:
+            if channel == FAST or tick % slow == 0:
+                kind = _take_row(connection, channel, came=came, tick=tick)
+                taken[channel] += kind
+        most = max(most, connection.buffered)
+    delays = [came[channel] - barrier_at if channel in came else None for channel in CHANNELS]
+    return Measured(
+        buffered_most=most,
+        buffered_last=connection.buffered,
+        taken_fast=taken[FAST],
+        taken_slow=taken[SLOW],
+        barrier_ticks_fast=delays[FAST],
+        barrier_ticks_slow=delays[SLOW],
+    )
+
+
+def _take_row(connection: Connection, channel: int, *, came: dict[int, int], tick: int) -> bool:
+    """One batch, and the barrier if it comes before it."""
+    event = connection.take(channel)
+    if event is not None and event[0] == BARRIER:
+        came[channel] = tick
+        event = connection.take(channel)
+    return event is not None
+
+
+def connections() -> dict[str, Connection]:
+    """The four, with about the same memory where they bound it."""
+    return {
+        "unbounded": Unbounded(),
+        "static rate, guessed too high": StaticRate(every=10),
+        "static rate, guessed too low": StaticRate(every=200),
+        "shared connection": Shared(room=4),
+        "credits": Credits(Buffers(exclusive=2, floating=2, queued=2)),
+    }

@@ -1,0 +1,150 @@
+"""Every sequence of crashes of the certifying job, and what the certificate may say of it.
+
+1. *plain*: any number of whole-job crashes;
+2. *shifted*: the same with checkpoint ids and generations that begin 1, 8 and 97 higher. What each run passes must be
+   the same but for names: a sink that sorts ids as text, or looks at the parity of a generation, goes other ways;
+3. *ordered*: from each state one run as usual, and one in which the last sink subtask is told first, opened first and
+   snapshots first; also after each lost notification and each declined vote. Each of the three steps alone is turned
+   round in runs that crash once;
+4. *mixed*: any number of whole-job crashes, and between two of them at most one partial death or zombie. Checkpoint ids
+   begin where they can be found, because deaths use them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sinkproof.chaos.canonical_text import FINDABLE_IDS
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.explorer import Closure as Explored
+from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.exploration.equivalent_faults import told_apart
+from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.exploration.run_memo import Endings, Mark
+from sinkproof.generators.fault_sites import places
+from sinkproof.reports.document import Closure
+
+SHIFTS: Final = (1, 8, 97)  # another parity; ids of two digits behind those of one; ids of three
+SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
+MIXED: Final = "whole-job crashes, between two of them at most one partial death or zombie"
+MIXED_SECONDS: Final = 60.0  # write-ahead and masked need 5 to 30; two-phase on files does not end in minutes
+
+Close = Callable[..., Explored[JobState]]
+
+
+class Closures:
+    """The closures of one subject. `close` runs one and raises when the campaign is to end; what is known then stays
+    in `plain`, `ordered` and so on. `may`: whether this process can show a fault.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        close: Close,
+        may: Callable[[Fault], bool],
+        mixed_seconds: float = MIXED_SECONDS,
+    ) -> None:
+        self.laboratory, self.close, self.may, self.mixed_seconds = laboratory, close, may, mixed_seconds
+        self.plain: Explored[JobState] | None = None
+        self.ordered: Explored[JobState] | None = None
+        self.mixed: Explored[JobState] | None = None
+        self.shifted: dict[int, Explored[JobState]] = {}
+        self.others: dict[str, Explored[JobState]] = {}
+
+    def world(self, **options: Any) -> JobWorld:
+        """In which runs that are known to end alike are run to their end once. Not for two worlds: what another
+        explorer has visited, this one has not.
+        """
+        endings = Endings(self.laboratory) if self.laboratory.contract.copies else None
+        return JobWorld(self.laboratory, endings=endings, **options)
+
+    def whole_job(self, preludes: Sequence[tuple[Fault, ...]]) -> None:
+        """`preludes`: what else may strike first."""
+        for step in STEPS:
+            self.close(self.world(order=step), depth_most=1)
+        self.close(self.world(), keep=self._keep_plain)
+        for shift in SHIFTS:
+            self.close(self.world(ids=shift), keep=lambda found, by=shift: self._keep_shifted(by, found))
+        world = self.world(preludes=[(), *preludes], orders=[EVERY_STEP])
+        self.close(world, keep=self._keep_ordered)
+
+    def other(self, name: str, world: JobWorld) -> None:
+        self.close(world, keep=lambda found: self.others.__setitem__(name, found))
+
+    def with_partial_deaths(self) -> None:
+        """Bounded by time: for some strategies there are hundreds of thousands of runs."""
+        deadline = Deadline(self.mixed_seconds)
+        world = self.world(ids=FINDABLE_IDS, between=self._between)
+        self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
+
+    def _keep_plain(self, found: Explored[JobState]) -> None:
+        self.plain = found
+
+    def _keep_shifted(self, by: int, found: Explored[JobState]) -> None:
+        self.shifted[by] = found
+
+    def _keep_ordered(self, found: Explored[JobState]) -> None:
+        self.ordered = found
+
+    def _keep_mixed(self, found: Explored[JobState]) -> None:
+        self.mixed = found
+
+    def _between(self, trial: Trial, marks: Sequence[Mark]) -> list[Fault]:
+        """One death and one stop wherever they differ. A stopped source is as good as a dead one: nobody hears it
+        later.
+        """
+        stops = (fault for fault in places(trial, "stop") if fault.actor.startswith("sink"))
+        faults = [fault for fault in (*places(trial, "kill"), *stops) if self.may(fault)]
+        return [first for first, *_ in told_apart(faults, trial, marks)]
+
+    # -- what may be said --------------------------------------------------------------------------
+
+    def told(self) -> Closure | None:
+        """None: no state was looked at."""
+        best = self.ordered or self.plain
+        if best is None:
+            return None
+        why = self._why_not()
+        looked = [found for found in (self.plain, self.ordered, *self.shifted.values()) if found is not None]
+        return Closure(
+            states=best.states,
+            complete=not why,
+            why=why,
+            sentence="" if why else SENTENCE,
+            depth=best.depth,
+            merges_audited=sum(found.merges_audited for found in looked),
+            merges_differing=sum(found.merges_differing for found in looked),
+            shifts=tuple(self.shifted),
+        )
+
+    def others_told(self) -> list[Closure]:
+        if self.mixed is None:
+            return []
+        mixed = self.mixed
+        return [Closure(states=mixed.states, complete=mixed.complete, why=mixed.why, of=MIXED, depth=mixed.depth)]
+
+    def _why_not(self) -> str:
+        """Why it is not complete; empty if it is."""
+        if self.plain is None or not self.plain.complete:
+            return self.plain.why if self.plain is not None else "nothing was explored"
+        for shift in SHIFTS:
+            if shift not in self.shifted:
+                return f"the budget ended before ids were shifted by {shift}"
+            if why := differs(self.plain, self.shifted[shift]):
+                return f"with checkpoint ids and generations shifted by {shift}, {why}"
+        if self.ordered is None:
+            return "the budget ended before orders of subtasks were branched"
+        if not self.ordered.complete:
+            return f"with orders of subtasks branched, {self.ordered.why}"
+        return next((f"{name}: {found.why}" for name, found in self.others.items() if not found.complete), "")
+
+
+def differs(plain: Explored[Any], other: Explored[Any]) -> str:
+    """Why two explorations are not the same but for names; empty if they are."""
+    for number, (walk, again) in enumerate(zip(plain.walks, other.walks, strict=False)):
+        if walk != again:
+            return f"run {number} passes other states than without: the sink looks at numbers inside names"
+    return "" if other.complete and len(plain.walks) == len(other.walks) else other.why or "there are other states"

@@ -1,0 +1,104 @@
+"""One schedule whose whole-job crashes are copies: the run goes on, and the next one starts from what a crash had left.
+
+That is how closures crash sinks that cannot be copied otherwise, and how what they have found is shown again: the dead
+of a crash inside this process would still hold their locks and connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial
+from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.source_files import source_line
+
+DEATHS = ("kill", "stop", "pause")
+
+
+def needs_copies(laboratory: Laboratory, schedule: Schedule) -> bool:
+    """Raises ContractError for deaths that neither a copy nor this process can show."""
+    if laboratory.contract.copies:
+        return False
+    for fault in schedule.faults:
+        if fault.kind in DEATHS and fault.actor != COORDINATOR and not fault.actor.startswith("source"):
+            raise ContractError(
+                f"{fault}: without freeze and thaw, an attempt that ends in the simulated shell may still hold locks "
+                "and connections. Replay it with --on process"
+            )
+    return any(fault.kind == "kill-job" for fault in schedule.faults)
+
+
+def run_with_copies(laboratory: Laboratory, schedule: Schedule, *, tracing: Tracing) -> Trial:
+    """From the empty target to the end, as `Laboratory.run`."""
+    world = JobWorld(laboratory, job=schedule.job, tracing=tracing, ids=schedule.ids)
+    (state,) = world.beginnings()
+    history: list[tuple[Any, ...]] = []
+    struck: list[Fault] = []
+    segments = _segments(schedule.faults)
+    orders = [*schedule.orders, *[IN_ORDER] * len(segments)]
+    for (prelude, crash), order in zip(segments, orders, strict=False):
+        here = tuple(_from_here(fault, world, state) for fault in prelude)
+        state = replace(state, prelude=here, orders=(*state.orders[:-1], order))
+        state_next = _run_until(world, state, crash=crash, history=history)
+        last = world.last_trial(schedule)
+        struck += prelude[: len(last.struck)]
+        if crash is None or state_next is None:
+            break
+        struck.append(crash)
+        state = state_next
+    lines = [source_line(fault.point, laboratory.files) for fault in struck if is_line(fault.point)]
+    line = last.struck_line or (lines[-1] if lines else None)
+    return replace(last, struck=tuple(struck), history=[*history, *last.history], struck_line=line)
+
+
+def _segments(faults: Sequence[Fault]) -> list[tuple[tuple[Fault, ...], Fault | None]]:
+    """What strikes before each whole-job crash, and the crash; None after the last one."""
+    found: list[tuple[tuple[Fault, ...], Fault | None]] = []
+    before: list[Fault] = []
+    for fault in faults:
+        if fault.kind == "kill-job":
+            found.append((tuple(before), fault))
+            before = []
+        else:
+            before.append(fault)
+    return [*found, (tuple(before), None)]
+
+
+def _passed(state: JobState, world: JobWorld, fault: Fault) -> int:
+    names = world.names
+    actor = names.index(fault.actor) if fault.actor in names else -1
+    return (state.passed or Counter())[actor, fault.point]
+
+
+def _from_here(fault: Fault, world: JobWorld, state: JobState) -> Fault:
+    """Occurrences count from the start of the schedule; a run counts from its own."""
+    return replace(fault, occurrence=max(1, fault.occurrence - _passed(state, world, fault)))
+
+
+def _run_until(
+    world: JobWorld, state: JobState, *, crash: Fault | None, history: list[tuple[Any, ...]]
+) -> JobState | None:
+    """What the crash leaves; None if nobody passed there that often."""
+    left: list[JobState] = []
+    ahead = 0 if crash is None else crash.occurrence - _passed(state, world, crash)
+
+    def visit() -> None:
+        nonlocal ahead
+        assert world.simulation is not None
+        actor, point = world.simulation.trace[-1]
+        if crash is None or (world.names[actor], point) != (crash.actor, crash.point):
+            return
+        ahead -= 1
+        if ahead == 0 and len(world.simulation.struck) == len(state.prelude):
+            left.append(world.freeze())
+            world.simulation.note(crash.actor, crash.point, crash.kind)
+            history.extend(world.simulation.history)
+
+    world.run(state, visit)
+    return left[0] if left else None

@@ -1,0 +1,262 @@
+"""The certifying job as a world for the explorer: its durable state is the target and the checkpoint storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
+from sinkproof.chaos.explorer import Run, digest
+from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.exploration.fingerprints import Opaque
+from sinkproof.exploration.run_memo import Endings, Mark, WatchedSimulation
+from sinkproof.exploration.run_state import is_new, opening_of
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
+from sinkproof.reference_engine.dataflow.subtask import Effect
+from sinkproof.reference_engine.shells.effects import open_sink
+from sinkproof.reference_engine.shells.simulated.simulation import Simulation
+from sinkproof.subject.claims import ORACLE_CLAIMS
+from sinkproof.subject.scratch import freeze_folder, thaw_folder
+from sinkproof.workload.jobs import named_job
+
+Spy = Callable[[Simulation, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What a whole-job crash leaves behind, and the crashes that led to it."""
+
+    generation: int
+    record: CheckpointRecord | None
+    target: Any
+    path: tuple[Fault, ...] = ()
+    prelude: tuple[Fault, ...] = ()  # faults that strike on the way from here; occurrences count from here
+    orders: tuple[str, ...] = (IN_ORDER,)  # of every run so far, and of the one from here
+    passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
+    names: tuple[str, ...] = ()  # of actors by id
+    is_known: bool = False  # the prelude strikes where a run has stood as another, from which it has struck as well
+
+
+Between = Callable[[Trial, Sequence[Mark]], Sequence[Fault]]
+
+
+class JobWorld:
+    """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too.
+
+    `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
+    each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run and of what had
+    happened at each of its places. `endings`: of runs, where they are known. `times_most`: how often the same point of
+    the same actor is a place to crash in one run.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        job: str = STANDARD,
+        tracing: Tracing = no_tracing,
+        preludes: Sequence[tuple[Fault, ...]] = ((),),
+        ids: int = 0,
+        order: str = IN_ORDER,
+        orders: Sequence[str] = (),
+        between: Between | None = None,
+        endings: Endings | None = None,
+        times_most: float = inf,
+    ) -> None:
+        self.laboratory, self.job, self.preludes = laboratory, job, preludes
+        self.ids, self.order, self.orders, self.between, self.endings = ids, order, orders, between, endings
+        self.times_most = times_most
+        self.contract, self.scratch = laboratory.contract, laboratory.scratch
+        self.tracing = tracing
+        self.simulation: Simulation | None = None
+        self.state: JobState | None = None
+        self.points: Counter[str] = Counter()  # how often each point was a place to crash
+        self.openings: set[bytes] = set()  # where runs stood, but for names, when all sinks were open
+        self.known_from: int | None = None  # place of the last run behind which it was as another
+        self._told: tuple[Any, str] = (None, "None")
+        self._target_version = self.contract.optional("version")
+        self._canonical = self.contract.optional("canonical")
+        self._while_powered = self.contract.optional("while_powered") if self._canonical is not None else None
+
+    def beginnings(self) -> Sequence[JobState]:
+        self.laboratory.reset()
+        empty = self.freeze_target()
+        return [
+            JobState(FIRST_GENERATION - 1 + self.ids, None, empty, prelude=prelude, orders=(self.order,))
+            for prelude in self.preludes
+        ]
+
+    def version(self) -> Any:
+        if self._target_version is None:
+            return None
+        return self._target_version(self.scratch), self._storage().version
+
+    def exact(self) -> int | None:
+        """Of targets whose copies are bytes. What only a loss of power shows is in no text either."""
+        frozen = self.freeze_target() if self._while_powered is None else self._while_powered(self.scratch)
+        return hash((frozen, self._live())) if isinstance(frozen, bytes) else None
+
+    def _live(self) -> str:
+        """What is kept outside the target. Made once for each record."""
+        record = self._storage().record
+        if record is not self._told[0]:
+            self._told = record, repr(record)
+        return self._told[1]
+
+    def text(self) -> str:
+        return self._text_with(self._live())
+
+    def _text_with(self, live: str) -> str:
+        """The live part is what is kept outside the target; committed things nowhere named in it may be anonymous."""
+        target = self.freeze_target() if self._canonical is None else self._canonical(self.scratch, live)
+        text = live + (repr(target) if self._canonical is None else str(target))
+        if self.ids != FINDABLE_IDS:
+            return text
+        record = self._storage().record
+        return by_distance(text, last=self.ids if record is None else record.checkpoint_id)
+
+    def freeze(self) -> JobState:
+        assert self.simulation is not None
+        assert self.state is not None
+        trace, names = self.simulation.trace, self.simulation.names
+        passed = Counter(self.state.passed or ())
+        passed.update(trace)
+        actor, point = trace[-1]
+        crash = Fault(names[actor], point, passed[actor, point], "kill-job")
+        storage = self._storage()
+        path = (*self.state.path, *_from_the_start(self.simulation.struck, self.state), crash)
+        orders = (*self.state.orders, IN_ORDER)
+        return JobState(
+            storage.generation, storage.record, self.freeze_target(), path, passed=passed, orders=orders, names=names
+        )
+
+    def branches(self, state: JobState) -> Sequence[JobState]:
+        """The same state, but subtasks take turns in another order, or somebody is struck on the way."""
+        if state.prelude:
+            return []
+        others = [replace(state, orders=(*state.orders[:-1], order)) for order in self.orders]
+        if self.between is None or self.simulation is None:
+            return others
+        looked = isinstance(self.simulation, WatchedSimulation) and self.simulation.looks  # at a clock: times differ
+        marks = [] if self.endings is None or looked else self.endings.marks
+        faults = self.between(self.last_trial(Schedule()), marks)
+        return others + [replace(state, prelude=(fault,), is_known=self._is_known(fault)) for fault in faults]
+
+    def _is_known(self, fault: Fault) -> bool:
+        assert self.simulation is not None
+        actor = self.simulation.names.index(fault.actor)
+        return fault.occurrence > self.simulation.trace[: self.known_from].count((actor, fault.point))
+
+    def run(self, state: JobState, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+        if state.is_known and not in_full:
+            return Run(was_run=False)
+        self.thaw_target(state.target)
+        storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
+        schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
+        marking = self.between is not None and not state.prelude and visit is not None
+        whole = in_full or marking or self.tracing is not no_tracing
+        endings = None if whole or self.endings is None or not self.endings.is_worth_it else self.endings
+        kind = WatchedSimulation if marking or endings is not None else Simulation
+        simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
+        self.simulation, self.state, self.observer = simulation, state, observer
+        if visit is not None:
+            simulation.spy = self._spy(visit, marking=marking)
+        if marking:
+            simulation.actions = {**simulation.actions, "open": self._opening}
+            self.known_from = None
+        known = 0
+        if endings is not None and isinstance(simulation, WatchedSimulation):
+            crossing = endings.play(simulation, observer, resumed=True)
+            known = 0 if crossing is None else len(crossing.trace)
+        else:
+            self.laboratory.play(simulation, tracing=self.tracing)
+        if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
+            self.points.update(point for _, point in simulation.trace)
+        found = self.laboratory.judge(observer)
+        claims = self.contract.claims
+        return Run(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
+
+    def _opening(self, shell: Simulation, key: Any, effect: Effect) -> None:
+        """Notes where the run stands when the last sink is open, or that another has stood there."""
+        open_sink(shell, key, effect)
+        if self.endings is None or not is_new(shell, opened=True):
+            return
+        assert self.state is not None
+        with suppress(Opaque):
+            opening = opening_of(shell, self.observer, outside=self.endings.outside)
+            here = digest(canonical(f"{self._text_with(self._live() + opening)}{self.state.orders[-1:]}"))
+            if here in self.openings:
+                self.known_from = len(shell.trace)
+            self.openings.add(here)
+
+    def _spy(self, visit: Callable[[], None], *, marking: bool) -> Spy:
+        if self.between is not None and not marking:  # what comes before the fault was visited without it
+            return lambda shell, point: visit() if shell.struck else None
+        if marking and self.endings is not None and isinstance(self.simulation, WatchedSimulation):
+            return self._marking(visit, note=self.endings.marker(self.simulation, self.observer))
+        return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
+
+    def _marking(self, visit: Callable[[], None], *, note: Spy) -> Spy:
+        def look(shell: Simulation, point: str) -> None:
+            note(shell, point)
+            visit()
+
+        return look
+
+    def _seldom(self, visit: Callable[[], None]) -> Spy:
+        passed: Counter[tuple[int, str]] = Counter()
+
+        def look(shell: Simulation, point: str) -> None:
+            place = shell.trace[-1]
+            passed[place] += 1
+            if passed[place] <= self.times_most:
+                visit()
+
+        return look
+
+    @property
+    def names(self) -> Sequence[str]:
+        return named_job(self.job).widest.names
+
+    def last_trial(self, schedule: Schedule) -> Trial:
+        """The run before, as one of this schedule."""
+        assert self.simulation is not None
+        return self.laboratory.trial(schedule, self.simulation, self.observer)
+
+    def _storage(self) -> MemoryCheckpointStorage:
+        assert self.simulation is not None
+        assert isinstance(self.simulation.storage, MemoryCheckpointStorage)
+        return self.simulation.storage
+
+    def freeze_target(self) -> Any:
+        if self.contract.copies:
+            return self.contract.given.freeze(self.scratch)
+        return freeze_folder(self.scratch.path)
+
+    def schedule(self, state: JobState) -> Schedule:
+        """The faults that led to this state, and those that strike on the way from it, as one line."""
+        faults = (*state.path, *_from_the_start(state.prelude, state))
+        return Schedule(faults, job=self.job, ids=self.ids, orders=trimmed(state.orders))
+
+    def thaw_target(self, target: Any) -> None:
+        if self.contract.copies:
+            self.contract.given.thaw(self.scratch, target)
+        else:
+            thaw_folder(self.scratch.path, target)
+
+
+def _from_the_start(faults: Sequence[Fault], state: JobState) -> tuple[Fault, ...]:
+    """The run from a state counts occurrences from its own beginning; a schedule counts from that of the first."""
+    passed = state.passed
+    if not passed:
+        return tuple(faults)
+    actors = {name: actor for actor, name in enumerate(state.names)}
+    return tuple(
+        replace(fault, occurrence=fault.occurrence + passed[actors[fault.actor], fault.point]) for fault in faults
+    )

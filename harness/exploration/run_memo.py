@@ -1,0 +1,296 @@
+"""Runs that cannot end differently are run once.
+
+When all faults of a schedule have struck, a failure leads to a new generation, whose sinks are opened one by one. When
+the last is open and has written nothing, everything that is still to come follows from what can be compared: the
+target, the restored checkpoint, the generation, the events on their way, what the sinks hold. Who was stopped goes on
+long after that; when it has left, what everybody else holds by then is compared, too. A run that stands where
+another has stood ends as that one did: the same rest of the trace, the same view in the end. Of a pair of faults this
+saves half of the run, and more: what strikes later strikes both alike.
+
+That is exact for sinks that keep nothing but in the target and in themselves. A sink that may hide something is
+compared before it is opened, when there is nothing to hide. Who looks at the clock is compared with times as they are.
+One in some hundred such runs is done in full all the same and compared; if it differs, nothing of
+this kind is concluded any more. And what breaks a claim is always run in full.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from sinkproof.chaos.faults.fault_target import Killed
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.exploration.fingerprints import Opaque, outside_of
+from sinkproof.exploration.run_state import PARTS, Crossing, contents_of, crossing_of, is_new
+from sinkproof.judging.observer import Observer
+from sinkproof.judging.oracle import Observation
+from sinkproof.reference_engine.dataflow.subtask import Effect
+from sinkproof.reference_engine.shells.effects import open_sink, settle
+from sinkproof.reference_engine.shells.simulated.simulation import Simulation
+from sinkproof.sink_adapters.protocol import Sink
+
+AUDITED_EVERY: Final = 200  # half a percent of the time, and hundreds of comparisons in a campaign of pairs
+CANDIDATES_MOST: Final = 40  # states under one key; comparing costs 5 us each, and a run saved is worth 200
+KEPT_MOST: Final = 3_000  # places to be compared with, of some 70 KB each
+TRIED: Final = 200  # places kept, after which it is asked whether runs meet there
+WORTH: Final = 0.05  # of them, at least
+Key = tuple[int, int]
+# Of an observation, what grows while the job runs; of the kinds of faults, none in question excuses anything.
+LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(getattr(Observation(), part), list))
+
+
+class Mark(NamedTuple):
+    """What had happened when somebody stood at a place."""
+
+    doing: tuple[Key, int]  # whoever stood there (actor id, generation), and which event it handled
+    durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
+    sent: tuple[float, int]  # the time, and how many events were posted
+    left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
+    touched: Any  # how often somebody had asked the target, or the clock; None: nobody counts
+
+
+class WatchedSimulation(Simulation):
+    """Notes who looks at the clock, and tells when the last zombie has left."""
+
+    __slots__ = ("crossed_at", "crossings", "haunted", "left", "looks", "schedule", "woke_at")
+
+    def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
+        super().__init__(*given, schedule=schedule, **named)
+        self.schedule, self.woke_at, self.looks, self.crossed_at = schedule, 0, 0, 0.0
+        self.crossings: list[tuple[Any, Crossing]] = []
+        self.actions = {**self.actions, "settle": _settle_at}
+        self.haunted = False  # somebody was stopped, and may be there still
+        self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
+
+    def clock_for(self, key: Key) -> Callable[[], float]:
+        clock, is_ours = super().clock_for(key), True
+
+        def look() -> float:
+            nonlocal is_ours
+            if not is_ours:  # the first look is the engine's, for the deadline
+                self.somebody_looked()
+            is_ours = False
+            return clock()
+
+        return look
+
+    def stop_actor(self) -> None:
+        super().stop_actor()
+        self.woke_at, self.haunted = len(self.trace), True
+
+    def _woken(self, key: Key) -> None:
+        super()._woken(key)
+        self._look_around()
+
+    def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
+        super()._cancel(key, leave=leave)
+        self._look_around()
+
+    def _attempt_failed(self, key: Key, error: Exception) -> None:
+        super()._attempt_failed(key, error)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        if self.haunted and not self.muted and not self.faults and is_new(self, opened=True):
+            self.haunted = False
+            self.left(self)
+
+    def somebody_looked(self) -> None:
+        self.looks += 1
+        for _, crossing in self.crossings:
+            crossing.asked = True
+
+
+def _settle_at(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
+    """Who settles is told the time."""
+    shell.somebody_looked()
+    settle(shell, key, effect)
+
+
+class Endings:
+    """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
+
+    `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
+    `tracing`: makes executed lines points, in all runs.
+    """
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        *,
+        audited_every: int = AUDITED_EVERY,
+        confirms: bool = True,
+        tracing: Tracing = no_tracing,
+    ) -> None:
+        self.laboratory, self.audited_every, self.confirms = laboratory, audited_every, confirms
+        self.tracing = tracing
+        self.known: defaultdict[Any, list[Crossing]] = defaultdict(list)
+        self.used, self.audited = 0, 0
+        self.kept, self.met = 0, 0
+        self.outside = outside_of(laboratory.contract.given)
+        self.crossed: tuple[int, Crossing] | None = None  # of the last run: where in its trace, and what it equals
+        self.marks: list[Mark] = []  # of the last run that was asked to: at each place, what had happened by then
+        self.woke_at = 0  # of the last run: where in its trace a sleeper woke up
+        self.sees_through = True  # sinks can be compared when they are open
+        self.why_not = "" if laboratory.contract.copies else "the contract does not copy its target"
+        self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
+        self.copy = laboratory.contract.optional("while_powered") or getattr(laboratory.contract.given, "freeze", None)
+
+    def run(self, schedule: Schedule, *, marked: bool = False) -> Trial:
+        """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
+        self.crossed, self.marks = None, []
+        if self.why_not:
+            return self.laboratory.run(schedule, tracing=self.tracing)
+        self.laboratory.reset()
+        simulation, observer = self.laboratory.simulation(schedule, shell=WatchedSimulation)
+        assert isinstance(simulation, WatchedSimulation)
+        if marked:
+            simulation.spy = self.marker(simulation, observer)
+        found = self.play(simulation, observer)
+        if simulation.looks:
+            self.marks = []  # times differ, and somebody has seen it
+        trial = self.laboratory.trial(schedule, simulation, observer)
+        if found is None:
+            return trial
+        self.used += 1
+        is_due = self.used % self.audited_every == 0 or (self.confirms and trial.anomalies)
+        return self.in_full(trial) if is_due else trial
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether runs meet earlier ones often enough: what is left behind by every crash keeps them apart."""
+        return self.kept < TRIED or self.met >= WORTH * self.kept
+
+    def marker(self, simulation: WatchedSimulation, observer: Observer) -> Callable[[Simulation, str], None]:
+        """To be called at each place of this run."""
+        self.marks = marks = []
+        version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
+        if version is None:
+            return lambda shell, point: None
+        asked = self.laboratory.contract.optional("touched") or (lambda scratch: None)
+        before: tuple[Any, Any] = (None, None)
+
+        def note(shell: Simulation, point: str) -> None:
+            nonlocal before
+            durable = version(scratch), shell.storage.version
+            moment = durable, observer.is_up_to_date()
+            if before[0] != moment:
+                before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
+            touched = asked(scratch)
+            touched = None if touched is None else (touched, simulation.looks)
+            doing, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
+            marks.append(Mark(doing, durable, sent, before[1], touched))
+
+        return note
+
+    def _left_by_crash(self, simulation: Simulation, observer: Observer, *, is_up_to_date: bool) -> int | None:
+        """Number of what a crash of the whole job leaves now, and of what was seen by then: equal ones go on alike."""
+        storage, seen = simulation.storage, observer.observation
+        try:
+            target = contents_of(self._target())
+            lists = tuple(tuple(getattr(seen, part)) for part in LISTS)
+            left = target, repr(storage.latest()), simulation.generation, is_up_to_date, lists
+            return self.numbers.setdefault(left, len(self.numbers))
+        except (Opaque, TypeError):  # a part of it cannot be hashed
+            return None
+
+    def _target(self) -> Any:
+        """To be compared. All faults have struck, or none that is still to come takes the power away."""
+        assert self.copy is not None
+        return self.copy(self.laboratory.scratch)
+
+    def in_full(self, concluded: Trial) -> Trial:
+        """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
+        trial = self.laboratory.run(concluded.schedule, tracing=self.tracing)
+        self.audited += 1
+        if ending_of(trial) != ending_of(concluded):
+            self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
+        return trial
+
+    def play(self, simulation: WatchedSimulation, observer: Observer, *, resumed: bool = False) -> Crossing | None:
+        """To its end, or to where an earlier run has stood: that one, whose end is then this one's, too. `resumed`:
+        it begins with what a crash has left.
+        """
+        found: list[Crossing] = []
+
+        def cross(shell: WatchedSimulation) -> None:
+            if resumed or shell.struck:
+                self._cross(shell, observer, found=found)
+
+        def opening(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
+            if not self.sees_through:
+                cross(shell)
+                open_sink(shell, key, effect)
+            else:
+                open_sink(shell, key, effect)
+                cross(shell)
+
+        simulation.actions = {**simulation.actions, "open": opening}
+        simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
+        self.laboratory.play(simulation, tracing=self.tracing)
+        own = [crossing for _, crossing in simulation.crossings]
+        self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
+        self.woke_at = simulation.woke_at
+        if found:
+            self.met += 1
+            found[0].go_on(simulation, observer, at=simulation.crossed_at)
+        for head, crossing in simulation.crossings:
+            candidates = self.known[head]
+            if len(candidates) < CANDIDATES_MOST and self.kept < KEPT_MOST:
+                candidates.append(crossing.completed(simulation, observer))
+                self.kept += 1
+        return found[0] if found else None
+
+    def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing]) -> None:
+        """Where a generation opens its sinks."""
+        if simulation.muted or simulation.faults:  # muted: the run was judged already
+            return
+        if is_new(simulation, opened=self.sees_through):
+            simulation.haunted = False
+            self._compare(simulation, observer, found=found, at_rest=False)
+
+    def _compare(
+        self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing], at_rest: bool
+    ) -> None:
+        """Ends the run if it stands where an earlier one has stood; otherwise this place is kept."""
+        if at_rest and not self.sees_through:
+            return
+        outside, target = self.outside, self._target()
+        try:
+            here = crossing_of(
+                *(simulation, observer), target=target, outside=outside, opened=self.sees_through, at_rest=at_rest
+            )
+        except Opaque:
+            self.sees_through = False  # from now on they are compared before they are opened
+            return
+        head = head_of(simulation, observer, target=target, at_rest=at_rest)
+        for known in self.known[head]:
+            if known.is_same(here):
+                found.append(known)
+                simulation.crossed_at, simulation.over = simulation.now, True
+                raise Killed
+        simulation.crossings.append((head, here))
+
+
+def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, at_rest: bool) -> Any:
+    """What is cheap to look for among the known ones."""
+    schedule = simulation.schedule
+    return (
+        *(schedule.seed, schedule.job, schedule.orders[simulation.crashes :], at_rest),
+        *(simulation.generation, simulation.checkpoint_id_last, simulation.checkpoint_id_floor),
+        *(observer.is_up_to_date(), key_of(target)),
+    )
+
+
+def key_of(target: Any) -> int:
+    """Equal for copies that are the same; others rarely have the same."""
+    try:
+        return hash(contents_of(target))
+    except (Opaque, TypeError):  # a part of it cannot be hashed
+        return 0
+
+
+def ending_of(trial: Trial) -> tuple[Any, ...]:
+    return trial.finished, trial.rows_committed, trial.anomalies

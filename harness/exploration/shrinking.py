@@ -1,0 +1,81 @@
+"""From a schedule that convicts to the smallest one that does: what need not be there is left out, each try replayed.
+
+First the words in front of the faults, then one fault after the other. Without an earlier fault somebody passes a place
+less often; so the one that follows is also tried at its earlier occurrences. What a replay does not show again is not
+shown to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Trial, no_tracing
+from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
+from sinkproof.judging.oracle import Anomaly
+
+TRIES_MOST: Final = 150
+SECONDS_MOST: Final = 2.0  # for one finding; a replay takes a millisecond, and with lines some ten
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    anomaly: Anomaly
+    trial: Trial
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.trial.schedule
+
+
+def smallest(laboratory: Laboratory, schedule: Schedule, *, oracle: str, tracer: LineTracer) -> Smallest | None:
+    """None: the schedule itself does not show it again."""
+    found = replayed(laboratory, schedule, oracle=oracle, tracer=tracer)
+    if found is None:
+        return None
+    deadline, tries, tried = Deadline(SECONDS_MOST), 0, {schedule}
+    smaller = iter(_smaller(schedule))
+    while tries < TRIES_MOST and not deadline.over:
+        candidate = next(smaller, None)
+        if candidate is None:
+            break
+        if candidate in tried:
+            continue
+        tried.add(candidate)
+        tries += 1
+        again = replayed(laboratory, candidate, oracle=oracle, tracer=tracer)
+        if again is not None:
+            found, smaller = again, iter(_smaller(candidate))
+    return found
+
+
+def replayed(laboratory: Laboratory, schedule: Schedule, *, oracle: str, tracer: LineTracer) -> Smallest | None:
+    lines = any(is_line(fault.point) for fault in schedule.faults)
+    run = partial(run_with_copies, laboratory) if needs_copies(laboratory, schedule) else laboratory.run
+    trial = run(schedule, tracing=tracer if lines else no_tracing)
+    anomaly = next((each for each in trial.anomalies if each.oracle == oracle), None)
+    return Smallest(anomaly, trial) if anomaly is not None and trial.fired else None
+
+
+def _smaller(schedule: Schedule) -> Iterator[Schedule]:
+    """Candidates, each one thing less; the cheapest and likeliest first."""
+    for plain in (replace(schedule, seed=0), replace(schedule, ids=0), replace(schedule, orders=())):
+        if plain != schedule:
+            yield plain
+    faults = schedule.faults
+    if len(faults) > 2:
+        yield replace(schedule, faults=faults[-2:])
+    for left_out in range(len(faults)):
+        before, after = faults[:left_out], faults[left_out + 1 :]
+        yield replace(schedule, faults=(*before, *after))
+        if after:
+            following, *rest = after
+            for occurrence in range(following.occurrence - 1, 0, -1):
+                earlier = replace(following, occurrence=occurrence)
+                yield replace(schedule, faults=(*before, earlier, *rest))

@@ -1,0 +1,65 @@
+"""Which rows belong to which complete checkpoint, and what of that a reader should see together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered, holds_rows, in_flight
+from sinkproof.workload.ledger import Identity, Ledger
+
+if TYPE_CHECKING:
+    from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+
+Rows = frozenset[Identity]
+
+
+def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
+    """Rows that sinks have had when they took part in this checkpoint: all that its offsets cover, but for those that
+    its barriers have overtaken, which a later one will promise.
+    """
+    offsets = covered(record)
+    rows = frozenset(row for row in ledger.expected if row[1] < offsets.get(row[0], 0))
+    return rows - in_flight(record) if record is not None and holds_rows(record) else rows
+
+
+class Epochs:
+    """The complete checkpoints of one run, as they come. What was complete before the run is one epoch."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.complete: list[tuple[int, Rows]] = []  # all that each promises, and those before it
+
+    def note(self, latest: CheckpointRecord | None) -> None:
+        if latest is not None and (not self.complete or latest.checkpoint_id > self.complete[-1][0]):
+            self.complete.append((latest.checkpoint_id, promised(self.ledger, latest)))
+
+    def torn(self, visible: set[Identity]) -> Iterable[tuple[int, tuple[Identity, ...]]]:
+        """Checkpoints of which some rows are visible and others are not, with those."""
+        before: Rows = frozenset()
+        for checkpoint_id, upto in self.complete:
+            rows = upto - before
+            hidden = rows - visible
+            if hidden and len(hidden) < len(rows):
+                yield checkpoint_id, tuple(sorted(hidden))
+            before = upto
+
+    def overclaimed(self, marked: Iterable[Any], visible: set[Identity]) -> Iterable[tuple[str, tuple[Identity, ...]]]:
+        """What is marked as complete (checkpoint ids or rows) and is not, with the rows that are missing."""
+        for what in marked:
+            if isinstance(what, int):
+                yield from self._overclaimed_checkpoint(what, visible)
+            elif tuple(what) not in visible:
+                yield f"row ({what[0]}, {what[1]})", ((int(what[0]), int(what[1])),)
+
+    def _overclaimed_checkpoint(
+        self, checkpoint_id: int, visible: set[Identity]
+    ) -> Iterable[tuple[str, tuple[Identity, ...]]]:
+        """One that was aborted is covered by the next: all that was complete before it must be there."""
+        name = f"checkpoint {checkpoint_id}"
+        if checkpoint_id > (self.complete[-1][0] if self.complete else 0):
+            yield name, ()
+            return
+        covering = [upto for number, upto in self.complete if number <= checkpoint_id]
+        if covering and (hidden := covering[-1] - visible):
+            yield name, tuple(sorted(hidden))

@@ -1,0 +1,219 @@
+"""The independent reader: looks at the committed view before every decision, around every zombie, and at the end.
+
+In runs that are watched it reads beside the sinks, too: at every point where the target has changed.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
+from sinkproof.chaos.schedule import Fault
+from sinkproof.judging.checkpoint_rows import Epochs
+from sinkproof.judging.oracle import Observation
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows, in_flight
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reports.document import SourceLine
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.source_files import source_line
+from sinkproof.workload.ledger import Identity, Ledger
+
+if TYPE_CHECKING:
+    from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+    from sinkproof.reference_engine.shells.simulated.simulation import Simulation
+    from sinkproof.subject.contract import Contract
+    from sinkproof.subject.scratch import Scratch
+
+NO_FILES: Mapping[str, str] = {}
+STEPS: Final = frozenset({*AROUND_CALLS, *COORDINATOR_POINTS})
+READS_MOST = 50  # until two readings are equal; a target that never comes to rest makes the run UNKNOWN
+
+
+class NeverQuiet(Exception):
+    """The committed view kept changing although nobody writes any more."""
+
+
+class Observer:
+    """A Watcher of one run. Rows seen are kept in `observation`; what is wrong with them is the oracle's affair."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        scratch: Scratch,
+        ledger: Ledger,
+        *,
+        files: Mapping[str, str] = NO_FILES,
+        counts_rows: bool = False,
+    ) -> None:
+        self.contract, self.scratch, self.ledger = contract, scratch, ledger
+        self.files = files  # path of a file of the sink's own code -> its name in points
+        self.counts_rows = counts_rows  # at each fault: how many rows are committed by then
+        self.rows_when_struck = 0
+        self.struck_line: SourceLine | None = None
+        self.observation = Observation()
+        self._version = contract.optional("version")
+        self._evidence = contract.optional("evidence")
+        self._looked_at = -1
+        self._before: Counter[Identity] | None = None
+        self.epochs = Epochs(ledger)
+        self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
+        self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
+
+    def read(self) -> list[Identity] | None:
+        """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+        try:
+            return self.contract.committed(self.scratch)
+        except (ContractError, ReaderFailed, MemoryError):
+            raise
+        except Exception as error:  # the border to somebody else's reader; whether it matters is judged at the end
+            self.observation.unreadable = f"{type(error).__name__}: {error}"
+            return None
+
+    def _read_muted(self, simulation: Simulation) -> list[Identity] | None:
+        muted, simulation.muted = simulation.muted, True
+        rows = self.read()
+        simulation.muted = muted
+        return rows
+
+    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+        self.epochs.note(simulation.storage.latest())
+        if self._changed():
+            self._look(simulation, record.checkpoint_id)
+
+    def look_beside(self, simulation: Simulation, point: str) -> None:
+        """A concurrent reader, at any point. Targets that cannot tell whether they have changed are read at the steps
+        of the protocol only.
+        """
+        if self._version is None and point not in STEPS:
+            return
+        self.epochs.note(simulation.storage.latest())
+        if not self._changed():
+            return
+        latest = simulation.storage.latest()
+        rows = self._read_beside()
+        if rows is None:
+            return
+        awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
+        self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
+        self._compare(set(rows))
+
+    def _read_beside(self) -> list[Identity] | None:
+        """On the stack of a sink, which would take what is raised for an answer of the target. The end will tell."""
+        try:
+            return self.read()
+        except (ContractError, ReaderFailed):
+            return None
+
+    def _compare(self, visible: set[Identity]) -> None:
+        """With what is to become visible all at once, and with what the sink's marker says."""
+        if self._atomic:
+            self.observation.torn += self.epochs.torn(visible)
+        if self._complete is not None:
+            self.observation.claimed += self.epochs.overclaimed(self._marked(), visible)
+
+    def _marked(self) -> list[Any]:
+        """What the marker calls complete: checkpoint ids, or rows. Nothing where it cannot be read yet."""
+        assert self._complete is not None
+        try:
+            return list(self._complete(self.scratch))
+        except MemoryError:
+            raise
+        except Exception:  # the border to somebody else's reader
+            return []
+
+    def _changed(self) -> bool:
+        if self._version is None:
+            return True
+        version, before = self._version(self.scratch), self._looked_at
+        self._looked_at = version
+        return bool(version != before)
+
+    def is_up_to_date(self) -> bool:
+        """Whether what is there now was looked at before a decision."""
+        return self._version is not None and self._version(self.scratch) == self._looked_at
+
+    def _look(self, simulation: Simulation, checkpoint_id: int) -> None:
+        rows = self.read() or ()
+        self.observation.early += [(row, checkpoint_id) for row in self._beyond(simulation, rows)]
+
+    def _beyond(self, simulation: Simulation, rows: Iterable[Identity]) -> list[Identity]:
+        """Those of the rows that no complete checkpoint promises yet."""
+        latest = simulation.storage.latest()
+        beyond = self.ledger.beyond(simulation.covered(latest), rows)
+        if holds_rows(latest):
+            waiting = in_flight(latest)
+            beyond += [row for row in rows if row in waiting]
+        return beyond
+
+    def striking(self, simulation: Simulation, fault: Fault) -> None:
+        self.observation.kinds.append(fault.kind)
+        self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
+        if self.counts_rows:
+            self.rows_when_struck = len(self._read_muted(simulation) or ())
+
+    def _line_of_stack(self) -> SourceLine | None:
+        """The innermost line of the sink's own code; None where the fault struck outside it."""
+        frame = sys._getframe()
+        while frame.f_back is not None:
+            frame = frame.f_back
+            if frame.f_code.co_filename in self.files:
+                file, number = frame.f_code.co_filename, frame.f_lineno
+                return SourceLine(file=self.files[file], number=number, text=linecache.getline(file, number).strip())
+        return None
+
+    def waking(self, simulation: Simulation, actor: str) -> None:
+        rows = self._read_muted(simulation)
+        self._before = None if rows is None else Counter(rows)
+
+    def woken(self, simulation: Simulation, actor: str) -> None:
+        rows = self._read_muted(simulation)
+        if rows is None or self._before is None:
+            return
+        after = Counter(rows)
+        for row in after - self._before:
+            if after[row] > 1 or self._beyond(simulation, [row]):
+                self.observation.zombie_added.append((actor, row))
+        self.observation.zombie_removed += [(actor, row) for row in self._before - after]
+
+    def ended(self, simulation: Simulation) -> None:
+        seen = self.observation
+        seen.finished, seen.failure = simulation.finished, simulation.failure
+        simulation.host.reap()
+        if simulation.target is not None:
+            simulation.target.come_to_rest()
+        self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
+        if self._complete is not None and not seen.unreadable:
+            self.epochs.note(simulation.storage.latest())
+            seen.claimed += self.epochs.overclaimed(self._marked(), set(seen.committed))
+        residue = self.contract.optional("residue")
+        lingering = residue is not None and simulation.finished and list(residue(self.scratch))
+        if self._evidence is not None and (lingering or Counter(seen.committed) != Counter(self.ledger.expected)):
+            seen.evidence = tuple(map(str, self._evidence(self.scratch)))  # before anything heals it
+        if residue is not None and lingering:
+            simulation.recover_quietly()
+            seen.residue = tuple(map(str, residue(self.scratch)))
+
+    def look_at_the_end(self) -> None:
+        """When nobody writes any more."""
+        seen = self.observation
+        seen.committed = self._read_to_quiescence()
+        seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
+
+    def _read_to_quiescence(self) -> list[Identity]:
+        """Twice the same. Nobody writes any more, so a quiet interval between the two is not waited for here."""
+        self.observation.unreadable = ""
+        last = self.read()
+        if self.scratch.shell == "simulated":
+            return last or []  # one thread: nothing can have happened in between
+        for _ in range(READS_MOST):
+            self.observation.unreadable = ""
+            again = self.read()
+            if again == last:
+                return again or []
+            last = again
+        raise NeverQuiet(f"{READS_MOST} readings of the committed view, no two alike, after every writer was gone")

@@ -1,0 +1,130 @@
+"""The output folder of a pipeline: one folder, one job. What that job is, and who works on it, is kept in `.sinkproof`.
+
+    DIR/...                      what the sink writes
+    DIR/.sinkproof/job.json      which job this is: sink, columns, input; written before the first row is read
+    DIR/.sinkproof/lock          held by the command that is at work; it ends with it, however that ends
+    DIR/.sinkproof/checkpoints   where the job goes on
+
+The rest of `.sinkproof` is one command's: what happened, what was passed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reports.document import replace_file
+
+HOME: Final = ".sinkproof"
+SCHEMA: Final = "sinkproof/pipeline/1"
+OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # each command begins with none of them
+
+
+class PipelineError(ValueError):
+    """The pipeline cannot run as it was asked for: what was found, and what to do."""
+
+
+class PipelineFolder:
+    """Made by who holds the lock (see `locked`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.home = path, path / HOME
+        self.run = RunFolder(self.home)
+
+    @property
+    def storage(self) -> FolderCheckpointStorage:
+        return FolderCheckpointStorage(self.run.checkpoints)
+
+    def clear(self) -> None:
+        """What an earlier command left. Its orphans, which live on for a moment, keep files that nobody reads."""
+        for name in OF_ONE_COMMAND:
+            (self.home / name).unlink(missing_ok=True)
+        shutil.rmtree(self.home / "points", ignore_errors=True)
+        self.run = RunFolder(self.home)
+
+    # -- which job ---------------------------------------------------------------------------------
+
+    def earlier(self) -> dict[str, Any] | None:
+        """The job that this folder belongs to."""
+        try:
+            job: dict[str, Any] = json.loads((self.home / "job.json").read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise PipelineError(
+                f"{self.home / 'job.json'} cannot be read ({error}): name an empty folder, or bring the file back"
+            ) from error
+        return job
+
+    def keep(self, job: Mapping[str, Any]) -> None:
+        replace_file(self.home / "job.json", json.dumps({"schema": SCHEMA, **job}, indent=1))
+
+    def refuse_another(self, job: Mapping[str, Any]) -> None:
+        """What is in the folder was made by the job it belongs to; another would mix its rows with those."""
+        earlier = self.earlier()
+        if earlier is None:
+            return
+        for name in ("command", "sink", "key", "input", "output"):
+            if earlier.get(name) != job.get(name):
+                raise PipelineError(
+                    f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
+                    f"{job.get(name)!r}. Give the same again to go on from it, or name another folder with --out"
+                )
+
+    @property
+    def finished(self) -> int:
+        """The final checkpoint after which nothing was left to be done; 0 if there was none yet."""
+        return int((self.earlier() or {}).get("finished", 0))
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[PipelineFolder]:
+    """The folder, for this command alone. Raises PipelineError where another one has it, or where it is no place."""
+    _refuse_strangers(path)
+    try:
+        (path / HOME).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path / HOME / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise PipelineError(
+            f"{path} cannot be written to ({error.strerror or error}): name another folder with --out"
+        ) from error
+    try:
+        _take(descriptor, path)
+        yield PipelineFolder(path)
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        raise PipelineError(
+            f"another command (process {owner}) is at work in {path}: wait until it has ended, or stop it with Ctrl-C"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _refuse_strangers(path: Path) -> None:
+    try:
+        names: Sequence[str] = sorted(os.listdir(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise PipelineError(
+            f"{path} cannot be used as a folder ({error.strerror or error}): name another one with --out"
+        ) from error
+    if names and HOME not in names:
+        raise PipelineError(
+            f"{path} holds files of something else ({', '.join(names[:3])}): name an empty or a new folder with --out"
+        )

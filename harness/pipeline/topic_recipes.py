@@ -1,0 +1,113 @@
+"""The jobs from topic to topic, as recipes: every process of a run makes its part of the job from these."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from sinkproof.pipeline.file_recipes import job_of
+from sinkproof.pipeline.output_folder import PipelineError
+from sinkproof.reference_engine.dataflow.event_time import Watermarks
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Vertex
+from sinkproof.reference_engine.dataflow.windows import TumblingWindows
+from sinkproof.reference_engine.inputs.kafka_batch import MapValues, Transform
+from sinkproof.reference_engine.inputs.kafka_group import GroupOffsets
+from sinkproof.reference_engine.inputs.kafka_source import KafkaInput
+from sinkproof.reference_engine.shells.spark.deployment import Deployment
+from sinkproof.sink_adapters.kafka.pipeline_output import output_sink, warm_up
+
+ETL: Final = "sinkproof.pipeline.topic_recipes:etl"
+WINDOWS: Final = "sinkproof.pipeline.topic_recipes:windows"
+
+
+def etl_graph(source: KafkaInput, parallelism: int, *, transform: str = "") -> JobGraph:
+    """All in one subtask: records go from client to client, and over no channel of ours."""
+    vertices = [Vertex(name="source", parallelism=parallelism, source=source)]
+    if transform:
+        vertices.append(Vertex(name="transform", parallelism=parallelism, operator=partial(_mapping, transform)))
+    vertices.append(Vertex(name="sink", parallelism=parallelism, sink=True))
+    edges = [Edge(one.name, other.name) for one, other in pairwise(vertices)]
+    return JobGraph(tuple(vertices), tuple(edges))
+
+
+def windows_graph(
+    source: KafkaInput, parallelism: int, *, size_ms: int, out_of_order_ms: int, idle_after_ms: int
+) -> JobGraph:
+    watermarks = Watermarks(out_of_order_ms=out_of_order_ms, idle_after_ms=idle_after_ms)
+    return JobGraph(
+        (
+            Vertex(name="source", parallelism=parallelism, source=source, watermarks=watermarks),
+            Vertex(name="windows", parallelism=parallelism, operator=partial(TumblingWindows, size_ms)),
+            Vertex(name="sink", parallelism=parallelism, sink=True),
+        ),
+        (Edge("source", "windows", Exchange.KEYED), Edge("windows", "sink")),
+    )
+
+
+def etl(
+    *, source: KafkaInput, output: dict[str, str], group: str, interval_ms: int, parallelism: int, transform: str
+) -> Deployment:
+    """`output`: as output_sink takes it. `group`: who is told the offsets of complete checkpoints; "": nobody."""
+    if transform:
+        function_at(transform)
+    return _deployment(
+        etl_graph(source, parallelism, transform=transform), source, output=output, group=group, interval_ms=interval_ms
+    )
+
+
+def windows(
+    *, source: KafkaInput, output: dict[str, str], group: str, interval_ms: int, parallelism: int, **event_time: int
+) -> Deployment:
+    graph = windows_graph(source, parallelism, **event_time)
+    return _deployment(graph, source, output=output, group=group, interval_ms=interval_ms)
+
+
+def _deployment(
+    graph: JobGraph, source: KafkaInput, *, output: dict[str, str], group: str, interval_ms: int
+) -> Deployment:
+    warm_up()
+    told = GroupOffsets(source.endpoint, source.topic, group) if group else None
+    job = job_of(graph, interval_ms=interval_ms)
+    return Deployment(job=job, make_sink=lambda: output_sink(**output), told=told)
+
+
+# -- the user's own function -----------------------------------------------------------------------
+
+
+def _mapping(locator: str) -> MapValues:
+    return MapValues(function_at(locator))
+
+
+@cache
+def function_at(locator: str) -> Transform:
+    """`path/to/file.py:function` or `package.module:function`. Raises PipelineError."""
+    place, _, name = locator.rpartition(":")
+    try:
+        found: Any = getattr(_module_at(place), name)
+    except (ImportError, OSError, SyntaxError, AttributeError, ValueError) as error:
+        raise PipelineError(
+            f"--transform {locator}: {type(error).__name__}: {error}. Name a function as path/to/file.py:function or "
+            "package.module:function; it is given each value as bytes and returns bytes, or None to drop the record"
+        ) from error
+    if not callable(found):
+        raise PipelineError(f"--transform {locator}: {name} is {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _module_at(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    name = f"sinkproof_transform_{Path(place).stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{place} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,136 @@
+"""A contract as pytest tests: `TestMine = certification(MyContract)` gives one test per claim and per protocol step."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sinkproof.campaign.results import STEPS_REQUIRED
+from sinkproof.canaries.result_cache import one_at_a_time
+from sinkproof.subject.claims import names
+from sinkproof.subject.contract import ContractError, check, locator_of
+
+if TYPE_CHECKING:
+    import pytest
+
+    from sinkproof.certifier.certify import Options
+
+BUDGET_SECONDS: Final = 20.0  # per shell; a small sink is through its whole bound in less
+CANARIES: Final = ("once", "always", "never")
+
+
+def certification(
+    contract: type,
+    *,
+    shells: Sequence[str] = ("simulated", "process"),
+    budget_seconds: float = BUDGET_SECONDS,
+    canaries: str = "once",
+) -> type:
+    """A test class for pytest. The first of its tests that runs certifies the sink; the others read the certificate.
+
+    `canaries`: how often the certifier itself is tried. "once": by this version of it on this machine; the trial is
+    kept in pytest's cache folder, and the certificate says when it was. "always": for each certification. "never":
+    the certificate says that nothing vouches for the certifier.
+    """
+    import pytest
+
+    from sinkproof.certifier.certify import Options
+
+    if canaries not in CANARIES:
+        raise ContractError(f"canaries={canaries!r} is not understood. Choose one of {', '.join(CANARIES)}")
+    locator = locator_of(contract)
+    claims = names(check(locator, contract).claims)
+    options = Options(shells=tuple(shells), budget_seconds=budget_seconds, canaries=canaries != "never")
+
+    class Certification:
+        """One test per claim and protocol step."""
+
+        @pytest.fixture
+        def subject(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+            kept = cache_folder(request.config) if canaries == "once" else None
+            return certified(locator, run_folder(tmp_path_factory), options=options, canaries_kept=kept)
+
+        @pytest.mark.parametrize("claim", claims)
+        def test_claim(self, subject: dict[str, Any], claim: str) -> None:
+            result = next(result for result in subject["claims"] if result["claim"] == claim)
+            if result["verdict"] != "upheld":
+                why = f"{claim} is {result['verdict']}: {result['why']}"
+                pytest.fail("\n".join([why, *evidence(subject, claim), subject["certificate"]]), pytrace=False)
+
+        @pytest.mark.parametrize("step", STEPS_REQUIRED)
+        def test_step(self, subject: dict[str, Any], step: str) -> None:
+            broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
+            if broken:
+                pytest.fail("\n".join([*most_telling(broken), subject["certificate"]]), pytrace=False)
+            if not any(step in shell["points_reached"] for shell in subject["shells"]):
+                pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
+
+    Certification.__module__ = contract.__module__
+    Certification.__name__ = Certification.__qualname__ = f"Test{contract.__name__}"
+    return Certification
+
+
+def run_folder(factory: pytest.TempPathFactory) -> Path:
+    """What all processes of this pytest run share: with xdist, the folder above those of its workers."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def cache_folder(config: pytest.Config) -> Path | None:
+    """None: this pytest keeps nothing (-p no:cacheprovider)."""
+    cache = getattr(config, "cache", None)
+    return None if cache is None else Path(cache.mkdir("sinkproof"))
+
+
+def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Path | None) -> dict[str, Any]:
+    """The subject's part of the certificate. The first who asks certifies; others, also in other processes, wait."""
+    from dataclasses import replace
+
+    from sinkproof.certifier.certify import certify
+    from sinkproof.reports.document import DocumentError, load
+
+    wish = repr((locator, options.shells, options.budget_seconds, options.canaries))
+    place = folder / f"sinkproof-{hashlib.sha256(wish.encode()).hexdigest()[:12]}"
+    with one_at_a_time(place / "lock"):
+        try:
+            document = load(place)
+        except DocumentError:
+            document = {"complete": False}
+        if not document.get("complete"):
+            document = certify([locator], place, options=replace(options, canaries_kept=canaries_kept))
+    notes = "".join(f"\n  {note}" for note in document["notes"])
+    return {**document["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
+
+
+def strikes(finding: dict[str, Any], step: str) -> bool:
+    """Whether the finding's last fault struck at this step."""
+    return f"{step}#" in finding["schedule"].split()[-1]
+
+
+def evidence(subject: dict[str, Any], claim: str) -> list[str]:
+    return most_telling([finding for finding in subject["findings"] if finding["claim"] == claim])
+
+
+def most_telling(findings: Sequence[dict[str, Any]]) -> list[str]:
+    """One finding in full, if possible one that struck within a line; how many more there are."""
+    if not findings:
+        return []
+    best = min(findings, key=lambda finding: (finding["line"] is None, len(finding["schedule"].split())))
+    more = [f"{len(findings) - 1} more findings are in the certificate"] if len(findings) > 1 else []
+    return [told(best), *more]
+
+
+def told(finding: dict[str, Any]) -> str:
+    """The rows, the line that was struck, and the one command that shows it again."""
+    lines = [f"{finding['oracle']}: {finding['why']}"]
+    for kind in ("lost", "extra"):
+        if finding[kind]:
+            lines.append(f"  {kind}: {', '.join(str(tuple(row)) for row in finding[kind])}")
+    if finding["line"]:
+        line = finding["line"]
+        lines.append(f"  struck at {line['file']}:{line['number']}: {line['text']}")
+    lines.append(f"  replay:  {finding['replay']}")
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""What `scratch.service("cassandra")` gives to contracts: a cluster that all processes of one certification find."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
+from sinkproof.subject.service_address import way_to
+from sinkproof.subject.services_in_use import NO_SETTINGS, service_in_use
+
+REMOVE: Final = "import sys; from sinkproof.subject.cassandra_service import drop; drop(*sys.argv[1:])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CassandraService:
+    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with us.
+    `identity`: of the cluster and its data; another one may have the same address later.
+    """
+
+    endpoint: str
+    direct_endpoint: str
+    identity: str
+    node_count: int = 1
+    own: bool = False
+
+    def make_keyspace(self, name: str, *, tables: Sequence[str] = ()) -> None:
+        """With as many copies as the cluster can have, up to three. `tables`: statements that call it {ks}."""
+        copies = min(self.node_count, 3)
+        replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}"
+        outside = CassandraClient(self.direct_endpoint, "")
+        outside.define([f"CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = {replication}"])
+        outside.close()
+        inside = CassandraClient(self.direct_endpoint, name)
+        inside.define(tables)
+        inside.close()
+
+    def remove_keyspace(self, name: str) -> None:
+        drop(self.direct_endpoint, name)
+
+    def remove_keyspace_at_exit(self, name: str) -> None:
+        """When this process ends, and not with a child that was forked since. The cluster may be gone by then."""
+        atexit.register(_drop_by_another, self.direct_endpoint, name, os.getpid())
+
+    def read(self, keyspace: str, statement: str, values: Sequence[Any]) -> list[Any]:
+        """Rows as tuples, by a reader of its own. The statement calls the keyspace {ks}."""
+        reader = CassandraClient(self.direct_endpoint, keyspace)
+        try:
+            return reader.read(statement, values)
+        finally:
+            reader.close()
+
+
+def drop(endpoint: str, keyspace: str) -> None:
+    outside = CassandraClient(endpoint, "")
+    outside.define([f"DROP KEYSPACE IF EXISTS {keyspace}"])
+    outside.close()
+
+
+def _drop_by_another(endpoint: str, keyspace: str, owner: int) -> None:
+    """A process that ends starts no thread any more, and the driver needs some."""
+    if os.getpid() == owner:
+        command = [sys.executable, "-P", "-c", REMOVE, endpoint, keyspace]
+        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def cassandra_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> CassandraService:
+    """See services_in_use.service_in_use."""
+    used = service_in_use(CASSANDRA, start=start, settings=settings)
+    return CassandraService(
+        endpoint=way_to(used),
+        direct_endpoint=used.service.direct_endpoint,
+        identity=used.service.identity,
+        node_count=used.service.node_count,
+        own=used.own,
+    )

@@ -1,0 +1,83 @@
+"""A foreachBatch function as a subject: `def write_batch(df, batch_id)`, and `committed(scratch)` beside it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.scratch import Scratch
+
+if TYPE_CHECKING:
+    from sinkproof.campaign.run import ShellOutcome, Task
+    from sinkproof.execution.schedule_runner import Trial
+    from sinkproof.reports.progress import Progress
+
+EXAMPLE: Final = """
+    def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
+    def committed(scratch): ...            # -> (split, offset) of every row that an independent reader sees
+"""
+
+
+class MicroBatchContract:
+    """What the module says besides the function: `committed`, and perhaps `claims` and `rows`.
+
+    Unless it says more, the function claims that each row is there exactly once in the end. That is what Spark lets it
+    promise: it learns the batch's id before the batch is recorded, so its rows can be seen before that.
+    """
+
+    shells = ("simulated", "spark")
+    every_shell_by_default = True
+
+    def __init__(self, locator: str, function: Callable[[Any, int], Any]) -> None:
+        module = sys.modules[function.__module__]
+        self.write_batch = function
+        self.claims = getattr(module, "claims", Claim.EFFECTIVELY_ONCE)
+        self.rows: str = getattr(module, "rows", "append")
+        self.file = Path(inspect.getfile(function)).resolve()
+        self.files = {str(self.file): self.file.name}  # whose executed lines are points
+        self.place = f"{self.file}:{function.__qualname__}"  # by which another process finds it, wherever it runs
+        self._committed: Any = getattr(module, "committed", None)
+        if not callable(self._committed):
+            raise ContractError(
+                f"{locator}: {self.file.name} has no function committed(scratch), so nobody can say what was "
+                f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
+            )
+
+    def committed(self, scratch: Scratch) -> Iterable[Any]:
+        found: Iterable[Any] = self._committed(scratch)
+        return found
+
+    def explore(self, contract: Contract, task: Task, progress: Progress) -> ShellOutcome:
+        from sinkproof.foreach_batch.certify_function import explore
+
+        return explore(contract, task, progress=progress)
+
+    def try_again(self, contract: Contract, task: Task, progress: Progress) -> Trial:
+        from sinkproof.foreach_batch.certify_function import try_again
+
+        return try_again(contract, task, progress=progress)
+
+
+def of_function(locator: str, function: Callable[..., Any]) -> MicroBatchContract:
+    """Raises ContractError if it is no foreachBatch function."""
+    try:
+        inspect.signature(function).bind(None, 0)
+    except TypeError as error:
+        raise ContractError(
+            f"{locator}: a function is certified as one for foreachBatch, which is called with a DataFrame and the "
+            f"batch's id, but: {error}. It looks like this:\n{EXAMPLE}"
+        ) from error
+    if "<locals>" in function.__qualname__:
+        raise ContractError(f"{locator}: it is defined inside a function. Move it to the top level of its module")
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if getattr(context, "_active_spark_context", None) is not None:
+        raise ContractError(
+            f"{locator}: importing the module starts Spark. Put that below if __name__ == '__main__': the function is "
+            "given DataFrames of a session that is not yours"
+        )
+    return MicroBatchContract(locator, function)

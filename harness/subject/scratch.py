@@ -1,0 +1,155 @@
+"""The place a contract may use: a name, an empty folder that is kept over restarts, and a way to copy it exactly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+PREFIX: Final = "sinkproof"
+SHARED_MEMORY: Final = Path("/dev/shm")
+ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
+TRIED_MOST: Final = 100  # times: a thread that a sink has left behind may rename files meanwhile
+FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
+
+
+NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
+def stopped_clock() -> float:
+    """The clock of a scratch outside any run."""
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """What a contract's methods are given. Child processes get an equal one."""
+
+    name: str  # unique per certification, stable over restarts
+    path: Path
+    shell: str = "simulated"  # where the sink runs: "simulated", "process" or "spark"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Callable[[], float] = stopped_clock  # seconds
+    random: Random = field(default_factory=lambda: Random(0))
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        return self.settings.get(name, default)
+
+    def service(self, name: str, *, start: bool = False, settings: Mapping[str, Any] = NO_SETTINGS) -> Any:
+        """An external system: "kafka" gives a kafka_service.KafkaService, "cassandra" a
+        cassandra_service.CassandraService.
+
+        `start`: for a contract's `setup`, which runs in the process that outlives all attempts. If no such system is
+        there, one is started that ends with this process. `settings`: of its nodes, for those who want to show what
+        becomes of a sink on others than ours.
+        """
+        if name == "kafka":
+            from sinkproof.subject.kafka_service import kafka_service
+
+            return kafka_service(start=start, settings=settings)
+        if name == "cassandra":
+            from sinkproof.subject.cassandra_service import cassandra_service
+
+            return cassandra_service(start=start, settings=settings)
+        raise LookupError(
+            f"no service {name!r} is offered: only 'kafka' and 'cassandra'. "
+            "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"
+        )
+
+
+def fresh_folder(*, home: Path | None = None) -> Path:
+    """A new folder: in `home`; else below SINKPROOF_SCRATCH if that is set, else in memory if there is enough of it,
+    else in TMPDIR.
+
+    SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more. The
+    folder's name carries our pid, so that a later run can clean up.
+    """
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or _homes()[0]))
+
+
+def _homes() -> list[Path]:
+    """Where scratch folders may be; new ones are made in the first."""
+    if named := os.environ.get("SINKPROOF_SCRATCH"):
+        return [Path(named)]
+    fallback = Path(tempfile.gettempdir())
+    return [SHARED_MEMORY, fallback] if _has_room(SHARED_MEMORY) else [fallback, SHARED_MEMORY]
+
+
+def _has_room(folder: Path) -> bool:
+    """Containers often come with 64 MiB of it."""
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_LEAST
+
+
+def sweep_folders_of_the_dead() -> list[Path]:
+    """Removes what runs left behind that were killed, services' data as well; returns what was removed."""
+    from sinkproof.chaos.services.running_services import sweep_the_dead
+
+    removed = list(map(Path, sweep_the_dead()))
+    for home in _homes():
+        for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
+            match = re.match(rf"{PREFIX}-(\d+)-", folder.name)
+            if match and not Path("/proc", match[1]).exists() and Path("/proc").is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
+                removed.append(folder)
+    return removed
+
+
+def freeze_folder(folder: Path) -> FrozenFolder:
+    """Everything in it, sorted by path."""
+    for more in reversed(range(TRIED_MOST)):
+        frozen: FrozenFolder = {}
+        try:
+            _freeze_into(frozen, str(folder), "")
+            break
+        except FileNotFoundError:
+            if not more:
+                raise
+    return frozen
+
+
+def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
+    with os.scandir(folder) as listing:
+        entries = sorted(listing, key=lambda entry: entry.name)
+    for entry in entries:
+        name = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            frozen[name] = None
+            _freeze_into(frozen, entry.path, name + "/")
+        elif entry.is_symlink():
+            frozen[name] = b"symlink:" + os.readlink(entry.path).encode()
+        elif entry.is_file():
+            with open(entry.path, "rb", buffering=0) as file:
+                frozen[name] = file.readall()
+
+
+def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
+    """Makes the folder what it was. Every file is a new inode: descriptors of the dead write nowhere."""
+    clear_folder(folder)
+    for name, contents in frozen.items():
+        path = os.path.join(folder, name)
+        if contents is None:
+            os.mkdir(path)
+        elif contents.startswith(b"symlink:"):
+            os.symlink(contents[8:].decode(), path)
+        else:
+            with open(path, "wb", buffering=0) as file:
+                file.write(contents)
+
+
+def clear_folder(folder: Path) -> None:
+    for more in reversed(range(TRIED_MOST)):
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=bool(more))
+            else:
+                Path(entry.path).unlink(missing_ok=True)
+        if not entries:
+            return

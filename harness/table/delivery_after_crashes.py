@@ -1,0 +1,51 @@
+"""What a pair delivers when it is crashed: at each step of the coordinator and of one sink, one crash each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any, Final, NamedTuple
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, Grade
+
+ACTORS: Final = re.compile(r"coordinator|sink\[0\]")  # the others pass the same steps
+KINDS: Final = ("kill-job", "kill")
+Told = Callable[[str, int], Any]  # which schedule, how many of them there are
+
+
+class Crashed(NamedTuple):
+    """What came of it. `oracles`: of all that was ever wrong."""
+
+    crashes: int
+    oracles: set[str]
+    worst: str  # the first schedule that broke what the grade is lowered by; "" if none did
+
+    @property
+    def grade(self) -> Grade:
+        return Grade.of(self.oracles)
+
+    def breaks(self, claims: Claim) -> bool:
+        return any(ORACLE_CLAIMS[oracle] & claims for oracle in self.oracles)
+
+
+def crashed_everywhere(laboratory: Laboratory, *, told: Told = lambda schedule, count: None) -> Crashed:
+    """Of job and process in turn, the second time that a step is passed, if there is one: rows are pending then."""
+    baseline = laboratory.run(Schedule())
+    steps = [
+        (actor, point) for actor, point in dict.fromkeys(baseline.trace) if ACTORS.fullmatch(baseline.names[actor])
+    ]
+    oracles = {anomaly.oracle for anomaly in baseline.anomalies}
+    grade, worst, crashes = Grade.of(oracles), "", 0
+    for (actor, point), kind in zip(steps, cycle(KINDS)):
+        occurrence = min(2, baseline.trace.count((actor, point)))
+        schedule = Schedule((Fault(baseline.names[actor], point, occurrence, kind),))
+        told(str(schedule), len(steps))
+        trial = laboratory.run(schedule)
+        crashes += bool(trial.struck)
+        oracles |= {anomaly.oracle for anomaly in trial.anomalies}
+        if Grade.of(oracles) is not grade:
+            grade, worst = Grade.of(oracles), str(schedule)
+    return Crashed(crashes, oracles, worst)

@@ -1,0 +1,116 @@
+"""Which pair stands where in the table, what is expected of each besides its grade, and why some places are empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from sinkproof.sink_adapters.registry import PAIRS
+from sinkproof.sink_adapters.service_pairs import MARKED, SERVICE_PAIRS
+from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES
+from sinkproof.sink_adapters.strategies.idempotent import UpsertTarget
+from sinkproof.sink_adapters.strategies.masked import MaskedTarget
+from sinkproof.sink_adapters.strategies.plain import AppendTarget
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseTarget
+from sinkproof.sink_adapters.strategies.write_ahead import CheckpointCommitter, WriteAheadTarget
+
+
+class Place(NamedTuple):
+    """Of a pair in the table."""
+
+    strategy: str
+    target: str
+
+
+TARGETS: Final = {
+    "memory": "a store in a process of its own, behind a socket",
+    "files": "files on a real disk, synced",
+    "kafka": "topics of a real broker",
+    "cassandra": "tables of a real node, which syncs its log before it answers",
+}
+EMBEDDED: Final = ("memory", "files")  # they need nothing but this machine
+EVERY_PAIR: Final = {**PAIRS, **SERVICE_PAIRS}
+WAYS: Final = {
+    "two-phase": STRATEGIES["two-phase"].sentence,
+    "write-ahead": STRATEGIES["write-ahead"].sentence,
+    "write-ahead-upsert": STRATEGIES["write-ahead-upsert"].sentence,
+    "write-ahead-marker": MARKED.sentence,
+    "idempotent": STRATEGIES["idempotent"].sentence,
+    "masked": STRATEGIES["masked"].sentence,
+    "plain": STRATEGIES["plain"].sentence,
+}
+AT_ONCE: Final = ("idempotent", "plain")
+VARIANT: Final = "-parquet"
+OFFERS: Final[dict[str, tuple[type, ...]]] = {
+    "two-phase": (TwoPhaseTarget,),
+    "write-ahead": (WriteAheadTarget, CheckpointCommitter),
+    "write-ahead-upsert": (WriteAheadTarget, CheckpointCommitter),
+    "write-ahead-marker": (WriteAheadTarget, CheckpointCommitter),
+    "idempotent": (UpsertTarget,),
+    "masked": (MaskedTarget,),
+    "plain": (AppendTarget,),
+}
+BESIDES: Final = {
+    "write-ahead-upsert": "publishing a part twice is the same as once",
+    "write-ahead-marker": "rows and the record that they were sent become visible in one step",
+    "masked": "readers that honour the marker",
+}
+# Those whose names say how a target counts what is sent, and not how it is sent.
+MOVED: Final = {
+    "cassandra/write-ahead": "write-ahead-upsert",
+    "cassandra/write-ahead-counter": "write-ahead",
+    "cassandra/write-ahead-list": "write-ahead",
+    "cassandra/idempotent-own-key": "idempotent",
+}
+WHY_NOT: Final = {
+    Place("two-phase", "cassandra"): (
+        "a statement, a batch and a conditional insert are each decided by the request that asks for it: nothing can "
+        "be prepared now, and committed later by another process"
+    ),
+    Place("write-ahead-upsert", "kafka"): (
+        "a topic keeps every record, and none takes the place of another. Who folds it by key is the reader of "
+        "kafka/idempotent, and gets the same there without waiting"
+    ),
+    Place("write-ahead-marker", "memory"): (
+        "its log and its record of what was sent are two requests. What it does in one step for several is its "
+        "transaction: memory/two-phase"
+    ),
+    Place("write-ahead-marker", "files"): (
+        "lines of a log and a line of the record are two files. What appears in one step is a file that is renamed, "
+        "and that is files/two-phase"
+    ),
+    Place("write-ahead-marker", "cassandra"): (
+        "a batch is one step in one partition only, and rows are in many. Rows that are upserted need no marker: "
+        "cassandra/write-ahead"
+    ),
+    Place("plain", "cassandra"): (
+        "nothing is appended to a table: every insert upserts a key. With a new key for each insert it is "
+        "cassandra/idempotent-own-key"
+    ),
+}
+EXPIRES: Final = ("memory/two-phase", "kafka/two-phase")  # their targets abort what stays open for too long
+
+
+def place(name: str) -> Place:
+    target, _, sink = name.partition("/")
+    return Place(MOVED.get(name, sink.removesuffix(VARIANT)), target)
+
+
+def pairs_on(targets: Iterable[str]) -> list[str]:
+    """In the order of the table: by target, then by strategy."""
+    chosen = set(targets)
+    order = [Place(strategy, target) for target in TARGETS for strategy in WAYS]
+    return sorted(
+        (name for name in EVERY_PAIR if place(name).target in chosen), key=lambda name: order.index(place(name))
+    )
+
+
+def offers(strategy: str) -> list[str]:
+    """What a target must have for it: the names of calls, and what they promise besides."""
+    calls = [name for protocol in OFFERS[strategy] for name in vars(protocol) if not name.startswith("_")]
+    return calls + ([BESIDES[strategy]] if strategy in BESIDES else [])
+
+
+def checkpoints_to_wait(name: str) -> int:
+    """How many checkpoints have to be complete until a row is visible: none, or its own."""
+    return 0 if place(name).strategy in AT_ONCE else 1

@@ -1,0 +1,97 @@
+"""Makes the document of the table: what was measured, what was not in this run, and which pairs there cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from sinkproof.chaos.clock import now
+from sinkproof.chaos.processes.spawn import ForkServerError
+from sinkproof.chaos.services.service import ServiceError
+from sinkproof.judging.observer import NeverQuiet
+from sinkproof.judging.verdict import Verdict
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.sink_adapters.cassandra.cassandra_client import NotAcknowledged
+from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed
+from sinkproof.sink_adapters.kafka.transaction_control import NotNow
+from sinkproof.subject.heartbeat import LISTENERS
+from sinkproof.table.driven_sink import BULK_ROWS, HELD_ROWS, ROW_BYTES
+from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, offers, pairs_on, place
+from sinkproof.table.machine import disk_folder, machine
+from sinkproof.table.measurements import INTERVAL_SECONDS, NotMeasured, differences, expected, measure
+
+SCHEMA: Final = "sinkproof/table/1"
+FAILURES: Final = (  # of a pair that cannot be measured: the others can
+    *(NotMeasured, ForkServerError, ServiceError),
+    *(ReaderFailed, NeverQuiet, ReadFailed, NotNow, NotAcknowledged),
+)
+Told = Callable[[str, str], None]  # of which pair, what
+
+
+def table(targets: Sequence[str], *, told: Told, pairs: Sequence[str] = ()) -> dict[str, Any]:
+    """`targets`: those that are measured; of their pairs only `pairs`, if any are named."""
+    began, disk = now(), disk_folder()
+    chosen = [name for name in pairs_on(targets) if not pairs or name in pairs]
+    rows = [_pair(name, disk if name in chosen else None, told) for name in pairs_on(TARGETS)]
+    return {
+        "schema": SCHEMA,
+        "verdict": _verdict(rows).value,
+        "machine": machine(disk, targets),
+        "conditions": {
+            "row_bytes": ROW_BYTES,
+            "rows_of_a_checkpoint": BULK_ROWS,
+            "rows_held": HELD_ROWS,
+            "checkpoint_interval_ms": round(1000 * INTERVAL_SECONDS),
+        },
+        "targets": [{"name": name, "what": what, "measured": name in targets} for name, what in TARGETS.items()],
+        "strategies": [{"name": name, "what": what, "offers": offers(name)} for name, what in WAYS.items()],
+        "pairs": rows,
+        "invalid": [{**where._asdict(), "why": why} for where, why in WHY_NOT.items()],
+        "seconds": round(now() - began, 1),
+    }
+
+
+def _pair(name: str, disk: Path | None, told: Told) -> dict[str, Any]:
+    """`disk`: None if it is not measured in this run."""
+    wanted = expected(name)
+    row: dict[str, Any] = {
+        "name": name,
+        **place(name)._asdict(),
+        "what": EVERY_PAIR[name].sentence,
+        "expected": asdict(wanted),
+        "measured": None,
+        "differences": [],
+        "why_not_measured": "",  # though it was to be
+    }
+    if disk is None:
+        return row
+    try:
+        with _listening(lambda what: told(name, what)) as listener:
+            found = measure(name, disk=disk, told=listener)
+    except FAILURES as error:
+        row["why_not_measured"] = str(error)
+        told(name, f"not measured: {error}")
+        return row
+    row["measured"], row["differences"] = asdict(found), differences(name, found)
+    return row
+
+
+@contextmanager
+def _listening(listener: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Who waits for a service is heard, too."""
+    LISTENERS.append(listener)
+    try:
+        yield listener
+    finally:
+        LISTENERS.remove(listener)
+
+
+def _verdict(rows: Sequence[dict[str, Any]]) -> Verdict:
+    """VIOLATED: something is not as expected. UNKNOWN: something could not be measured, or nothing was."""
+    if any(row["differences"] for row in rows):
+        return Verdict.VIOLATED
+    failed = any(row["why_not_measured"] for row in rows)
+    return Verdict.UPHELD if any(row["measured"] for row in rows) and not failed else Verdict.UNKNOWN

@@ -1,0 +1,44 @@
+"""What the source really held. Written before anything acts; the oracle compares the world with it and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from sinkproof.reference_engine.dataflow.replayable_sources import Input
+from sinkproof.sink_adapters.protocol import Row
+
+Identity = tuple[int, int]
+
+
+class Ledger:
+    """The rows of a bounded input by identity. For a generator the ranges are the record; rows are made on demand."""
+
+    def __init__(self, source: Input) -> None:
+        self.lengths = {split: source.length(split) for split in range(source.splits)}
+        self._source = source
+
+    @cached_property
+    def expected(self) -> list[Identity]:
+        """Every row exactly once, sorted."""
+        return [(split, offset) for split, length in sorted(self.lengths.items()) for offset in range(length)]
+
+    @cached_property
+    def rows(self) -> dict[Identity, Row]:
+        batches = (
+            self._source.batch(split, offset)
+            for split, length in self.lengths.items()
+            for offset in range(0, length, self._source.batch_rows)
+        )
+        return {(row.split, row.offset): row for batch in batches for row in batch}
+
+    def last_per_key(self) -> list[Identity]:
+        """What an upsert by key leaves: the last row of each key, sorted."""
+        last: dict[str, Identity] = {}
+        for identity, row in sorted(self.rows.items()):
+            last[row.key] = identity
+        return sorted(last.values())
+
+    def beyond(self, covered: dict[int, int], rows: Iterable[Identity]) -> list[Identity]:
+        """Those of the rows that these offsets do not cover."""
+        return [row for row in rows if row[1] >= covered.get(row[0], 0)]

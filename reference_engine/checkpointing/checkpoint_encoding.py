@@ -1,0 +1,111 @@
+"""What the files of a checkpoint hold: one subtask's states, and the decision. Digests tell whether to trust them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from itertools import accumulate, pairwise
+from typing import Any, Final, NamedTuple, Protocol
+
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
+
+SCHEMA: Final = "sinkproof/checkpoint/1"
+STATES_MAGIC: Final = b"sinkproof/states/1\n"
+
+States = Mapping[str, bytes | Mapping[int, bytes]]  # part of a subtask -> its state, whole or by key group
+
+
+class Readable(Protocol):
+    """A file, or an object of a store; its text says where it is."""
+
+    def read_bytes(self) -> bytes: ...
+
+
+class Reference(NamedTuple):
+    """What the coordinator keeps of a snapshot, and the decision of the checkpoint."""
+
+    file: str  # in the checkpoint's own folder
+    sha256: str
+    size_bytes: int
+
+
+def encode_states(states: States) -> bytes:
+    """One line of JSON that says what follows, then the bytes themselves: nothing read back is ever executed."""
+    layout: list[tuple[str, list[int] | None, list[int]]] = []
+    blobs: list[bytes] = []
+    for name, state in states.items():
+        groups = sorted(state) if isinstance(state, Mapping) else None
+        parts = [state[group] for group in groups] if isinstance(state, Mapping) and groups is not None else [state]
+        blobs += (part if isinstance(part, bytes) else _refuse_to_encode(name, part) for part in parts)
+        layout.append((name, groups, list(map(len, blobs[len(blobs) - len(parts) :]))))
+    return b"".join([STATES_MAGIC, json.dumps(layout, separators=(",", ":")).encode(), b"\n", *blobs])
+
+
+def _refuse_to_encode(name: str, part: object) -> bytes:
+    raise TypeError(f"the state of {name!r} is {type(part).__name__}: a checkpoint holds bytes, or bytes by key group")
+
+
+def _split_states(data: bytes) -> dict[str, bytes | dict[int, bytes]]:
+    """Raises ValueError for anything that `encode_states` did not write."""
+    magic, header, body = (*data.split(b"\n", 2), b"", b"")[:3]
+    if magic + b"\n" != STATES_MAGIC:
+        raise ValueError(f"does not begin with {STATES_MAGIC!r}")
+    states: dict[str, bytes | dict[int, bytes]] = {}
+    at = 0
+    for name, groups, lengths in json.loads(header):
+        bounds = list(accumulate(lengths, initial=at))
+        parts = [body[start:end] for start, end in pairwise(bounds)]
+        states[name] = parts[0] if groups is None else dict(zip(groups, parts, strict=True))
+        at = bounds[-1]
+    if at != len(body):
+        raise ValueError(f"holds {len(body)} bytes of states where {at} are announced")
+    return states
+
+
+def encode_decision(record: CheckpointRecord) -> bytes:
+    checkpoint = {**record._asdict(), "states": {name: Reference(*kept) for name, kept in record.states.items()}}
+    text = json.dumps(checkpoint, sort_keys=True)
+    return json.dumps({"schema": SCHEMA, "sha256": digest_of(text.encode()), "checkpoint": text}).encode()
+
+
+def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:
+    """The record, its states still references."""
+    data = _read(path)
+    try:
+        outer: dict[str, Any] = json.loads(data)
+        schema, digest, text = outer["schema"], outer["sha256"], outer["checkpoint"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"{path} is torn or was overwritten: {error!r} in {data[:60]!r}") from error
+    if schema != SCHEMA:
+        raise DamagedCheckpoint(f"{path} is of another version: its schema is {schema!r}, not {SCHEMA!r}")
+    if digest != digest_of(str(text).encode()):
+        raise DamagedCheckpoint(f"{path} has changed since it was written: its digest is not {digest}")
+    held = json.loads(text)
+    if held["checkpoint_id"] != checkpoint_id:
+        raise DamagedCheckpoint(f"{path} is the decision of checkpoint {held['checkpoint_id']}: its folder was renamed")
+    states = {name: Reference(*kept) for name, kept in held["states"].items()}
+    return CheckpointRecord(checkpoint_id, held["final"], states, held["parallelism"])
+
+
+def decode_states(path: Readable, reference: Reference) -> dict[str, bytes | dict[int, bytes]]:
+    data = _read(path)
+    if digest_of(data) != reference.sha256:
+        why = f"{len(data)} bytes where {reference.size_bytes} were written, with another digest"
+        raise DamagedCheckpoint(f"{path} has changed since it was written: {why}")
+    try:
+        return _split_states(data)
+    except (ValueError, TypeError) as error:
+        raise DamagedCheckpoint(f"{path} does not hold states, or those of another version: {error}") from error
+
+
+def _read(path: Readable) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror or repr(error)}") from error
+
+
+def digest_of(data: bytes) -> str:
+    return sha256(data).hexdigest()

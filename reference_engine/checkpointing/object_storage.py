@@ -1,0 +1,231 @@
+"""Checkpoints as objects at any URL that fsspec knows: stores without renames, where an object is there or is not.
+
+    chk-12/sink[0]-6f1d0c24.state   one subtask's snapshot; named after its digest, never changed
+    log/000000000007                one line of the job's history: a generation was claimed, a checkpoint was decided
+
+Each line of the log is created under the next free number, and only if nobody has taken it: the decision of a
+checkpoint is one such object. Who claims a generation takes the next line, too; so a superseded coordinator finds the
+line that it would write taken, however late it wakes up, and is fenced. Lines are never removed: one that was would be
+free again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import quote
+
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding import (
+    Reference,
+    States,
+    decode_decision,
+    decode_states,
+    digest_of,
+    encode_decision,
+    encode_states,
+)
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.folder_storage import say_on_stderr
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, DamagedCheckpoint
+from sinkproof.sink_adapters.protocol import Fenced
+
+DIGITS: Final = 12
+
+
+class ObjectCheckpointStorage:
+    """A CheckpointStorage. Errors of the store come through as OSErrors; what nobody can trust is passed over aloud."""
+
+    def __init__(
+        self, url: str, *, retained: int = 1, generation: int = 0, say: Callable[[str], None] = say_on_stderr
+    ) -> None:
+        core: Any = import_module("fsspec.core")  # only who names a URL needs it
+        self._store, self._root = core.url_to_fs(url)
+        self.url, self.retained, self.generation, self.say = url, retained, generation, say
+        self.version = 0
+        self._line_last = 0  # the greatest that this process knows of
+        self._passed_over: set[int] = set()
+
+    # -- the log -------------------------------------------------------------------------------------
+
+    def claim_generation(self) -> int:
+        """Durably takes the next generation, and with it the next line of the log."""
+        while True:
+            lines = self._lines()
+            generations = [line["generation"] for line in lines if "generation" in line]
+            self.generation = max(generations, default=FIRST_GENERATION - 1) + 1
+            if self._append(len(lines) + 1, {"generation": self.generation}):
+                self.version += 1
+                return self.generation
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """From the first on. A line that cannot be read says nothing, and keeps its number."""
+        names = sorted(name for name in self._names("log") if name.isdigit())
+        return [self._line(int(name)) for name in names]
+
+    def _line(self, number: int) -> dict[str, Any]:
+        data = _Object(self, f"log/{number:0{DIGITS}}").read_bytes()
+        try:
+            line = json.loads(data)
+        except ValueError:
+            line = None
+        if isinstance(line, dict):
+            return line
+        self.say(f"line {number} of the log at {self.url} is torn: whoever wrote it did not know that it was there")
+        return {}
+
+    def _append(self, number: int, line: dict[str, Any]) -> bool:
+        """Whether the line is ours. After an error nobody knows, so it is read again."""
+        name, data = f"log/{number:0{DIGITS}}", json.dumps(line).encode()
+        try:
+            self._create(name, data)
+        except FileExistsError:
+            return False
+        except OSError:
+            if not self._store.exists(self._at(name)) or _Object(self, name).read_bytes() != data:
+                raise
+        self._line_last = number
+        return True
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
+        data = encode_states(states)
+        digest = digest_of(data)
+        reference = Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data))
+        self._make_folder(f"chk-{checkpoint_id}")
+        self._store.pipe_file(self._at(f"chk-{checkpoint_id}/{reference.file}"), data)
+        return reference
+
+    def decide(self, record: CheckpointRecord) -> None:
+        """Durable on return. Raises Fenced when somebody else has written the line that would hold the decision."""
+        if record.checkpoint_id < max(self.complete(), default=0):
+            return  # a newer decision is durable, and subsumes this one
+        self._say_line({"decision": encode_decision(record).decode(), "checkpoint_id": record.checkpoint_id})
+        self.version += 1
+        for old in self.complete()[: -self.retained]:
+            self._remove(old)
+
+    def _say_line(self, line: dict[str, Any]) -> None:
+        if not self.generation:
+            raise ValueError(f"cannot write to {self.url}: claim a generation first")
+        if not self._append(self._line_last + 1, line):
+            raise Fenced(f"generation {self.generation} at {self.url} was superseded by a newer one")
+
+    def discard(self, checkpoint_id: int) -> None:
+        """Removes an aborted checkpoint's snapshots; 0 removes every checkpoint."""
+        if checkpoint_id == 0:
+            found = self.complete()
+            self._say_line({"discarded": True})
+            for complete in found:
+                self._remove(complete)
+        elif checkpoint_id not in self.complete():
+            self._remove(checkpoint_id)
+        self.version += 1
+
+    def _remove(self, checkpoint_id: int) -> None:
+        for name in self._names(f"chk-{checkpoint_id}"):
+            self._store.rm_file(self._at(f"chk-{checkpoint_id}/{name}"))
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def _decisions(self) -> dict[int, str]:
+        """Of checkpoints that can be restored; a later one of the same id counts."""
+        found: dict[int, str] = {}
+        for line in self._lines():
+            if "discarded" in line:
+                found.clear()
+            elif "decision" in line:
+                found = {older: of for older, of in found.items() if older < line["checkpoint_id"]}
+                found[line["checkpoint_id"]] = line["decision"]
+        return found
+
+    def complete(self) -> list[int]:
+        """The ids that were decided and are not pruned, ascending."""
+        return [number for number in sorted(self._decisions()) if self._names(f"chk-{number}")]
+
+    def load(self, checkpoint_id: int) -> CheckpointRecord:
+        """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
+        decision = self._decisions()[checkpoint_id].encode()
+        record = decode_decision(_Held(f"{self.url}: checkpoint {checkpoint_id}", decision), checkpoint_id)
+        states = {
+            subtask: decode_states(_Object(self, f"chk-{checkpoint_id}/{kept.file}"), kept)
+            for subtask, kept in record.states.items()
+        }
+        return record._replace(states=states)
+
+    def latest(self) -> CheckpointRecord | None:
+        """The newest that can be trusted; damaged newer ones are named aloud, once."""
+        decided = sorted(self._decisions(), reverse=True)[: self.retained]
+        why = ""
+        for checkpoint_id in decided:
+            try:
+                record = self.load(checkpoint_id)
+            except DamagedCheckpoint as error:
+                why = why or str(error)
+                self._pass_over(checkpoint_id, error)
+                continue
+            return record
+        if not decided:
+            return None
+        raise DamagedCheckpoint(
+            f"no checkpoint at {self.url} can be trusted ({len(decided)} found). The newest: {why}. Bring the objects "
+            "back, or name another URL to begin without a checkpoint"
+        )
+
+    def _pass_over(self, checkpoint_id: int, error: DamagedCheckpoint) -> None:
+        if checkpoint_id not in self._passed_over:
+            self._passed_over.add(checkpoint_id)
+            self.say(
+                f"checkpoint {checkpoint_id} is damaged and passed over: {error}. An older one is used instead: what "
+                "was read since is replayed, and targets may show it twice"
+            )
+
+    # -- objects -------------------------------------------------------------------------------------
+
+    def _at(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def _names(self, folder: str) -> list[str]:
+        self._store.invalidate_cache()
+        try:
+            found = self._store.ls(self._at(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return [str(path).rsplit("/", 1)[-1] for path in found]
+
+    def _create(self, name: str, data: bytes) -> None:
+        """Only if it is not there; whole, or not at all."""
+        self._make_folder(name.rsplit("/", 1)[0])
+        with self._store.open(self._at(name), "xb") as created:
+            created.write(data)
+
+    def _make_folder(self, name: str) -> None:
+        """Real stores have none, and make none."""
+        self._store.makedirs(self._at(name), exist_ok=True)
+
+
+class _Object:
+    """What the decoders read, and what they call it."""
+
+    def __init__(self, storage: ObjectCheckpointStorage, name: str) -> None:
+        self.storage, self.name = storage, name
+
+    def read_bytes(self) -> bytes:
+        data: bytes = self.storage._store.cat_file(self.storage._at(self.name))
+        return data
+
+    def __str__(self) -> str:
+        return f"{self.storage.url.rstrip('/')}/{self.name}"
+
+
+class _Held:
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name, self.data = name, data
+
+    def read_bytes(self) -> bytes:
+        return self.data
+
+    def __str__(self) -> str:
+        return self.name

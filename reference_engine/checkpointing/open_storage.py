@@ -1,0 +1,45 @@
+"""Where a configuration wants its checkpoints: in the coordinator's memory, in a folder, at a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
+    MEMORY,
+    CheckpointConfiguration,
+    ConfigurationError,
+)
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage, MemoryCheckpointStorage
+
+FOLDER_SCHEMES: Final = ("", "file", "local")  # a folder offers renames, and is forced to disk
+
+
+def open_storage(configuration: CheckpointConfiguration) -> CheckpointStorage:
+    """Claims nothing yet. Raises ConfigurationError if there is no such kind of storage."""
+    where, retained = configuration.checkpoint_storage, configuration.checkpoints_retained
+    if where == MEMORY:
+        return MemoryCheckpointStorage()
+    url = urlsplit(where)
+    if url.scheme in FOLDER_SCHEMES:
+        return FolderCheckpointStorage(Path(unquote(url.path) if url.scheme else where), retained=retained)
+    return _objects(where, retained)
+
+
+def _objects(where: str, retained: int) -> CheckpointStorage:
+    from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+
+    try:
+        return ObjectCheckpointStorage(where, retained=retained)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"checkpoint_storage={where!r} needs a package that is not installed ({error.name}): install it, or name "
+            "a folder"
+        ) from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"checkpoint_storage={where!r} is of no kind that fsspec knows ({error}): name {MEMORY!r}, a folder, or "
+            "another URL"
+        ) from error

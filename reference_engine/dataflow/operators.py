@@ -1,0 +1,117 @@
+"""Operators between source and sink: pure functions of rows, with state kept in key groups where there is any."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Protocol
+from zlib import crc32
+
+from sinkproof.sink_adapters.protocol import Batch, Row
+
+KEY_GROUPS = (
+    128  # the unit in which keyed state moves when the parallelism changes; Flink's default maximum parallelism
+)
+
+
+@lru_cache(maxsize=65_536)
+def key_group(key: str) -> int:
+    """0..127. Not `hash`, which differs from process to process.
+
+    A checksum alone leaves keys that differ in one character in one subtask: it is mixed as MurmurHash3 ends (as Flink
+    does), so that neighbours part.
+    """
+    mixed = crc32(key.encode())
+    for factor, shift in ((0x85EBCA6B, 13), (0xC2B2AE35, 16)):
+        mixed ^= mixed >> 16 if shift == 13 else 0
+        mixed = mixed * factor & 0xFFFFFFFF
+        mixed ^= mixed >> shift
+    return mixed % KEY_GROUPS
+
+
+def owner_of_group(group: int, parallelism: int) -> int:
+    """The subtask that owns a key group; groups stay in contiguous ranges, as in Flink."""
+    return group * parallelism // KEY_GROUPS
+
+
+class Operator(Protocol):
+    """One operator of one subtask."""
+
+    def apply(self, batch: Batch) -> Batch | None:
+        """What follows of these rows at once. May have `on_watermark(watermark) -> Batch | None`, too (windows.py)."""
+
+    def capture(self) -> Mapping[int, bytes]:
+        """Its state, one value per key group."""
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None: ...
+
+
+class Map:
+    """Each row to one row with the same identity; no state."""
+
+    def __init__(self, function: Callable[[Row], Row]) -> None:
+        self.function = function
+
+    def apply(self, batch: Batch) -> Batch:
+        return Batch(map(self.function, batch.rows))
+
+    def capture(self) -> Mapping[int, bytes]:
+        return {}
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
+        return None
+
+
+class KeyedCount:
+    """Each row to one row whose value is how many rows its key has had."""
+
+    __slots__ = ("groups", "places", "totals")
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}  # of each key, in the order in which they came: where the two below have it
+        self.totals = array("q")
+        self.groups = array("B")
+
+    def apply(self, batch: Batch) -> Batch:
+        return self._apply_columns(batch) if batch.columnar else Batch(map(self._count, batch.rows))
+
+    def _count(self, row: Row) -> Row:
+        place = self._place(row.key)
+        self.totals[place] = count = self.totals[place] + 1
+        return row._replace(value=str(count))
+
+    def _place(self, key: str) -> int:
+        place = self.places.get(key)
+        if place is None:
+            self._add(key, key_group(key), 0)
+            place = self.places[key]
+        return place
+
+    def _add(self, key: str, group: int, total: int) -> None:
+        self.places[key] = len(self.totals)
+        self.totals.append(total)
+        self.groups.append(group)
+
+    def _apply_columns(self, batch: Batch) -> Batch:
+        """Looks at each key once, and at rows only by column."""
+        from sinkproof.reference_engine.dataflow import columns
+
+        keys, codes = columns.distinct_keys(batch)
+        places = list(map(self.places.get, keys))
+        if None in places:
+            places = list(map(self._place, keys))
+        return columns.with_values(batch, columns.count_up(self.totals, places, codes))
+
+    def capture(self) -> Mapping[int, bytes]:
+        counts: dict[int, dict[str, int]] = {}
+        for key, group, total in zip(self.places, self.groups, self.totals, strict=True):
+            counts.setdefault(group, {})[key] = total
+        return {group: json.dumps(of, sort_keys=True).encode() for group, of in sorted(counts.items())}
+
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
+        self.places, self.totals, self.groups = {}, array("q"), array("B")
+        for group, state in groups:
+            for key, total in json.loads(state).items():
+                self._add(key, group, total)

@@ -1,0 +1,121 @@
+"""What a topic and a consumer group say of themselves: where partitions begin and end, and how far a group has come.
+
+The offsets of a group are for people and their monitoring. They follow complete checkpoints, and nothing is ever
+restored from them: who resets them changes a graph, not the output.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.reference_engine.dataflow.replayable_sources import InputError
+from sinkproof.reference_engine.inputs.kafka_source import ANONYMOUS, ANSWER_SECONDS, LOOK_AGAIN_SECONDS, partitions_of
+
+CLOSE_SECONDS: Final = 2.0
+Offsets = Mapping[int, int]  # by partition
+
+
+class TopicView:
+    """Looks at one topic, as a reader that sees what is committed."""
+
+    def __init__(self, endpoint: str, topic: str, *, group: str = ANONYMOUS, seconds: float = ANSWER_SECONDS) -> None:
+        self.endpoint, self.topic, self.seconds = endpoint, topic, seconds
+        self.client = _client(endpoint, group)
+
+    def extent(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Where partitions begin, and where they end (what is behind an open transaction is not there yet)."""
+        from confluent_kafka import KafkaException
+
+        deadline = Deadline(self.seconds)
+        while True:
+            try:
+                return self._extent()
+            except KafkaException as error:  # a topic that is new, or a broker that has just come back, may be late
+                if deadline.over:
+                    why = error.args[0].str()
+                    raise InputError(f"the broker at {self.endpoint} does not answer: {why}") from error
+            threading.Event().wait(LOOK_AGAIN_SECONDS)
+
+    def _extent(self) -> tuple[dict[int, int], dict[int, int]]:
+        from confluent_kafka import TopicPartition
+
+        begins, ends = {}, {}
+        for number in partitions_of(self.client, self.topic, seconds=self.seconds):
+            place = TopicPartition(self.topic, number)
+            begins[number], ends[number] = self.client.get_watermark_offsets(place, timeout=self.seconds, cached=False)
+        return begins, ends
+
+    def cluster(self) -> str:
+        """The id of the cluster, which stays when addresses change."""
+        return str(self.client.list_topics(self.topic, timeout=self.seconds).cluster_id)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class GroupOffsets:
+    """Called with the offsets of each complete checkpoint; tells them to the group in a thread of its own.
+
+    A broker that is away keeps no checkpoint waiting: of several, the newest is told.
+    """
+
+    def __init__(self, endpoint: str, topic: str, group: str) -> None:
+        self.endpoint, self.topic, self.group = endpoint, topic, group
+        self._newest: Offsets | None = None
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._telling = self._closed = False
+
+    def __call__(self, offsets: Offsets) -> None:
+        with self._changed:
+            self._newest = dict(offsets)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        client = _client(self.endpoint, self.group)
+        while (offsets := self._wait_for_news()) is not None:
+            try:
+                places = [TopicPartition(self.topic, number, at) for number, at in offsets.items()]
+                client.commit(offsets=places, asynchronous=False)
+            except KafkaException:
+                continue  # the next checkpoint says it again
+        client.close()
+
+    def _wait_for_news(self) -> Offsets | None:
+        with self._changed:
+            self._telling = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._newest is not None or self._closed)
+            offsets, self._newest = self._newest, None
+            self._telling = offsets is not None
+            return offsets
+
+    def close(self) -> None:
+        """On return the last one is told, if that can be done in time."""
+        deadline = Deadline(CLOSE_SECONDS)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._newest is None and not self._telling, deadline.left)
+
+
+def _client(endpoint: str, group: str) -> Any:
+    from confluent_kafka import Consumer
+
+    return Consumer(
+        {
+            "bootstrap.servers": endpoint,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 2,
+        }
+    )

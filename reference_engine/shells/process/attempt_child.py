@@ -1,0 +1,179 @@
+"""The other half of process.py: what runs inside the process of an attempt, from its first request to its death.
+
+It strikes itself: a fault that is armed for this request happens at its point, on the stack of the sink's own
+code, so that nothing (no `finally`, no buffer) runs after it. What it has reached stands in the journal,
+whatever it may say itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from sinkproof.chaos.faults import KINDS, sleeps
+from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
+from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
+from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
+
+INJECTED: Final = "injected: the target did not answer"
+FAILING: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered}  # kinds of faults
+OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
+SLEEPS: Final = tuple(filter(sleeps, KINDS))  # kinds for which an attempt stops itself
+STRUCK: Final = pickle.dumps(("struck",))
+DEADLY: Final = ("kill", "kill-job")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How another process makes the sink: `maker` ("module:function") is called with the arguments and clock=..."""
+
+    maker: str
+    arguments: Sequence[Any] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What are points in an attempt, besides those that it reaches by name."""
+
+    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
+    folder: str = ""  # file effects below it are points; "": none are
+
+
+def live(inside: Inside, recipe: Recipe, watched: Watched) -> None:
+    """The entry of the process: one request, one reply, until nobody sends any more."""
+    attempt, pid = _Inner(inside, recipe, watched), os.getpid()
+    with attempt.watching_files():
+        while (request := inside.receive()) is not None:
+            reply = attempt.answer(request)
+            if os.getpid() != pid:
+                os._exit(0)  # the sink forked, and this is its child: it must not answer, too
+            inside.send(reply)
+
+
+class _Inner:
+    """The attempt itself, inside its process."""
+
+    def __init__(self, inside: Inside, recipe: Recipe, watched: Watched) -> None:
+        self.inside, self.recipe, self.watched = inside, recipe, watched
+        self.journal = Journal(inside.descriptors[0])
+        self.tracer = LineTracer(watched.files)
+        self.main_thread = threading.get_ident()
+        self.sink: Any = None
+        self.now = 0.0
+        self.passed: dict[str, int] = {}
+        self.point, self.time, self.kind = "", 0, ""
+        os.register_at_fork(after_in_child=lambda: self.arm(None))
+
+    # -- points -----------------------------------------------------------------------------------
+
+    def reach(self, point: str) -> None:
+        self.journal.write(point)
+        self.passed[point] = times = self.passed.get(point, 0) + 1
+        if point == self.point and times == self.time:
+            self.strike()
+
+    def arm(self, armed: tuple[str, int, str] | None) -> None:
+        """`armed`: a point, which time of all it is to be struck, the kind of fault."""
+        self.point, self.time, self.kind = armed or ("", 0, "")
+        if self.kind in DEADLY and self.passed.get(self.point, 0) >= self.time:
+            self.strike()  # a thread has come there while this was on its way
+
+    def strike(self) -> None:
+        failing = FAILING.get(self.kind)
+        if failing is not None:
+            if threading.get_ident() == self.main_thread:  # another thread must not speak in between
+                self.inside.send(STRUCK)
+                self.rearm()
+            raise failing(INJECTED)
+        if self.kind in SLEEPS:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self.rearm()  # it was continued
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def rearm(self) -> None:
+        """It goes on after a fault: the next one may strike within the same call."""
+        message = self.inside.receive()
+        if message is None:
+            os._exit(0)
+        self.arm(pickle.loads(message))
+
+    def watching_files(self) -> AbstractContextManager[None]:
+        """All its life: a thread of the sink's goes on between two calls."""
+        return file_points(Path(self.watched.folder), self.reach) if self.watched.folder else nullcontext()
+
+    def watching(self, lines: bool) -> AbstractContextManager[None]:
+        return self.tracer(self.reach) if lines else nullcontext()
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def answer(self, request: bytes) -> bytes:
+        try:
+            call, arguments, armed, self.now, lines = pickle.loads(request)
+            self.arm(armed)
+            action: Callable[..., Any] = getattr(self, "do_" + call, self.do_any)
+            with self.watching(lines):
+                value = action(call, *arguments)
+            return pickle.dumps(("ok", plain(call, value)))
+        except MemoryError:
+            return OUT_OF_MEMORY
+        except Exception as error:  # the border: a sink's failure is told, and the engine reacts
+            return _told(error)
+        finally:
+            if self.kind in SLEEPS:  # who goes on after that has to be told what is next: in a call
+                self.arm(None)
+
+    def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
+        self.sink = resolve(self.recipe.maker)(*self.recipe.arguments, clock=self.clock)
+        random = Random(0)
+        random.setstate(random_state)
+        return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
+
+    def do_leave(self, call: str) -> None:
+        """What it held is given back; another sink is made in this process."""
+        self.sink = None
+        gc.collect()
+
+    def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
+        self.sink.write(Batch(map(Row._make, rows)))
+
+    def do_any(self, call: str, *arguments: Any) -> Any:
+        """A call that the sink lacks does nothing: the last four of the protocol may be missing."""
+        method = getattr(self.sink, call, None)
+        return None if method is None else method(*arguments)
+
+    def clock(self) -> float:
+        return self.now
+
+
+def plain(call: str, value: Any) -> Any:
+    """A reply made of nothing but plain values, or a TypeError: the engine unpickles no class of a sink's."""
+    if call == "snapshot":
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise TypeError(f"snapshot() returned {type(value).__name__}, not bytes")
+        return bytes(value)
+    if call == "open":
+        return list(map(int, left_in_doubt(value)))
+    return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None
+
+
+def _told(error: Exception) -> bytes:
+    reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
+    try:
+        message, text = str(error), traceback.format_exc()
+    except MemoryError:
+        os._exit(EXIT_OUT_OF_MEMORY)
+    except Exception as broken:  # the border: an exception that cannot even say what it is
+        message, text = f"(its text cannot be had: {type(broken).__name__})", ""
+    return pickle.dumps(("error", reaction, type(error).__name__, message, text))

@@ -1,0 +1,243 @@
+"""Attempts of sinks that are processes: how the engine hears of their points and of their deaths, whatever they speak.
+
+A death that was ordered (at the armed point, or by the engine) is the engine's own doing, and is told to the
+overseer. Any other end is an `AttemptEnded`, whose fields say which. Kills are counted from wait statuses.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NoReturn, Protocol, Self, TypeVar
+
+from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, Child, ForkServer, Limits, NoReply, Silence
+from sinkproof.sink_adapters.protocol import Sink
+
+HANG_SECONDS: Final = 10.0
+LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends long before the machine does
+
+Armed = tuple[str, int, str]  # (point, how many more times it must be reached, kind)
+
+
+class Overseer(Protocol):
+    """The engine's eye on attempts."""
+
+    def armed(self, actor: str) -> Armed | None:
+        """The fault that strikes next, if it belongs to this actor."""
+
+    def passed(self, actor: str, points: Sequence[str]) -> None:
+        """Points that the journal shows since the last call. An armed error has struck at the last of them."""
+
+    def died(self, actor: str, status: int) -> NoReturn:
+        """The attempt has died at its armed point."""
+
+    def stopped(self, actor: str) -> None:
+        """The attempt has stopped itself at its armed point. Returns when it goes on; raises if the job has died."""
+
+
+class Ending(enum.Enum):
+    """How an attempt came to an end that nobody ordered."""
+
+    EXITED = "it exited by itself"
+    SIGNALLED = "it was killed by a signal"
+    STOPPED = "it stopped by itself"
+    HUNG = "it did not answer in time"
+    GARBAGE = "it answered with garbage"
+    OUT_OF_MEMORY = "it ran out of memory"
+
+
+class AttemptEnded(Exception):
+    """This attempt is dead, and no armed fault killed it. `status`: its wait status; `evidence`: what was met."""
+
+    def __init__(self, ending: Ending, *, status: int, output_tail: str = "", evidence: str = "") -> None:
+        super().__init__(ending, status, output_tail, evidence)
+        self.ending, self.status, self.output_tail, self.evidence = ending, status, output_tail, evidence
+
+    def __str__(self) -> str:
+        output = self.output_tail.strip()
+        return "; ".join(
+            [
+                f"{self.ending.value} ({told(self.status)})",
+                *([self.evidence] if self.evidence else []),
+                f"its last words: {output[-500:]}" if output else "it printed nothing",
+            ]
+        )
+
+
+class SinkError(Exception):
+    """A sink's call raised in another process. What it raised there is not an exception here, only its text."""
+
+    def __init__(self, type_name: str, message: str, *, traceback_text: str = "") -> None:
+        super().__init__(type_name, message)
+        self.type_name, self.message, self.traceback_text = type_name, message, traceback_text
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}"
+
+
+class Unwatched:
+    """The overseer of attempts that nobody breaks."""
+
+    def armed(self, actor: str) -> Armed | None:
+        return None
+
+    def passed(self, actor: str, points: Sequence[str]) -> None:
+        pass
+
+    def died(self, actor: str, status: int) -> NoReturn:
+        raise AttemptEnded(Ending.SIGNALLED, status=status)
+
+    def stopped(self, actor: str) -> None:
+        pass
+
+
+class Attempt:
+    """One attempt of one sink subtask in a process of its own; the base of what the engine takes for a sink."""
+
+    def __init__(self, host: AttemptHost, actor: str, child: Child) -> None:
+        self.host, self.actor, self.child = host, actor, child
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.child.alive
+
+    @property
+    def wait_status(self) -> int | None:
+        return self.child.wait_status
+
+    def stop(self) -> None:
+        """SIGSTOP, between two calls."""
+        self.child.stop()
+
+    def resume(self) -> None:
+        self.child.resume()
+
+    def kill(self) -> int:
+        """SIGKILL to it and to everything it has started; the wait status, when nothing of it runs any more."""
+        return self.host.end(self)
+
+    def hang_up(self) -> None:
+        """Closes what it reads from: an attempt that waits for its next call exits."""
+        self.child.hang_up()
+
+    def release(self) -> None:
+        """Gives back what this process holds of it, once it is dead."""
+        self.child.close()
+
+    def fail(self, ending: Ending, *, evidence: str = "") -> NoReturn:
+        """Makes sure that it is dead, and says how it ended."""
+        status = self.child.kill()
+        self.host.forget(self)
+        self.host.endings[ending] += 1
+        raise AttemptEnded(ending, status=status, output_tail=self.child.output.tail(), evidence=evidence)
+
+    def fail_silent(self, silence: NoReply) -> NoReturn:
+        """No reply came, and no fault of ours is the reason."""
+        match silence.silence:
+            case Silence.ENDED:
+                self.fail(ending_of(self.child.wait_status or 0), evidence=silence.evidence)
+            case Silence.STOPPED:
+                self.fail(Ending.STOPPED)
+            case Silence.HUNG:
+                self.fail(Ending.HUNG, evidence=f"no reply within {self.host.hang_seconds:g} s")
+            case Silence.GARBAGE:
+                self.fail(Ending.GARBAGE, evidence=silence.evidence)
+
+
+AnyAttempt = TypeVar("AnyAttempt", bound=Attempt)
+
+
+class AttemptHost(ABC):
+    """Where attempts live. One host per run; the fork server below it serves many. Use as a context manager."""
+
+    dead_unwind = False
+
+    def __init__(self, server: ForkServer, *, hang_seconds: float = HANG_SECONDS, limits: Limits = LIMITS) -> None:
+        self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
+        self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
+        self.kills = 0  # SIGKILLs that struck at a point or were ordered by the engine, from wait statuses
+        self.endings: Counter[Ending] = Counter()  # that nobody ordered
+        self._living: list[Attempt] = []
+        self._leaving: list[Attempt] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
+        """A new attempt that knows nothing; `open` follows."""
+
+    def adopt(self, attempt: AnyAttempt) -> AnyAttempt:
+        self._living.append(attempt)
+        return attempt
+
+    def kill(self, sink: Sink) -> None:
+        """The engine's order: nothing of the attempt runs any more when this returns."""
+        assert isinstance(sink, Attempt)
+        self.end(sink)
+
+    def end(self, attempt: Attempt) -> int:
+        known = attempt in self._living
+        status = attempt.child.kill()
+        if known:
+            self.count(status)
+            self.forget(attempt)
+        return status
+
+    def count(self, status: int) -> None:
+        self.kills += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+    def forget(self, attempt: Attempt) -> None:
+        """It is dead: what it printed is kept, what it held is given back."""
+        if attempt in self._living:
+            self._living.remove(attempt)
+            attempt.release()
+
+    def retire(self, sink: Sink) -> None:
+        """The attempt was cancelled and has answered its last call: it exits by itself, and is reaped by `close`."""
+        assert isinstance(sink, Attempt)
+        if sink in self._living:
+            sink.hang_up()
+            self._leaving.append(sink)
+
+    def vacate(self, sink: Sink) -> None:
+        """Each attempt has a process of its own, unless a host can do better."""
+        assert isinstance(sink, Attempt)
+        self.end(sink)
+
+    def reap(self) -> None:
+        """They have nothing left to do: whoever has not exited by now is made to, and does not count."""
+        for attempt in self._leaving:
+            attempt.child.kill()
+            self.forget(attempt)
+        self._leaving.clear()
+
+    def close(self) -> None:
+        """Kills whatever still lives; none of it counts."""
+        for attempt in list(self._living):
+            attempt.child.kill()
+            self.forget(attempt)
+
+
+def ending_of(status: int) -> Ending:
+    if os.WIFEXITED(status):
+        return Ending.OUT_OF_MEMORY if os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY else Ending.EXITED
+    return Ending.SIGNALLED
+
+
+def told(status: int) -> str:
+    """A wait status, for people."""
+    if os.WIFEXITED(status):
+        return f"exit status {os.WEXITSTATUS(status)}"
+    return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"

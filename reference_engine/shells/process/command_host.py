@@ -1,0 +1,278 @@
+"""A sink in any language: a command that speaks JSON lines.
+
+The command is started once per attempt, in a session of its own. It reads one request a line from stdin and
+writes one reply a line to stdout, and nothing else; what it writes to stderr is shown when it fails. It is
+killed by SIGKILL between requests and replies, before it has read a request or after it has replied; its
+interior is not explored. The end of stdin means: exit. Its environment holds
+
+    SINKPROOF_SCRATCH      the folder it may use; kept over restarts
+    SINKPROOF_SUBTASK      which of the parallel subtasks it is, from 0
+    SINKPROOF_GENERATION   the fencing token, greater than that of every earlier attempt
+
+Every request has "call" and "now" (seconds of virtual time); those with more:
+
+    {"call": "open", "job_id", "sink_id", "subtask", "parallelism", "parallelism_restored", "generation", "seed",
+     "checkpoint_id_restored": 3 or null, "restored": [{"subtask": 0, "state": base64}], "subtasks_restored": [0],
+     "deadline": seconds or null}
+    {"call": "write", "rows": [{"split": 0, "offset": 7, "key": "a", "value": "b", "event_time_ms": 0}]}
+    {"call": "snapshot", "checkpoint_id": 4}               reply: {"ok": true, "state": base64}
+    {"call": "notify_complete", "checkpoint_id": 4}        reply: {"ok": true, "unsettled": [4]}, or without "unsettled"
+    {"call": "notify_aborted", "checkpoint_id": 5}
+    {"call": "settle"}                                     reply: as to notify_complete, as also to open
+    {"call": "end_of_input"}
+    {"call": "close"}
+
+What each call must have done when its reply is written is said in sinkproof.sink_adapters.protocol.Sink. The
+other replies are {"ok": true}, or {"error": {"type": "...", "message": "..."}}. Three types mean something:
+"fenced" (a newer generation has taken over), "transaction-lost" (rows of a complete checkpoint are gone), and
+"unsupported" for one of the calls that a sink may lack (notify_aborted, settle, end_of_input, close), which
+then does nothing.
+
+A reader command prints one row that is visible a line, as [split, offset] or {"split": 0, "offset": 7}, and
+exits with 0.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply
+from sinkproof.reference_engine.shells.process.attempt_host import (
+    HANG_SECONDS,
+    LIMITS,
+    Attempt,
+    AttemptHost,
+    Ending,
+    SinkError,
+)
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
+from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fenced, Row, TransactionLost
+
+__all__ = ["CommandHost", "CommandSink", "ReaderFailed", "read_command"]
+
+ENTRY: Final = "sinkproof.reference_engine.shells.process.command_host:become"
+LINE_BYTES_MOST: Final = 1 << 26  # 64 MiB: a snapshot in base64 and room; a longer line has no end
+READ_BYTES: Final = 1 << 16
+QUOTED_BYTES: Final = 200
+EXIT_NOT_FOUND: Final = 127
+
+
+def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, str]]) -> NoReturn:
+    """The entry of the process, which turns into the command. `place`: its working folder, and its variables."""
+    folder, variables = place
+    os.dup2(inside.descriptors[0], 0)
+    os.dup2(inside.descriptors[1], 1)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that is inherited
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.chdir(folder)
+        os.execvpe(words[0], list(words), {**os.environ, **variables})
+    except OSError as error:
+        print(f"cannot run {words[0]}: {error}", file=sys.stderr, flush=True)
+        os._exit(EXIT_NOT_FOUND)
+
+
+class CommandHost(AttemptHost):
+    """Attempts of one command. `scratch`: the folder it may use. It runs in this process's working folder."""
+
+    def __init__(
+        self,
+        server: ForkServer,
+        words: Sequence[str],
+        scratch: Path,
+        *,
+        hang_seconds: float = HANG_SECONDS,
+        limits: Limits = LIMITS,
+    ) -> None:
+        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+        self.words, self.scratch = tuple(words), scratch
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
+        variables = {
+            "SINKPROOF_SCRATCH": str(self.scratch.resolve()),
+            "SINKPROOF_SUBTASK": str(subtask),
+            "SINKPROOF_GENERATION": str(generation),
+        }
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        try:
+            child = self.server.spawn(
+                ENTRY,
+                *(self.words, (os.getcwd(), variables)),
+                descriptors=[theirs_in, theirs_out],
+                limits=self.limits,
+            )
+        except BaseException:
+            os.close(ours_in)
+            os.close(ours_out)
+            raise
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out)))
+
+
+class CommandSink(Attempt):
+    """A sink whose code is a command; the engine cannot tell it from one of its own."""
+
+    def __init__(self, host: CommandHost, actor: str, child: Child, *, pipes: tuple[int, int]) -> None:
+        super().__init__(host, actor, child)
+        self.pipes = list(pipes)  # we read from the first and write to the second
+        self.clock: Callable[[], float] = lambda: 0.0
+        self._buffer = bytearray()
+        for pipe in pipes:
+            os.set_blocking(pipe, False)
+
+    def hang_up(self) -> None:
+        self._close_pipe(1)
+
+    def release(self) -> None:
+        self._close_pipe(0)
+        self._close_pipe(1)
+        super().release()
+
+    def _close_pipe(self, which: int) -> None:
+        if self.pipes[which] >= 0:
+            os.close(self.pipes[which])
+            self.pipes[which] = -1
+
+    # -- the sink protocol ------------------------------------------------------------------------
+
+    def open(self, context: Context) -> list[int]:
+        self.clock = context.clock
+        reply = self.call(
+            "open",
+            job_id=context.job_id,
+            sink_id=context.sink_id,
+            subtask=context.subtask,
+            parallelism=context.parallelism,
+            parallelism_restored=context.parallelism_restored,
+            generation=context.generation,
+            seed=context.random.getrandbits(53),  # what every language's JSON can hold
+            checkpoint_id_restored=context.checkpoint_id_restored,
+            restored=[{"subtask": old, "state": _text(state)} for old, state in context.restored],
+            subtasks_restored=list(context.subtasks_restored),
+            deadline=context.deadline if math.isfinite(context.deadline) else None,
+        )
+        return self._unsettled(reply)
+
+    def write(self, batch: Batch) -> None:
+        self.call("write", rows=[dict(zip(Row._fields, row, strict=True)) for row in batch])
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        reply = self.call("snapshot", checkpoint_id=checkpoint_id)
+        try:
+            return base64.b64decode(reply["state"], validate=True)
+        except (KeyError, TypeError, ValueError, binascii.Error):
+            return self.fail(
+                Ending.GARBAGE, evidence=f'the reply to snapshot has no "state" in base64: {_quoted(reply)}'
+            )
+
+    def notify_complete(self, checkpoint_id: int) -> list[int]:
+        return self._unsettled(self.call("notify_complete", checkpoint_id=checkpoint_id))
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self.call("notify_aborted", checkpoint_id=checkpoint_id)
+
+    def settle(self, now: float) -> list[int]:
+        return self._unsettled(self.call("settle", now=now))
+
+    def end_of_input(self) -> None:
+        self.call("end_of_input")
+
+    def close(self) -> None:
+        self.call("close")
+
+    def _unsettled(self, reply: Mapping[str, Any]) -> list[int]:
+        ids = reply.get("unsettled") or []
+        if isinstance(ids, list) and all(type(each) is int for each in ids):
+            return ids
+        return self.fail(Ending.GARBAGE, evidence=f'"unsettled" is no list of checkpoint ids: {_quoted(reply)}')
+
+    # -- one request, one reply -------------------------------------------------------------------
+
+    def call(self, name: str, **more: Any) -> Mapping[str, Any]:
+        deadline = Deadline(self.host.hang_seconds)
+        request = json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n"
+        try:
+            if self.alive and (unasked := bytes(self._buffer) or self._read()):
+                self.fail(Ending.GARBAGE, evidence=f"it spoke without being asked: {unasked[:QUOTED_BYTES]!r}")
+            self._send(request, deadline)
+            line = self._line(deadline)
+        except NoReply as silence:
+            self.fail_silent(silence)
+        return self._understand(name, line)
+
+    def _send(self, request: bytes, deadline: Deadline) -> None:
+        rest = memoryview(request)
+        while rest:
+            self.child.await_ready(self.pipes[1], select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(self.pipes[1], rest) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                self.child.await_death(deadline)
+
+    def _line(self, deadline: Deadline) -> bytes:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > LINE_BYTES_MOST:
+                quoted = bytes(self._buffer[:QUOTED_BYTES])
+                self.fail(Ending.GARBAGE, evidence=f"a line of more than {LINE_BYTES_MOST} bytes: {quoted!r}...")
+            self.child.await_ready(self.pipes[0], select.POLLIN, deadline)
+            data = self._read()
+            if data == b"":
+                self.child.await_death(deadline)
+            self._buffer += data or b""
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line
+
+    def _read(self) -> bytes | None:
+        """What is there; None: nothing yet; b"": nothing will come."""
+        try:
+            return os.read(self.pipes[0], READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def _understand(self, name: str, line: bytes) -> Mapping[str, Any]:
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            reply = None
+        if isinstance(reply, dict) and reply.get("ok") is True:
+            return reply
+        if not isinstance(reply, dict) or "error" not in reply:
+            self.fail(Ending.GARBAGE, evidence=f"its reply to {name} is none: {line[:QUOTED_BYTES]!r}")
+        error = reply["error"] if isinstance(reply["error"], dict) else {"message": reply["error"]}
+        kind, message = str(error.get("type", "error")), str(error.get("message", ""))
+        match kind:
+            case "fenced":
+                raise Fenced(message)
+            case "transaction-lost":
+                raise TransactionLost(message)
+            case "unsupported" if name in OPTIONAL_CALLS:
+                return {}
+        raise SinkError(kind, message)
+
+
+def _text(state: bytes) -> str:
+    return base64.b64encode(state).decode()
+
+
+def _quoted(reply: Mapping[str, Any]) -> str:
+    return repr(json.dumps(reply)[:QUOTED_BYTES])

@@ -1,0 +1,278 @@
+"""The process shell: every attempt of a sink is an operating system process, and dies by SIGKILL inside its own calls.
+
+The engine around it is the simulated one. An attempt is driven one request and one reply at a time. Each
+request carries the fault that is armed for it, which the attempt does to itself (attempt_child.py); the
+points that it reached are read from its journal after every reply and after every death.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import select
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any, Final, NoReturn
+
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply, Silence
+from sinkproof.chaos.shared.point_journal import JournalReader
+from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SLEEPS, Recipe, Watched
+from sinkproof.reference_engine.shells.process.attempt_host import (
+    HANG_SECONDS,
+    LIMITS,
+    Armed,
+    Attempt,
+    AttemptEnded,
+    AttemptHost,
+    Ending,
+    Overseer,
+    SinkError,
+)
+from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
+
+__all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+
+ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
+FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
+# Who does not answer for so long while another one sleeps may be waiting for a lock that the sleeper holds, up to the
+# 5 s after which SQLite gives up. Longer than the impatience of sinks that give up sooner, and then go wrong.
+PATIENCE_SECONDS: Final = 0.4
+
+
+class ProcessHost(AttemptHost):
+    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
+    `other_server`: makes every second generation, in processes that hash strings in another way.
+    """
+
+    def __init__(
+        self,
+        server: ForkServer,
+        recipe: Recipe,
+        *,
+        other_server: Callable[[], ForkServer] | None = None,
+        files: Mapping[str, str] | None = None,
+        folder: str = "",
+        trace_lines: bool = False,
+        hang_seconds: float = HANG_SECONDS,
+        limits: Limits = LIMITS,
+    ) -> None:
+        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+        self.recipe, self.trace_lines = recipe, trace_lines
+        self.other_server = other_server or (lambda: server)
+        self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
+        self.asleep: list[RemoteSink] = []  # stopped by a fault, and not woken yet
+        self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
+        self.slowest_seconds = 0.0  # of all replies of this run
+        self.watched = Watched(files=dict(files or {}), folder=folder)
+
+    def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
+        """A new attempt that knows nothing; `open` makes its sink and tells it the rest."""
+        if (vacant := self.vacant.pop(actor, None)) is not None and vacant.alive:
+            return vacant
+        journal = JournalReader()
+        server = self.server if generation % 2 else self.other_server()
+        child = server.spawn(ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits)
+        return self.adopt(RemoteSink(self, actor, child, journal=journal))
+
+    def vacate(self, sink: Sink) -> None:
+        """Its sink is forgotten, as an object; what its modules remember is what the next one finds."""
+        assert isinstance(sink, RemoteSink)
+        with suppress(SinkError, AttemptEnded):
+            sink.call("leave")
+        self.vacant[sink.actor] = sink
+
+    def wake_sleepers(self) -> bool:
+        """Before their time: somebody cannot go on without them. Whether there was one."""
+        sleepers, self.asleep = self.asleep, []
+        for sleeper in sleepers:
+            sleeper.wake()
+        return bool(sleepers)
+
+    def wake_who_paused(self) -> None:
+        """Somebody else pauses now: who has paused before that goes on first, as it would have on a clock."""
+        for sleeper in [each for each in self.asleep if each.armed is not None and each.armed[2] == "pause"]:
+            self.asleep.remove(sleeper)
+            sleeper.wake()
+            sleeper.await_news()
+
+
+class RemoteSink(Attempt):
+    """A sink whose code runs in another process; the engine cannot tell it from one of its own."""
+
+    host: ProcessHost
+
+    def __init__(self, host: ProcessHost, actor: str, child: Child, *, journal: JournalReader) -> None:
+        super().__init__(host, actor, child)
+        self.journal = journal
+        self.armed: Armed | None = None
+        self.passed: Counter[str] = Counter()
+        self.clock: Callable[[], float] = lambda: 0.0
+
+    def release(self) -> None:
+        self.journal.close()
+        super().release()
+
+    # -- the sink protocol ------------------------------------------------------------------------
+
+    def open(self, context: Context) -> list[int]:
+        self.clock = context.clock
+        fields_sent = {name: getattr(context, name) for name in FIELDS_SENT}
+        in_doubt: list[int] = self.call("open", fields_sent, context.random.getstate())
+        return in_doubt
+
+    def write(self, batch: Batch) -> None:
+        self.call("write", [tuple(row) for row in batch])
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        state: bytes = self.call("snapshot", checkpoint_id)
+        return state
+
+    def notify_complete(self, checkpoint_id: int) -> list[int]:
+        unsettled: list[int] = self.call("notify_complete", checkpoint_id)
+        return unsettled
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self.call("notify_aborted", checkpoint_id)
+
+    def settle(self, now: float) -> list[int]:
+        unsettled: list[int] = self.call("settle", now)
+        return unsettled
+
+    def end_of_input(self) -> None:
+        self.call("end_of_input")
+
+    def close(self) -> None:
+        self.call("close")
+
+    # -- one request, one reply -------------------------------------------------------------------
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        order = self._arm()
+        lines = self.host.trace_lines or (order is not None and is_line(order[0]))
+        request = pickle.dumps((name, arguments, order, self.clock(), lines))
+        try:
+            self.child.send(request, Deadline(self.host.hang_seconds))
+        except NoReply as silence:
+            self._meet(silence)
+        while True:
+            reply = self._hear()
+            if reply[0] != "struck":
+                break
+            self._go_on()  # an error was injected; it waits to be told what strikes next
+        return reply[1] if reply[0] == "ok" else self._raise(*reply[1:])
+
+    def _hear(self) -> tuple[Any, ...]:
+        """The next reply. Comes back from being stopped; does not come back from a death."""
+        asked = now()
+        while True:
+            patience = self.host.patience_seconds if self.host.asleep else self.host.hang_seconds
+            try:
+                message = self.child.receive(Deadline(patience))
+            except NoReply as silence:
+                if not (silence.silence is Silence.HUNG and self.host.wake_sleepers()):
+                    self._meet(silence)
+                continue
+            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - asked)
+            self._read_journal()
+            return self._understand(message)
+
+    def _understand(self, message: bytes) -> tuple[Any, ...]:
+        try:
+            reply = _PlainValues(io.BytesIO(message)).load()
+            if reply[0] in ("ok", "error", "struck"):
+                return tuple(reply)
+        except (pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError, ImportError):
+            pass
+        return self.fail(Ending.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
+
+    def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
+        match reaction:
+            case "fenced":
+                raise Fenced(message)
+            case "lost":
+                raise TransactionLost(message)
+            case "memory":
+                self.fail(Ending.OUT_OF_MEMORY, evidence="MemoryError")
+            case _:
+                raise SinkError(type_name, message, traceback_text="".join(rest))
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def _arm(self) -> Armed | None:
+        """The fault as its process is told: the point, the how manieth time of all that it passes there, the kind.
+        A thread of the sink may pass there meanwhile.
+        """
+        armed = self.host.overseer.armed(self.actor)
+        # Nothing left to pass: a thread of the sink has come there, and its process is about to be dead.
+        self.armed = armed if armed is not None and (armed[1] > 0 or armed[2] in DEADLY) else None
+        return self.armed and (self.armed[0], self.passed[self.armed[0]] + self.armed[1], self.armed[2])
+
+    def _read_journal(self) -> int:
+        """Tells the overseer what was passed; how often the armed point is still to be reached."""
+        if self.journal.descriptor < 0:
+            return 1  # released long ago
+        points = self.journal.new_points()
+        self.passed.update(points)
+        left = 1
+        if self.armed is not None:
+            point, left, kind = self.armed
+            left -= points.count(point)
+            self.armed = (point, left, kind)
+        if points:
+            self.host.overseer.passed(self.actor, points)
+        return left
+
+    def _meet(self, silence: NoReply) -> None:
+        """Returns when the attempt goes on."""
+        kind = self.armed[2] if self.armed is not None else ""
+        struck = self._read_journal() <= 0
+        if silence.silence is Silence.STOPPED and struck and kind in SLEEPS:
+            self._sleep()
+            return
+        status = self.child.wait_status
+        if silence.silence is Silence.ENDED and struck and kind in DEADLY and status is not None:
+            self.host.count(status)
+            self.host.forget(self)
+            self.host.overseer.died(self.actor, status)
+        self.fail_silent(silence)
+
+    def _sleep(self) -> None:
+        if self.armed is not None and self.armed[2] == "pause":
+            self.host.wake_who_paused()
+        self.host.asleep.append(self)
+        try:
+            self.host.overseer.stopped(self.actor)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            awake = self not in self.host.asleep
+            self.host.asleep = [each for each in self.host.asleep if each is not self]
+        if not awake:
+            self.wake()
+
+    def wake(self) -> None:
+        self._go_on()
+        self.child.resume()
+
+    def await_news(self) -> None:
+        """Until it has replied, or will not soon; whoever has called it hears what."""
+        with suppress(NoReply):
+            self.child.await_ready(self.child.channel.fileno(), select.POLLIN, Deadline(self.host.patience_seconds))
+
+    def _go_on(self) -> None:
+        try:
+            self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
+        except NoReply as silence:
+            self._meet(silence)
+
+
+class _PlainValues(pickle.Unpickler):
+    """A reply names no class: an attempt that has run wild makes nothing run in here."""
+
+    def find_class(self, module_name: str, global_name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"a reply names {module_name}.{global_name}")

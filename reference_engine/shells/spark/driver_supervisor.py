@@ -1,0 +1,260 @@
+"""Starts the driver as a process of its own, has it run jobs, follows them, and starts it again when it was killed.
+
+Descendants of a dead driver become our children (a subreaper): their wait statuses are ours, and none is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.shared.event_log import EventLogReader, Happening
+from sinkproof.reference_engine.shells.spark.control_messages import Control, Message
+from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
+from sinkproof.reference_engine.shells.spark.forked_attempts import adopt_orphans
+from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+MODULE: Final = "sinkproof.reference_engine.shells.spark.driver_process"
+START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
+STOP_SECONDS: Final = 10.0
+TICK_SECONDS: Final = 0.005  # how soon an event is noticed
+LAST_EVENTS: Final = 8  # in a message about a run that stands still
+
+
+class SparkFailed(Exception):
+    """Spark, or the job on it, did not do what it must; the message says what was seen last."""
+
+
+class TooFewSlots(SparkFailed):
+    """All tasks of a job run at once; a master with fewer slots would keep it waiting for ever."""
+
+
+class Cluster:
+    """One driver with its session; a context manager. `folder` is for Spark's own files."""
+
+    def __init__(self, *, folder: Path, master: str = "local[6,100000]") -> None:
+        self.folder, self.master = folder, master
+        self.process: subprocess.Popen[bytes] | None = None
+        self.commands: Control | None = None
+        self.slots, self.jvm = 0, 0
+        self.statuses: dict[int, int] = {}  # of descendants that became ours, by pid
+        self.answers: deque[Message] = deque()
+        self.drivers = 0
+        adopt_orphans()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    # -- the driver --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Raises SparkFailed with the driver's own words."""
+        ours, its = socket.socketpair()
+        command = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=[its.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log(),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        its.close()
+        self.commands = Control(ours)
+        self.drivers += 1
+        answer = self._answer("ready", "failed", deadline=Deadline(START_SECONDS))
+        if answer[0] == "failed":
+            why = answer[1]
+            self.close()
+            raise SparkFailed(why)
+        _, self.slots, self.jvm = answer
+
+    def _log(self) -> int:
+        return os.open(self.folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    @property
+    def log(self) -> str:
+        """The last lines that driver and JVM have written."""
+        try:
+            return (self.folder / "spark.log").read_text(errors="replace")[-2000:]
+        except FileNotFoundError:
+            return ""
+
+    def _answer(self, *kinds: str, deadline: Deadline) -> Message:
+        while True:
+            for message in list(self.answers):
+                if message[0] in kinds:
+                    self.answers.remove(message)
+                    return message
+            if not self._hear(deadline.left) and not self.alive:
+                raise SparkFailed(f"the driver ended while it was to answer {'/'.join(kinds)}. It wrote: {self.log}")
+            if deadline.over:
+                raise SparkFailed(f"the driver did not answer {'/'.join(kinds)} in time. It wrote: {self.log}")
+
+    def _hear(self, seconds: float) -> bool:
+        """Waits for the driver to say something; False if it said nothing."""
+        if self.commands is None or not select.select([self.commands], [], [], seconds)[0]:
+            return False
+        messages = self.commands.receive()
+        self.answers += messages or ()
+        if messages is None:
+            self.commands.close()
+            self.commands = None
+        return messages is not None
+
+    @property
+    def alive(self) -> bool:
+        return self.commands is not None
+
+    def call(self, name: str, *arguments: Any, seconds: float = 120.0) -> Any:
+        """The result of "module:function" in the driver, called with the session and these arguments."""
+        if self.commands is None:
+            self.start()
+        assert self.commands is not None
+        self.commands.send("call", name, arguments)
+        _, result, why = self._answer("called", deadline=Deadline(seconds))
+        if why:
+            raise SparkFailed(why)
+        return result
+
+    def bury(self) -> int:
+        """The wait status of a driver that is gone, after everything that was below it is gone as well."""
+        assert self.process is not None
+        if self.commands is not None:
+            self.commands.close()
+            self.commands = None
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        status = self.process.wait()
+        self.answers.clear()
+        self._reap_session(self.process.pid)
+        return -status if status < 0 else status << 8
+
+    def _reap_session(self, session: int) -> None:
+        """Everything that the driver has started is in its session, whoever its parent is by now."""
+        deadline = Deadline(STOP_SECONDS)
+        while (left := members_of(session)) and not deadline.over:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            for pid in left:
+                self._reap(pid)
+
+    def _reap(self, pid: int) -> None:
+        try:
+            ended, status = os.waitpid(pid, 0)
+        except ChildProcessError:
+            return  # somebody else's child, who reaps it
+        self.statuses[ended] = status
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.bury()
+            self.process = None
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def begin(self, run: Run, *, tasks: int) -> Execution:
+        """Submits the job. Raises SparkFailed if Spark has fewer slots than the job has tasks."""
+        if self.commands is None:
+            self.start()
+        if self.slots < tasks and self.commands is not None:
+            self.commands.send("slots", tasks)
+            self.slots = self._answer("slots", deadline=Deadline(START_SECONDS))[1]
+        if self.slots < tasks:
+            raise TooFewSlots(
+                f"{self.master} offers {self.slots} slots, and the job has {tasks} tasks, which all run at once: "
+                f"name a master with more, such as --master 'local[{tasks}]'"
+            )
+        execution = Execution(self, run)
+        execution.submit()
+        return execution
+
+
+class Execution:
+    """One run, followed by what its processes tell; when its driver is killed, the next one goes on with it."""
+
+    def __init__(self, cluster: Cluster, run: Run) -> None:
+        self.cluster, self.run = cluster, run
+        self.readers: list[EventLogReader] = [
+            RunFolder(run.folder).events_reader(),
+            EventLogReader(cluster.folder / WORKERS_FILE),
+        ]
+        self.readers[1].new()  # what earlier runs have left there
+        self.over = False
+        self.why = ""  # why Spark gave the job up
+        self.recent: deque[Happening] = deque(maxlen=LAST_EVENTS)
+
+    def submit(self) -> None:
+        assert self.cluster.commands is not None
+        self.cluster.commands.send("run", self.run)
+        self.cluster._answer("running", deadline=Deadline(START_SECONDS))
+
+    def happenings(self, *, seconds: float) -> Iterator[Happening]:
+        """Everything that is told, as it happens, until the run is over. Raises SparkFailed when it does not end within
+        `seconds`, which begin anew with each driver: how long Spark takes to start says nothing about the job.
+        """
+        deadline, driver = Deadline(seconds), self.cluster.drivers
+        while not self.over:
+            if deadline.over:
+                raise SparkFailed(f"the run did not end in time. Last events: {list(self.recent)}")
+            yield from self.look()
+            if self.cluster.drivers != driver:
+                deadline, driver = Deadline(seconds), self.cluster.drivers
+
+    def look(self) -> list[Happening]:
+        """What is new; waits for a moment. After `over` nothing follows."""
+        self.cluster._hear(TICK_SECONDS)
+        for message in [message for message in self.cluster.answers if message[0] == "done"]:
+            self.cluster.answers.remove(message)
+            self.over, self.why = True, message[1]
+        found = [happening for reader in self.readers for happening in reader.new()]
+        if not self.cluster.alive:
+            found.append(self._begin_again())
+        if self.over:
+            self.close()
+        found.sort(key=lambda happening: float(happening["at"]))
+        self.recent += found
+        return found
+
+    def _begin_again(self) -> Happening:
+        pid = self.cluster.process.pid if self.cluster.process else 0
+        jvm = self.cluster.jvm
+        status = self.cluster.bury()
+        self.cluster.start()
+        self.submit()
+        at = now()
+        jvm_status = self.cluster.statuses.get(jvm, -1)
+        return {"what": "ended", "actor": "driver", "child": pid, "status": status, "jvm_status": jvm_status, "at": at}
+
+    def close(self) -> None:
+        for reader in self.readers:
+            reader.close()
+        self.readers.clear()
+
+    def stop(self) -> None:
+        """Asks for the end of the job, with a last checkpoint; whoever is coordinator by then hears of it."""
+        RunFolder(self.run.folder).stop_wish.touch()
+        if self.cluster.commands is not None:
+            self.cluster.commands.send("stop")

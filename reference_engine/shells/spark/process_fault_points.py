@@ -1,0 +1,135 @@
+"""Points in real processes: each is counted, and the armed fault strikes right there, in the process that is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NoReturn
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.shared.event_log import EventLog
+from sinkproof.chaos.shared.point_counts import PointCounts
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+
+PAUSE_SECONDS: Final = 0.05  # the others are told of a checkpoint within 10 ms
+
+
+class Points:
+    """One actor's process. `fate` is what a fault has decided about the message that is just being sent."""
+
+    def __init__(self, folder: RunFolder, actor: str, *, events: EventLog, generation: int = 0) -> None:
+        self.folder, self.actor, self.events, self.generation = folder, actor, events, generation
+        self.pid, self.fate = os.getpid(), ""
+        self._armed = folder.armed()
+        self._counts: PointCounts = folder.counts(actor)
+        self._quiet = False
+
+    def reach(self, point: str) -> None:
+        """May not return."""
+        if self._quiet or os.getpid() != self.pid:
+            return
+        count = self._counts.add(point)
+        fault = self._armed.next()
+        if fault is not None and fault.point == point and fault.actor == self.actor and count >= fault.occurrence:
+            self._strike()
+
+    def _strike(self) -> None:
+        fault = self._armed.take()
+        self.events.tell("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
+        KINDS[fault.kind].strike(self)
+
+    # -- what a fault may ask for (chaos/faults/fault_target.py) ------------------------------------------
+
+    def kill_actor(self) -> NoReturn:
+        os.kill(self.pid, signal.SIGKILL)
+        _never()
+
+    def kill_worker(self) -> NoReturn:
+        """Our parent is Spark's worker, and we die with it."""
+        os.kill(os.getppid(), signal.SIGKILL)
+        _never()
+
+    def kill_executor(self) -> NoReturn:
+        """Attempt, worker, daemon, JVM: each is the child of the next."""
+        parents = parents_of_all()
+        os.kill(parents[parents[os.getppid()]], signal.SIGKILL)
+        _never()
+
+    def kill_job(self) -> NoReturn:
+        """The driver and everything below it: JVM, daemons, workers, keeper, coordinator, attempts. We come last."""
+        driver = int(self.folder.processes.read_text())
+        kill_below(driver, last=self.pid)
+        _never()
+
+    def stop_actor(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        self._quiet = True  # a zombie by now: somebody else is this actor
+
+    def pause_actor(self) -> None:
+        """Not by a signal: its supervisor would take it for dead. The thread that runs the sink stands still."""
+        threading.Event().wait(PAUSE_SECONDS)
+
+    def lose_message(self) -> None:
+        self.fate = "lost"
+
+    def decline_vote(self) -> None:
+        self.fate = "declined"
+
+
+def _never() -> NoReturn:
+    while True:  # the signal is on its way
+        threading.Event().wait()
+
+
+def kill_below(root: int, *, last: int) -> None:
+    """SIGKILL for the root and all its descendants; `last`, which does it, after its own ancestors, topmost first.
+
+    All stop before the first one dies: nobody is to see a death and say something about it.
+    """
+    parents = parents_of_all()
+    ancestors = []
+    pid = last
+    while pid != root and pid in parents:
+        pid = parents[pid]
+        ancestors.append(pid)
+    others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
+    everybody = (*reversed(ancestors), *others)
+    for number, pids in ((signal.SIGSTOP, everybody), (signal.SIGKILL, (*others, *reversed(ancestors), last))):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+
+def descendants(root: int, parents: dict[int, int]) -> list[int]:
+    """Every process below the root, nearest first."""
+    found, level = [], [root]
+    while level:
+        level = [pid for pid, parent in parents.items() if parent in level and pid not in found]
+        found += level
+    return found
+
+
+def parents_of_all() -> dict[int, int]:
+    """pid -> parent, of every process there is."""
+    return {pid: parent for pid, (parent, _) in _relations()}
+
+
+def members_of(session: int) -> list[int]:
+    """Every process of a session (as in setsid), dead ones that nobody has waited for included."""
+    return [pid for pid, (_, its) in _relations() if its == session]
+
+
+def _relations() -> Iterator[tuple[int, tuple[int, int]]]:
+    """(pid, (parent, session)) of every process there is."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has just ended
+            yield int(entry.name), (int(fields[1]), int(fields[3]))

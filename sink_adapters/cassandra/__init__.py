@@ -1,0 +1,5 @@
+"""How do the strategies write to Cassandra?
+
+masked_partitions.py and visible_rows.py are targets; `CassandraClient` (cassandra_client.py) alone knows the driver.
+May import: the sink protocol, strategies.
+"""

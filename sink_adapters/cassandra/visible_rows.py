@@ -1,0 +1,130 @@
+"""Rows in Cassandra that are visible at once: a table of rows by key, counters and lists, and who has sent what.
+
+In a table of rows a repetition changes nothing: the same key, the same values, the same time. A counter and a list
+change each time: whoever repeats a part there has counted it twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+from zlib import crc32
+
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, NotAcknowledged
+from sinkproof.sink_adapters.protocol import Context, Row
+from sinkproof.sink_adapters.strategies.idempotent import Entry, row_identity
+from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
+
+BUCKETS: Final = 8  # partitions of one target: its rows are spread, and those of one request lie together
+Identity = tuple[int, int]
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS {ks}.rows (target text, bucket int, id text, split int, offset bigint, key text, "
+    "value text, event_time_ms bigint, written_by set<bigint>, PRIMARY KEY ((target, bucket), id))",
+    "CREATE TABLE IF NOT EXISTS {ks}.counts (target text, split int, offset bigint, times counter, "
+    "PRIMARY KEY ((target), split, offset))",
+    "CREATE TABLE IF NOT EXISTS {ks}.lists (target text, split int, offsets list<bigint>, "
+    "PRIMARY KEY ((target), split))",
+    "CREATE TABLE IF NOT EXISTS {ks}.sent (target text, part text, PRIMARY KEY ((target, part)))",
+)
+# The time is the row's own, in microseconds: a late repetition cannot win over anything, nor lose.
+UPSERT: Final = (
+    "UPDATE {ks}.rows USING TIMESTAMP ? SET split = ?, offset = ?, key = ?, value = ?, event_time_ms = ?, "
+    "written_by = written_by + ? WHERE target = ? AND bucket = ? AND id = ?"
+)
+ROWS: Final = "SELECT split, offset, written_by FROM {ks}.rows WHERE target = ? AND bucket = ?"
+COUNT: Final = "UPDATE {ks}.counts SET times = times + 1 WHERE target = ? AND split = ? AND offset = ?"
+COUNTS: Final = "SELECT split, offset, times FROM {ks}.counts WHERE target = ?"
+APPEND: Final = "UPDATE {ks}.lists SET offsets = offsets + ? WHERE target = ? AND split = ?"
+LISTS: Final = "SELECT split, offsets FROM {ks}.lists WHERE target = ?"
+RECORD: Final = "INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXISTS"
+RECORDED: Final = "SELECT part FROM {ks}.sent WHERE target = ? AND part = ?"
+
+
+class CassandraTable:
+    """An UpsertTarget and a WriteAheadTarget. Each row notes which generations wrote it: a follower meets each."""
+
+    def __init__(self, client: CassandraClient, target: str) -> None:
+        self.client, self.target = client, target
+
+    def attach(self, context: Context) -> None:
+        self._writer = {context.generation}
+
+    def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
+        self.upsert([(row_identity(row), row) for row in rows])
+
+    def upsert(self, entries: Sequence[Entry]) -> None:
+        by_bucket: defaultdict[int, list[Sequence[object]]] = defaultdict(list)
+        for key, row in entries:
+            bucket = crc32(key.encode()) % BUCKETS
+            by_bucket[bucket].append((row.event_time_ms * 1000, *row, self._writer, self.target, bucket, key))
+        for rows in by_bucket.values():
+            self.client.write_together(UPSERT, rows)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class CassandraCounters:
+    """A WriteAheadTarget that adds one to a counter for each row."""
+
+    def __init__(self, client: CassandraClient, target: str) -> None:
+        self.client, self.target = client, target
+
+    def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.client.write_once(COUNT, (self.target, row.split, row.offset))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class CassandraLists:
+    """A WriteAheadTarget that appends to one list for each split."""
+
+    def __init__(self, client: CassandraClient, target: str) -> None:
+        self.client, self.target = client, target
+
+    def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.client.write_once(APPEND, ([row.offset], self.target, row.split))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class CassandraCommitter:
+    """A CheckpointCommitter. That nothing is found means: not known to be sent; a part is then sent again."""
+
+    def __init__(self, client: CassandraClient, target: str) -> None:
+        self.client, self.target = client, target
+
+    def is_committed(self, part: CheckpointPart) -> bool:
+        return bool(self.client.read(RECORDED, (self.target, part), serial=True))
+
+    def record(self, part: CheckpointPart) -> None:
+        if self.client.claim(RECORD, (self.target, part)).applied is None:
+            raise NotAcknowledged(f"whether {part} is recorded is not known: the next attempt looks")
+
+
+def read_rows(client: CassandraClient, target: str) -> Iterator[Identity]:
+    for rows in client.read_many(ROWS, [(target, bucket) for bucket in range(BUCKETS)]):
+        yield from ((split, offset) for split, offset, _ in rows)
+
+
+def read_written(client: CassandraClient, target: str) -> Iterator[Identity]:
+    """Each row as often as somebody wrote it: what a reader meets who follows the table's changes."""
+    for rows in client.read_many(ROWS, [(target, bucket) for bucket in range(BUCKETS)]):
+        for split, offset, writers in rows:
+            yield from [(split, offset)] * len(writers or ())
+
+
+def read_counts(client: CassandraClient, target: str) -> Iterator[Identity]:
+    for split, offset, times in client.read(COUNTS, (target,)):
+        yield from [(split, offset)] * (times or 0)
+
+
+def read_lists(client: CassandraClient, target: str) -> Iterator[Identity]:
+    for split, offsets in client.read(LISTS, (target,)):
+        yield from ((split, offset) for offset in offsets or ())

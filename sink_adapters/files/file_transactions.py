@@ -1,0 +1,281 @@
+"""Transactional files: in progress, then pending, then committed by one atomic rename.
+
+    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.open      rows are being written
+    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.pending   pre-committed: synced, never touched again
+    fenced/<sink>-<subtask>/g<generation>-<by generation>/...          the same folder, taken away from its attempt
+    committed/<sink>/<bucket>/part-<sequence>-<subtask>-<generation>-<part>.jsonl
+
+A new attempt takes the folders of earlier ones away by renaming them before it settles anything. From then on a
+zombie's paths lead nowhere: it can neither add to nor revive what it began, and hears `Fenced`. No file is ever
+resumed: what an attempt began and did not pre-commit is replayed, so that there is nothing to truncate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from sinkproof.sink_adapters.files.file_system import Files
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, PartWriter
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.snapshot_bytes import COMPACT
+
+ROLL_BYTES: Final = 128 << 20  # what file systems made for large files like; far above the cost of one more file
+NO_BUCKET: Final = ""
+
+
+class OpenPart:
+    """A file in progress."""
+
+    __slots__ = ("file", "number", "writer")
+
+    def __init__(self, number: int, file: Any, writer: PartWriter) -> None:
+        self.number, self.file, self.writer = number, file, writer
+
+
+class FileTransactions:
+    """The target of TwoPhaseCommitSink. One transaction at a time; part files rolled by size and at each checkpoint.
+
+    `bucket`: the folder of a row, relative, with slashes. Handles are JSON: the transaction's name, and the bucket of
+    each of its parts.
+    """
+
+    __slots__ = (
+        "_buckets",
+        "_fenced",
+        "_live",
+        "_made",
+        "_open",
+        "bucket",
+        "files",
+        "form",
+        "generation",
+        "roll_bytes",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        form: FileFormat = JSON_LINES,
+        roll_bytes: int = ROLL_BYTES,
+        bucket: Callable[[Row], str] | None = None,
+    ) -> None:
+        self.files, self.form, self.roll_bytes, self.bucket = files, form, roll_bytes, bucket
+        self._open: dict[str, OpenPart] = {}  # by bucket
+        self._buckets: list[str] = []  # of each part of the current transaction, closed or open
+        self._fenced: dict[
+            str, list[str]
+        ] = {}  # what earlier attempts had: `<sink>-<subtask>/g<generation>` -> folders
+        self._made: set[str] = set()  # committed folders that are there
+
+    def attach(self, context: Context) -> None:
+        self.files.reach = context.reach
+        self.sink, self.generation = quote(context.sink_id, safe=""), context.generation
+        self._live = f"staging/{self.sink}-{context.subtask}/g{context.generation}"
+
+    # -- earlier attempts -------------------------------------------------------------------------
+
+    def fence(self, owner: Owner, generation: int) -> None:
+        """Renames the folders of earlier attempts away. One that died before it was ready has left none."""
+        for folder in self._folders_of(owner, "staging"):
+            attempts = {int(name[1:]): name for name in self.files.list(f"staging/{folder}")}
+            if attempts and max(attempts) > generation:
+                raise Fenced(f"generation {generation} of {folder} has been replaced by {max(attempts)}")
+            for earlier in sorted(attempts):
+                if earlier < generation:
+                    self._take_away(folder, attempts[earlier])
+        self._note_fenced(owner)
+
+    def _folders_of(self, owner: Owner, home: str) -> Iterator[str]:
+        for folder in self.files.list(home):
+            sink, _, subtask = folder.rpartition("-")
+            if sink == self.sink and owner.owns(int(subtask)):
+                yield folder
+
+    def _take_away(self, folder: str, attempt: str) -> None:
+        """Under a name that nobody else uses: a zombie may have made its folder again after it was taken away."""
+        self.files.make_directory(f"fenced/{folder}")
+        try:
+            self.files.rename(f"staging/{folder}/{attempt}", f"fenced/{folder}/{attempt}-{self.generation}")
+        except FileNotFoundError:
+            return  # another attempt, by now dead or a zombie, was first
+        self.files.fsync_directory(f"fenced/{folder}")
+
+    def _note_fenced(self, owner: Owner) -> None:
+        for folder in self._folders_of(owner, "fenced"):
+            for name in self.files.list(f"fenced/{folder}"):
+                attempt = name.partition("-")[0]
+                self._fenced.setdefault(f"{folder}/{attempt}", []).append(f"fenced/{folder}/{name}")
+
+    def lingering(self, owner: Owner, before_generation: int) -> list[str]:
+        """What was taken away: all that the restored checkpoint promised is out of it by now."""
+        return sorted(folder for folders in self._fenced.values() for folder in folders)
+
+    def abort(self, transaction: str) -> None:
+        """A folder that `lingering` named, or the current transaction."""
+        if transaction.startswith("fenced/"):
+            self._remove_folder(transaction)
+            return
+        for part in self._open.values():
+            self.files.close(part.file)
+        prefix = f"{_sequence(Transaction.parse(transaction))}-"
+        for name in self.files.list(self._live):
+            if name.startswith(prefix):
+                self._unlink(f"{self._live}/{name}")
+        self._open, self._buckets = {}, []
+
+    def _remove_folder(self, folder: str) -> None:
+        for name in self.files.list(folder):
+            self._unlink(f"{folder}/{name}")
+        try:
+            self.files.remove_directory(folder)
+        except FileNotFoundError:
+            return  # removed by an attempt that died, or that is a zombie
+
+    def _unlink(self, path: str) -> None:
+        try:
+            self.files.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def ready(self) -> None:
+        self.files.make_directory(self._live)
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def begin(self, transaction: Transaction) -> None:
+        self._buckets = []
+
+    def write(self, transaction: Transaction, batch: Batch) -> None:
+        if self.bucket is None:
+            self._write(transaction, NO_BUCKET, batch)
+            return
+        parts: dict[str, list[Row]] = {}
+        for row in batch.rows:
+            parts.setdefault(self.bucket(row), []).append(row)
+        for bucket in sorted(parts):
+            self._write(transaction, _checked(bucket), Batch(parts[bucket]))
+
+    def _write(self, transaction: Transaction, bucket: str, batch: Batch) -> None:
+        part = self._open.get(bucket) or self._create(transaction, bucket)
+        if data := part.writer.add(batch):
+            self.files.write(part.file, data)
+        if part.writer.size >= self.roll_bytes:
+            self._roll(transaction, bucket)
+
+    def _create(self, transaction: Transaction, bucket: str) -> OpenPart:
+        number = len(self._buckets) + 1
+        path = f"{self._live}/{_sequence(transaction)}-{number:04d}.open"
+        try:
+            file = self.files.create(path)
+        except FileNotFoundError as error:
+            raise self._was_fenced() from error
+        self._buckets.append(bucket)
+        part = self._open[bucket] = OpenPart(number, file, self.form.writer())
+        return part
+
+    def _was_fenced(self) -> Fenced:
+        return Fenced(f"{self._live} is gone: a newer attempt has taken it away")
+
+    def _roll(self, transaction: Transaction, bucket: str) -> None:
+        """Written, synced, closed, and only then pending."""
+        part = self._open.pop(bucket)
+        if data := part.writer.finish():
+            self.files.write(part.file, data)
+        self.files.fsync(part.file)
+        self.files.close(part.file)
+        path = f"{self._live}/{_sequence(transaction)}-{part.number:04d}"
+        try:
+            self.files.rename(f"{path}.open", f"{path}.pending")
+        except FileNotFoundError as error:
+            raise self._was_fenced() from error
+
+    def pre_commit(self, transaction: Transaction) -> bytes:
+        for bucket in sorted(self._open):
+            self._roll(transaction, bucket)
+        try:
+            self.files.fsync_directory(self._live)
+        except FileNotFoundError as error:
+            raise self._was_fenced() from error
+        handle = COMPACT.encode([transaction, self._buckets]).encode()
+        self._buckets = []
+        return handle
+
+    # -- outcomes ---------------------------------------------------------------------------------
+
+    def commit(self, handle: bytes) -> CommitOutcome:
+        """From any process. Each part that the handle names is pending, or fenced, or committed, or lost."""
+        name, buckets = json.loads(handle)
+        transaction = Transaction.parse(name)
+        outcomes = {self._commit_part(transaction, number, bucket) for number, bucket in enumerate(buckets, start=1)}
+        if CommitOutcome.LOST in outcomes:
+            return CommitOutcome.LOST
+        for folder in sorted({self._folder(bucket) for bucket in buckets}):
+            self.files.fsync_directory(folder)  # also when it was done before: perhaps by somebody who got no further
+        return CommitOutcome.COMMITTED if CommitOutcome.COMMITTED in outcomes else CommitOutcome.ALREADY
+
+    def _commit_part(self, transaction: Transaction, number: int, bucket: str) -> CommitOutcome:
+        staged = f"{_sequence(transaction)}-{number:04d}.pending"
+        final = f"{self._folder(bucket)}/{self._final_name(transaction, number)}"
+        places = self._places(transaction)
+        if self.files.exists(final):
+            self._compare(final, [f"{place}/{staged}" for place in places])
+            return CommitOutcome.ALREADY
+        if bucket not in self._made:
+            self.files.make_directory(self._folder(bucket))
+            self._made.add(bucket)
+        for place in places:
+            try:
+                self.files.rename(f"{place}/{staged}", final)
+            except FileNotFoundError:
+                continue
+            return CommitOutcome.COMMITTED
+        if self.files.exists(final):
+            return CommitOutcome.ALREADY  # by a zombie, just now
+        if transaction.generation == self.generation and not self.files.exists(self._live):
+            raise self._was_fenced()
+        return CommitOutcome.LOST
+
+    def _places(self, transaction: Transaction) -> Iterable[str]:
+        """Where its pending files can be. An attempt's own are never looked for where others have put them."""
+        attempt = f"{self.sink}-{transaction.subtask}/g{transaction.generation}"
+        if transaction.generation == self.generation:
+            return [f"staging/{attempt}"]
+        return [*self._fenced.get(attempt, ()), f"staging/{attempt}"]
+
+    def _folder(self, bucket: str) -> str:
+        return f"committed/{self.sink}/{bucket}" if bucket else f"committed/{self.sink}"
+
+    def _final_name(self, transaction: Transaction, number: int) -> str:
+        sequence = _sequence(transaction)
+        return f"part-{sequence}-{transaction.subtask}-{transaction.generation}-{number:04d}{self.form.suffix}"
+
+    def _compare(self, final: str, staged: Iterable[str]) -> None:
+        """Both can be there after a loss of power; then they are the same. If not, two jobs share this folder."""
+        for path in staged:
+            if self.files.exists(path) and self.files.read(path) != self.files.read(final):
+                raise FileExistsError(
+                    f"{path} is to become {final}, which exists and holds other rows: two jobs write to one folder, or "
+                    "generations began anew. Give each job a folder of its own"
+                )
+
+    def close(self) -> None:
+        for part in self._open.values():
+            self.files.close(part.file)
+        self._open = {}
+
+
+def _sequence(transaction: Transaction) -> str:
+    """Zero-padded, so that the order of names is the order of checkpoints."""
+    return f"{transaction.sequence:08d}"
+
+
+def _checked(bucket: str) -> str:
+    if bucket.startswith("/") or bucket.endswith("/") or ".." in bucket.split("/") or not bucket:
+        raise ValueError(f"bucket {bucket!r}: it must be a relative folder, such as 'day=2024-05-01'")
+    return bucket

@@ -1,0 +1,96 @@
+"""How rows are laid out in files, behind one small protocol. JSON lines here; Parquet and Arrow in files
+of their own, for the libraries that they need."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
+
+Identity = tuple[int, int]
+
+
+class PartWriter(Protocol):
+    """One part file in the making. `size` in bytes, as far as it is known; decides when the part is rolled."""
+
+    size: int
+
+    def add(self, batch: Batch) -> bytes:
+        """What is to be written to the file now; perhaps nothing yet."""
+
+    def finish(self) -> bytes:
+        """What completes the file."""
+
+
+class FileFormat(Protocol):
+    suffix: str
+
+    def writer(self) -> PartWriter: ...
+
+    def identities(self, content: bytes) -> list[Identity]:
+        """(split, offset) of every whole row, in order."""
+
+    def rows(self, content: bytes) -> list[Row]: ...
+
+
+# A line counts when it is whole: a process may die, or power fail, in the middle of one. Within a line every line feed
+# is escaped, so that the brace and the line feed together can only be its end.
+LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*\}\n', re.MULTILINE)
+KEYED_LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*,"id":("(?:[^"\\]|\\.)*")\}\n', re.MULTILINE)
+
+
+def encode_row(row: Row) -> str:
+    split, offset, key, value, _ = row
+    return f'{{"split":{split},"offset":{offset},"key":{quoted(key)},"value":{quoted(value)}}}\n'
+
+
+def encode_lines(rows: Iterable[Row]) -> bytes:
+    return "".join(map(encode_row, rows)).encode()
+
+
+def encode_keyed(entries: Iterable[tuple[str, Row]]) -> bytes:
+    """Lines that also carry the key under which they replace each other."""
+    return "".join([f'{encode_row(row)[:-2]},"id":{quoted(key)}}}\n' for key, row in entries]).encode()
+
+
+class JsonLinesWriter:
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def add(self, batch: Batch) -> bytes:
+        data = _lines_of_columns(batch) if batch.columnar else encode_lines(batch.rows)
+        self.size += len(data)
+        return data
+
+    def finish(self) -> bytes:
+        return b""
+
+
+def _lines_of_columns(batch: Batch) -> bytes:
+    from sinkproof.sink_adapters.files.column_lines import lines_of  # only here: rows need neither numpy nor pyarrow
+
+    return lines_of(batch.to_arrow())
+
+
+class JsonLines:
+    """One object a line: split, offset, key, value."""
+
+    suffix = ".jsonl"
+
+    def writer(self) -> JsonLinesWriter:
+        return JsonLinesWriter()
+
+    def identities(self, content: bytes) -> list[Identity]:
+        return [(int(split), int(offset)) for split, offset in LINE.findall(content)]
+
+    def rows(self, content: bytes) -> list[Row]:
+        return [Row(*json.loads(match[0]).values()) for match in LINE.finditer(content)]
+
+
+JSON_LINES: Final = JsonLines()

@@ -1,0 +1,51 @@
+"""What the broker itself says about a topic whose readers miss rows: is it the sink's doing, or the broker's?
+
+Offsets, DescribeProducers and ListTransactions together tell who pins readers, and whether a coordinator calls complete
+what nobody can read. A sentence for each thing that is out of order; none: the broker sees nothing wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sinkproof.sink_adapters.kafka.transaction_control import Control, NotNow
+from sinkproof.sink_adapters.kafka.wire_protocol import Listed
+
+SENTENCES_MOST: Final = 6
+OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
+
+
+def evidence(endpoint: str, topics: Sequence[str], prefix: str) -> list[str]:
+    """`prefix`: of the transactional ids of all who write to these topics."""
+    control = Control(endpoint)
+    try:
+        listed = control.listed(re.escape(prefix) + ".*", ())
+        by_producer = {each.producer: each for each in listed}
+        found = [sentence for topic in topics for sentence in _of_topic(control, topic, by_producer)]
+        found += [f"transaction {each.name} is {each.state}" for each in listed if each.state in OPEN]
+        return found[:SENTENCES_MOST]
+    except NotNow as error:
+        return [f"the broker does not say: {error}"]
+    finally:
+        control.close()
+
+
+def _of_topic(control: Control, topic: str, by_producer: dict[int, Listed]) -> Iterator[str]:
+    error, partitions = control.partitions(topic)
+    if error:
+        yield f"{topic}: error {error}"
+    for partition in partitions:
+        end, stable = (control.end_offset(topic, partition, committed=committed)[1] for committed in (False, True))
+        if stable < end:
+            yield f"{topic}-{partition}: read_committed readers stop at offset {stable} of {end}"
+        for producing in control.producers(topic, partition)[1]:
+            if producing.since < 0:
+                continue
+            owner = by_producer.get(producing.producer)
+            name = f"transaction {owner.name}" if owner else f"producer {producing.producer}"
+            state = "which no coordinator knows" if owner is None else f"which its coordinator calls {owner.state}"
+            blame = ": the broker has not ended it" if owner is not None and owner.state in COMPLETE else ""
+            yield f"{topic}-{partition}: {name}, {state}, is open there since offset {producing.since}{blame}"

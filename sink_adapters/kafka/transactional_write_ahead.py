@@ -1,0 +1,83 @@
+"""Write-ahead without its two holes: rows and the record that they were sent are one transaction.
+
+Rows wait in the checkpoint until it is complete; then they and a marker become visible together. The transactional id
+belongs to the subtask, not to the attempt: who takes it over has ended whatever an earlier attempt had open, and only
+then asks whether the marker is there. So nobody sends what somebody else is still about to commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sinkproof.sink_adapters.kafka.fencing_errors import fencing_told
+from sinkproof.sink_adapters.kafka.plain_topic import SENT
+from sinkproof.sink_adapters.kafka.records import MARKERS, Sender, producer
+from sinkproof.sink_adapters.kafka.topic_reader import is_marked, read
+from sinkproof.sink_adapters.kafka.transaction_control import Control
+from sinkproof.sink_adapters.protocol import CommitOutcome, Row
+from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner
+
+SECONDS: Final = 8.0  # engines take a call of 10 s for hung
+TIMEOUT_MS: Final = 60_000  # of a transaction that is open for as long as rows are sent
+SEPARATOR: Final = "."
+
+
+class KafkaMarkedLog:
+    """A WriteAheadTarget and its own CheckpointCommitter, on a topic and `<topic>-markers`, which is compacted."""
+
+    def __init__(self, endpoint: str, topic: str) -> None:
+        self.endpoint, self.topic, self.markers = endpoint, topic, topic + MARKERS
+        self.control = Control(endpoint)
+        self._senders: dict[str, Sender] = {}  # by transactional id
+        self._taken_over: set[str] = set()
+
+    def collect(self, owner: Owner, before_generation: int) -> None:
+        """What an earlier attempt has open hides everything behind it, until somebody takes its id over."""
+        prefix = f"{self.topic}{SEPARATOR}{owner.sink_id}-"
+        for name in self.control.transactions(re.escape(prefix) + r"\d+", ["Ongoing"]):
+            if owner.owns(int(name.removeprefix(prefix))):
+                self.control.take_over(name, timeout_ms=TIMEOUT_MS)
+
+    def is_committed(self, part: CheckpointPart) -> bool:
+        """No is not the last word: `publish` asks again when nobody can be about to commit it any more."""
+        key = part.encode()
+        return any(record.key == key for record in read(self.endpoint, self.markers))
+
+    def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> CommitOutcome:
+        """1 take over, 2 look again, 3 send rows and marker, 4 commit. What is raised, the next attempt settles."""
+        name = self._name(part)
+        with fencing_told(sender := self._sender(name)):
+            if name not in self._taken_over:
+                sender.producer.init_transactions(SECONDS)
+                self._taken_over.add(name)
+            prefix = self.topic + SEPARATOR
+            marked = is_marked(self.endpoint, self.markers, part, prefix=prefix, settled=name)
+            if marked is not False:
+                return CommitOutcome.RETRY if marked is None else CommitOutcome.ALREADY
+            sender.producer.begin_transaction()
+            sender.send_rows(rows)
+            sender.send(part, SENT, topic=self.markers)
+            sender.flush(SECONDS)
+            sender.producer.commit_transaction(SECONDS)
+        return CommitOutcome.COMMITTED
+
+    def _name(self, part: CheckpointPart) -> str:
+        return f"{self.topic}{SEPARATOR}{part.sink_id}-{part.subtask}"
+
+    def record(self, part: CheckpointPart) -> None:
+        """It was recorded with the rows."""
+
+    def _sender(self, name: str) -> Sender:
+        if name not in self._senders:
+            options = {
+                "transactional.id": name,
+                "transaction.timeout.ms": TIMEOUT_MS,
+                "message.timeout.ms": int(SECONDS * 1000),  # must not be above the other
+            }
+            self._senders[name] = Sender(producer(self.endpoint, options), self.topic)
+        return self._senders[name]
+
+    def close(self) -> None:
+        self.control.close()

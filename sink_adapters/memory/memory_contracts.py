@@ -1,0 +1,130 @@
+"""By what the memory pairs are certified: the store is in this process where everything is simulated, and a process of
+its own where sinks are processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from sinkproof.sink_adapters.files.row_formats import Identity
+from sinkproof.sink_adapters.memory.memory_clients import (
+    MemoryCommitter,
+    MemoryLog,
+    MemorySegments,
+    MemoryTable,
+    MemoryTransactions,
+)
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
+from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES, WHOLE
+from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
+from sinkproof.sink_adapters.strategies.masked import MaskedSink
+from sinkproof.sink_adapters.strategies.plain import PlainSink
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
+from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
+
+if TYPE_CHECKING:
+    import subprocess
+
+Scratch = Any  # what the harness hands to contracts: name, path, shell, setting(name, default)
+
+
+class MemoryContract:
+    """Everything but the sink. `seen` is offered where rows may be met again."""
+
+    marks_points = True  # the adapters name their own steps: file effects need not be looked for
+    claims_simulated = WHOLE  # only there somebody looks beside the sinks in every campaign
+    shells = ("simulated", "process")
+
+    def __init__(self, strategy: str, *, transaction_timeout: float | None = None) -> None:
+        self.strategy, self.expires_after = strategy, transaction_timeout
+        self.claims, self.grade = STRATEGIES[strategy].claims, STRATEGIES[strategy].grade
+        self._stores: dict[tuple[str, int], Any] = {}  # by scratch and process: connections do not survive a fork
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        if self.grade == "exactly-once":
+            self.residue = self._residue
+        if self.grade == "effectively-once":
+            self.seen = self._seen
+        if strategy == "masked":
+            self.complete = self._complete
+
+    def setup(self, scratch: Scratch) -> None:
+        if scratch.shell != "simulated":
+            from sinkproof.sink_adapters.memory import memory_server
+
+            self._servers[str(scratch.path)] = memory_server.start(scratch.path)
+
+    def teardown(self, scratch: Scratch) -> None:
+        store = self._stores.pop((str(scratch.path), os.getpid()), None)
+        if (server := self._servers.pop(str(scratch.path), None)) is not None:
+            from sinkproof.sink_adapters.memory import memory_server
+
+            if store is not None:
+                store.close()
+            memory_server.stop(server, scratch.path)
+
+    def _store(self, scratch: Scratch) -> Any:
+        key = (str(scratch.path), os.getpid())
+        if key not in self._stores:
+            self._stores[key] = _new_store(scratch, transaction_timeout=self.expires_after)
+        return self._stores[key]
+
+    def sink(self, scratch: Scratch) -> Sink:
+        if self.expires_after is not None:
+            target = MemoryTransactions(self._store(scratch), transaction_timeout=self.expires_after)
+            return TwoPhaseCommitSink(target)
+        return MEMORY_SINKS[self.strategy](self._store(scratch))
+
+    second_sink = sink  # names begin with the sink's id
+
+    def committed(self, scratch: Scratch) -> list[Identity]:
+        found: list[Identity] = self._store(scratch).read()
+        return found
+
+    def _seen(self, scratch: Scratch) -> list[Identity]:
+        found: list[Identity] = self._store(scratch).read_changes()
+        return found
+
+    def _residue(self, scratch: Scratch) -> list[str]:
+        found: list[str] = self._store(scratch).residue()
+        return found
+
+    def _complete(self, scratch: Scratch) -> list[int]:
+        found: list[int] = self._store(scratch).revealed()
+        return found
+
+    def version(self, scratch: Scratch) -> int:
+        return int(self._store(scratch).effects())
+
+    def touched(self, scratch: Scratch) -> int:
+        return int(self._store(scratch).requests())
+
+    def canonical(self, scratch: Scratch, live: str) -> str:
+        return str(self._store(scratch).canonical(live))
+
+    def freeze(self, scratch: Scratch) -> Any:
+        return self._store(scratch).freeze()
+
+    def thaw(self, scratch: Scratch, frozen: Any) -> None:
+        self._store(scratch).thaw(frozen)
+
+
+def _new_store(scratch: Scratch, *, transaction_timeout: float | None) -> Any:
+    if scratch.shell == "simulated":
+        clock = None if transaction_timeout is None else scratch.clock
+        return MemoryStore(clock=clock, transaction_timeout=transaction_timeout)
+    from sinkproof.sink_adapters.memory.memory_server import RemoteStore
+
+    return RemoteStore(scratch.path)
+
+
+MEMORY_SINKS: Final[dict[str, Callable[[Any], Sink]]] = {
+    "two-phase": lambda store: TwoPhaseCommitSink(MemoryTransactions(store)),
+    "write-ahead": lambda store: WriteAheadSink(MemoryLog(store), MemoryCommitter(store)),
+    "write-ahead-upsert": lambda store: WriteAheadSink(MemoryTable(store), MemoryCommitter(store)),
+    "idempotent": lambda store: IdempotentSink(MemoryTable(store)),
+    "masked": lambda store: MaskedSink(MemorySegments(store)),
+    "plain": lambda store: PlainSink(MemoryLog(store)),
+}

@@ -1,0 +1,67 @@
+"""Places of their own for the services of a test, and the Kafka that is installed once for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.cache_folders import running_folder
+from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.local_service import Installation
+from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.service import silent
+from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
+from sinkproof.subject.scratch import fresh_folder
+
+BROKERS = ("installation", "shared_kafka", "cassandra_installation")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A broker takes seconds to start, and on a machine that does much else a minute."""
+    for item in items:
+        if set(BROKERS) & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(400))
+
+
+@pytest.fixture
+def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """What runs on this machine besides is not seen, and not seen by it. Gives the folder that services write below."""
+    data = fresh_folder()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("SINKPROOF_SCRATCH", str(data))
+    for name in ("KAFKA", "CASSANDRA", "TOXIPROXY"):
+        monkeypatch.delenv(f"SINKPROOF_{name}", raising=False)
+    yield data
+    left = [*running_folder().glob("*.json"), *data.iterdir()]
+    data.rmdir() if not left else None
+    assert [] == left, "what a service leaves behind"
+
+
+@pytest.fixture
+def assert_gone() -> Callable[[Path], None]:
+    """Of what a keeper removes when its owner is dead: nobody tells when it is done."""
+
+    def check(path: Path) -> None:
+        deadline = Deadline(DEATH_SECONDS)
+        while path.exists() and not deadline.over:
+            pause(os.getpid(), 0.05)
+        assert not path.exists(), f"{path} is still there"
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def installation() -> Installation:
+    """Java and the jars of the default version: `make services` has resolved them."""
+    return kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+
+
+@pytest.fixture(scope="session")
+def cassandra_installation() -> Installation:
+    return CASSANDRA.short_lived(CASSANDRA.install(CASSANDRA.version, progress=silent))

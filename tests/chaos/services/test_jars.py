@@ -1,0 +1,196 @@
+"""Jars are resolved once: by whatever is there, as a whole or not at all, and by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services import jars
+from sinkproof.chaos.services.cache_folders import cache_folder
+from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.service import ServiceUnavailable, silent
+
+BROKER = jars.Artifact("org.example", "broker", "1.0")
+LOGGING = jars.Artifact("org.example", "logging", "2.0")
+BOTH = (BROKER, LOGGING)
+GIVE = (
+    'for word in "$@"; do case $word in -DoutputDirectory=*) out=${word#*=} ;; esac; done\n'
+    "echo jar > $out/broker-1.0.jar; echo jar > $out/logging-2.0.jar; echo jar > $out/other-3.jar"
+)
+RESOLVE = f"""
+from sinkproof.chaos.services import jars
+print(jars.resolved("broker", {[tuple(artifact) for artifact in BOTH]!r} and [jars.Artifact(*one) for one in
+    {[tuple(artifact) for artifact in BOTH]!r}], progress=print))
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The PATH: a shell, and nothing that resolves. The cache is empty, and PySpark has no Ivy."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "mkfifo", "cat"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(jars, "ivy", lambda: None)
+    return folder
+
+
+def maven(tools: Path, body: str) -> Path:
+    """One that writes down each call in the file that is returned."""
+    calls = tools / "calls"
+    (tools / "mvn").write_text(f"#!/bin/sh\necho called >> {calls}\n{body}\n")
+    (tools / "mvn").chmod(0o755)
+    return calls
+
+
+def test_a_second_run_needs_no_resolver(tools: Path) -> None:
+    calls, told = maven(tools, GIVE), []  # type: ignore[var-annotated]
+    folder = jars.resolved("broker", BOTH, progress=told.append)
+    assert ["broker-1.0.jar", "logging-2.0.jar", "other-3.jar"] == sorted(jar.name for jar in folder.iterdir())
+    assert f"3 jars are in {cache_folder()}" == told[-1]
+    (tools / "mvn").unlink()
+    assert folder == jars.resolved("broker", BOTH, progress=told.append)
+    assert "called\n" == calls.read_text()
+
+
+def test_what_a_resolver_says_is_the_evidence_of_its_failure(tools: Path) -> None:
+    maven(tools, "echo '[INFO] Scanning'; echo '[ERROR] Could not find artifact broker:jar:1.0'; exit 1")
+    with pytest.raises(ServiceUnavailable) as error:
+        jars.resolved("broker", BOTH, progress=silent)
+    assert "the jars of broker 1.0 and logging 2.0 cannot be resolved" == error.value.what
+    assert "Maven: Could not find artifact broker:jar:1.0" in error.value.evidence
+    assert "Ivy: PySpark, which brings it, is not installed" in error.value.evidence
+    assert not jars.is_resolved("broker")
+
+
+def test_jars_that_are_missing_after_a_good_end_are_noticed(tools: Path) -> None:
+    maven(tools, GIVE.replace("echo jar > $out/logging-2.0.jar;", ""))
+    with pytest.raises(ServiceUnavailable, match=r"without logging-2\.0\.jar"):
+        jars.resolved("broker", BOTH, progress=silent)
+    assert not jars.is_resolved("broker")
+
+
+def test_without_any_resolver_the_command_that_brings_one_is_named(tools: Path) -> None:
+    (tools / "apt-get").symlink_to("/bin/true")
+    with pytest.raises(ServiceUnavailable, match="apt-get install -y maven"):
+        jars.resolved("broker", BOTH, progress=silent)
+
+
+def test_ivy_does_it_where_maven_fails(tools: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What Maven left half done is not taken for whole."""
+    maven(tools, f"{GIVE}; exit 1")
+    java = tools / "java"
+    retrieve = 'for word in "$@"; do last=$word; done; out=${last%/*}; '
+    java.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit 0\n'
+        f'{retrieve} echo "$@" > $out/arguments-1.jar\n'
+        "echo jar > $out/broker-1.0.jar; echo jar > $out/logging-2.0.jar\n"
+    )
+    java.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(jars, "ivy", lambda: tmp_path / "ivy.jar")
+    folder = jars.resolved("broker", BOTH, progress=silent)
+    assert ["arguments-1.jar", "broker-1.0.jar", "logging-2.0.jar"] == sorted(jar.name for jar in folder.iterdir())
+    assert "-jar" in (folder / "arguments-1.jar").read_text()
+
+
+def test_of_two_at_once_one_resolves_and_both_have_it(tools: Path, tmp_path: Path) -> None:
+    """The first waits in the middle of its work until the second has said that it waits."""
+    gate = tmp_path / "gate"
+    calls = maven(tools, f"mkfifo {gate}; cat {gate}; {GIVE}")
+    run = [sys.executable, "-c", RESOLVE]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as first:
+        while not gate.exists():
+            pause(first.pid, 0.05)
+        with subprocess.Popen([sys.executable, "-u", *run[1:]], stdout=subprocess.PIPE, text=True) as second:
+            assert second.stdout is not None
+            assert "waiting" in second.stdout.readline()
+            gate.open("w").close()
+            assert str(cache_folder() / "broker") == second.stdout.read().strip()
+    assert (0, 0) == (first.returncode, second.returncode)
+    assert "called\n" == calls.read_text()
+
+
+def test_a_resolution_that_was_killed_leaves_nothing_that_is_taken_for_whole(tools: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    maven(tools, f"{GIVE}; mkfifo {gate}; cat {gate}")
+    with subprocess.Popen([sys.executable, "-c", RESOLVE], stdout=subprocess.DEVNULL) as process:
+        while not gate.exists():
+            pause(process.pid, 0.05)
+        process.kill()
+    gate.open("w").close()  # its resolver ends, too
+    assert not jars.is_resolved("broker")
+    maven(tools, GIVE)
+    folder = jars.resolved("broker", BOTH, progress=silent)
+    assert [folder] == [path for path in cache_folder().iterdir() if path.is_dir()]
+
+
+def test_ctrl_c_ends_the_resolver_too(tools: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    maven(tools, f"echo $$ > {tmp_path}/pid; mkfifo {gate}; cat {gate}")
+    with subprocess.Popen([sys.executable, "-c", RESOLVE], stderr=subprocess.DEVNULL) as process:
+        while not gate.exists():
+            pause(process.pid, 0.05)
+        process.send_signal(signal.SIGINT)
+    assert_nothing_is_left(int((tmp_path / "pid").read_text()))
+
+
+def test_ctrl_c_while_the_resolver_is_being_started_ends_it_too(tools: Path, tmp_path: Path) -> None:
+    """It runs already, and whoever has started it does not know its number yet."""
+    gate = tmp_path / "gate"
+    maven(tools, f"echo $$ > {tmp_path}/pid; mkfifo {gate}; cat {gate}")
+    interrupted = f"""
+import os, signal, subprocess
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        while not os.path.exists({str(gate)!r}):
+            assert self.poll() is None
+        os.kill(os.getpid(), signal.SIGINT)
+
+subprocess.Popen = Interrupted
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted + RESOLVE], stderr=subprocess.PIPE, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    assert_nothing_is_left(int((tmp_path / "pid").read_text()))
+
+
+def assert_nothing_is_left(pid: int) -> None:
+    deadline = Deadline(30)
+    while Path(f"/proc/{pid}").exists() and not deadline.over:
+        pause(pid, 0.05)
+    assert not Path(f"/proc/{pid}").exists()
+    assert [] == [path for path in cache_folder().iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("version", ["9", "latest", "4.2.1; rm", "../4.2.1"])
+def test_what_is_no_version_is_refused_before_anything_is_asked(tools: Path, version: str) -> None:
+    with pytest.raises(ServiceUnavailable, match="is no version of Kafka"):
+        kafka.install(version, progress=silent)
+
+
+def test_without_java_the_one_command_is_named(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    (tools / "apt-get").symlink_to("/bin/true")
+    with pytest.raises(ServiceUnavailable, match=r"no `java` was found.*openjdk-17") as error:
+        kafka.install(kafka.VERSION, progress=silent)
+    assert error.value.next_step.endswith("apt-get install -y openjdk-17-jre-headless")
+
+
+def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ServiceUnavailable, match="XDG_CACHE_HOME"):
+        jars.resolved("broker", BOTH, progress=silent)
+    assert os.path.isfile(tmp_path / "file")

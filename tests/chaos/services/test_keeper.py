@@ -1,0 +1,188 @@
+"""A keeper's nodes end with it and with its owner, whatever kills these, and nothing else is ever signalled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.cache_folders import running_folder
+from sinkproof.chaos.services.running_services import Entry, Kept, keep, pause, running, sweep_the_dead
+from sinkproof.chaos.services.service import ServiceFailed
+from sinkproof.subject.scratch import sweep_folders_of_the_dead
+
+FOREVER = ["sleep", "1000"]
+SOON = 30.0  # seconds: a busy machine
+
+OWNER = """
+import os, sys, signal
+from sinkproof.chaos.services.running_services import keep
+kept = keep("test", {}, owner=os.getpid())
+kept.spawn("node", ["sleep", "1000"])
+print(kept.folder, kept.fate("node").pid, flush=True)
+signal.pause()
+"""
+
+
+def is_alive(pid: int) -> bool:
+    """And no zombie that somebody has yet to reap."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def assert_dead(pid: int) -> None:
+    deadline = Deadline(SOON)
+    while is_alive(pid) and not deadline.over:
+        pause(pid, 0.05)
+    assert not is_alive(pid), f"process {pid} is still there"
+
+
+@pytest.fixture
+def kept(homes: Path) -> Kept:
+    return keep("test", {"any": "thing"}, owner=os.getpid())
+
+
+def test_the_end_of_a_service_is_the_end_of_its_nodes_and_of_their_folder(kept: Kept) -> None:
+    kept.spawn("one", FOREVER)
+    kept.spawn("two", FOREVER)
+    pids = [fate.pid for fate in kept.fates().values()]
+    assert [True, True] == [is_alive(pid) for pid in pids]
+    kept.end()
+    assert [False, False] == [is_alive(pid) for pid in pids]
+    assert not kept.folder.exists()
+    kept.end()
+
+
+def test_an_ordered_death_is_told_from_one_that_nobody_ordered(kept: Kept) -> None:
+    for name, command in (("ours", FOREVER), ("its own", ["sh", "-c", "echo told; exit 3"])):
+        kept.spawn(name, command)
+    kept.signal("ours", signal.SIGKILL)
+    assert kept.await_end("ours", Deadline(SOON))
+    assert kept.await_end("its own", Deadline(SOON))
+    fates = kept.fates()
+    assert (-signal.SIGKILL, True) == (fates["ours"].status, fates["ours"].ordered)
+    assert (3, False) == (fates["its own"].status, fates["its own"].ordered)
+    assert "told" == kept.said("its own")
+    kept.end()
+
+
+def test_a_node_is_stopped_when_the_call_returns_and_dies_all_the_same(kept: Kept) -> None:
+    kept.spawn("node", FOREVER)
+    kept.signal("node", signal.SIGSTOP)
+    assert kept.await_stopped("node", True, Deadline(SOON))
+    kept.signal("node", signal.SIGCONT)
+    assert kept.await_stopped("node", False, Deadline(SOON))
+    kept.signal("node", signal.SIGSTOP)
+    kept.signal("node", signal.SIGKILL)
+    assert kept.await_end("node", Deadline(SOON))
+    kept.end()
+
+
+def test_a_node_that_cannot_be_started_is_told_and_harms_no_other(kept: Kept) -> None:
+    kept.spawn("node", FOREVER)
+    with pytest.raises(ServiceFailed, match="no-such-program"):
+        kept.spawn("other", ["no-such-program"])
+    assert kept.lives("node")
+    kept.end()
+
+
+def test_any_process_finds_a_service_by_its_entry(kept: Kept) -> None:
+    kept.spawn("node", FOREVER)
+    program = (
+        "from sinkproof.chaos.services.running_services import Kept, running\n"
+        "[entry] = running('test')\n"
+        "print(entry.details['any'], Kept(entry).fate('node').pid)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    fate = kept.fate("node")
+    assert fate is not None
+    assert f"thing {fate.pid}" == told.strip()
+    kept.end()
+    assert [] == running("test")
+
+
+def test_nothing_is_left_when_the_owner_is_killed(homes: Path, assert_gone: Callable[[Path], None]) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        folder, pid = owner.stdout.readline().split()
+        assert is_alive(int(pid))
+        owner.kill()
+    assert_dead(int(pid))
+    assert_gone(Path(folder))
+    for entry in running_folder().glob("*.json"):
+        assert_gone(entry)
+
+
+def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(kept: Kept) -> None:
+    kept.spawn("node", FOREVER)
+    fate = kept.fate("node")
+    assert fate is not None
+    assert kept.keeper is not None
+    kept.keeper.kill()
+    kept.keeper.wait()
+    assert_dead(fate.pid)
+    with pytest.raises(ServiceFailed, match="does not answer"):
+        kept.fates()
+    assert kept.folder.exists()
+    other = keep("test", {}, owner=os.getpid())
+    assert not kept.folder.exists()
+    assert [other.entry] == running("test")
+    other.end()
+
+
+def test_whoever_sweeps_up_scratch_folders_removes_the_data_of_dead_services(kept: Kept) -> None:
+    """A worker's death is the death of all that it started, and of its keeper, too."""
+    sweep_folders_of_the_dead()
+    assert kept.folder.exists()
+    assert kept.keeper is not None
+    kept.keeper.kill()
+    kept.keeper.wait()
+    assert kept.folder in sweep_folders_of_the_dead()
+    assert not kept.folder.exists()
+
+
+def test_a_service_without_an_owner_outlives_who_started_it(homes: Path) -> None:
+    program = OWNER.replace("owner=os.getpid()", "owner=0").replace("signal.pause()", "")
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    [entry] = running("test")
+    assert entry.folder == told.split()[0]
+    assert Kept(entry).lives("node")
+    Kept(entry).end()
+
+
+def test_the_sweep_removes_only_what_looks_like_a_service_of_ours(homes: Path, tmp_path: Path) -> None:
+    """An entry is a file that anybody may have damaged."""
+    dear = tmp_path / "dear"
+    dear.mkdir()
+    running_folder().mkdir(parents=True)
+    entry = {"kind": "test", "folder": str(dear), "owner": 0, "details": {}}
+    (running_folder() / "x.json").write_text(json.dumps(entry))
+    assert [] == sweep_the_dead()
+    assert dear.exists()
+    assert [] == running("test")
+
+
+def test_a_deep_folder_is_no_obstacle(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address of a socket holds 107 bytes."""
+    deep = homes / ("x" * 120)
+    monkeypatch.setenv("SINKPROOF_SCRATCH", str(deep))
+    kept = keep("test", {}, owner=os.getpid())
+    kept.spawn("node", FOREVER)
+    assert kept.lives("node")
+    kept.end()
+    deep.rmdir()
+
+
+def test_an_entry_holds_all_that_another_process_needs(kept: Kept) -> None:
+    read = Entry(**json.loads(kept.entry.path.read_text()))
+    assert kept.entry == read
+    kept.end()

@@ -1,0 +1,109 @@
+"""`sinkproof services` and `sinkproof doctor`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.services.kafka.metadata_request import ask
+from sinkproof.chaos.services.local_service import Installation
+from sinkproof.chaos.services.running_services import Kept, running
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def command(homes: Path, tmp_path: Path, command_environment: dict[str, str]) -> Command:
+    """With the places of this test."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        chosen = {**os.environ, "PATH": command_environment["PATH"], **environment}
+        line = [sys.executable, "-m", "sinkproof", *arguments]
+        return subprocess.run(line, cwd=tmp_path, env=chosen, capture_output=True, text=True)
+
+    return run
+
+
+def test_a_broker_runs_from_start_to_stop(command: Command, installation: Installation) -> None:
+    started = command("services", "start", "kafka")
+    assert 0 == started.returncode, started.stderr
+    endpoint = started.stdout.strip()
+    assert 1 == len(ask(endpoint, seconds=30).brokers)
+    again = command("services", "start", "kafka")
+    assert (0, endpoint, True) == (again.returncode, again.stdout.strip(), "runs already" in again.stderr)
+    other = command("services", "start", "kafka", "--nodes", "3")
+    assert (3, True) == (other.returncode, "sinkproof services stop kafka" in other.stderr)
+    [row] = json.loads(command("services", "status", "--json").stdout)
+    assert (endpoint, 0, 1, "") == (row["endpoint"], row["owner"], row["nodes"], row["died"])
+    rows = json.loads(command("doctor", "--json").stdout)
+    assert "ok" == next(row["state"] for row in rows if row["name"] == "a running Kafka")
+    stopped = command("services", "stop")
+    assert (0, True) == (stopped.returncode, f"{endpoint} is stopped" in stopped.stderr)
+    assert "nothing runs\n" == command("services", "status").stdout
+    assert not Path(row["folder"]).exists()
+
+
+def test_a_broker_that_died_is_told_and_can_be_stopped(command: Command, installation: Installation) -> None:
+    assert 0 == command("services", "start").returncode
+    [entry] = running("kafka")
+    fate = Kept(entry).fate("node-1")
+    assert fate is not None
+    subprocess.run(["kill", "-KILL", str(fate.pid)], check=True)
+    assert Kept(entry).folder.exists()
+    assert "died by itself: node-1 ended with status -9" in command("services", "status").stdout
+    assert 2 == command("doctor").returncode
+    assert 0 == command("services", "stop").returncode
+
+
+def test_each_kind_is_started_by_its_name_and_stop_ends_all(command: Command) -> None:
+    started = command("services", "start", "toxiproxy", "--json")
+    assert 0 == started.returncode, started.stderr
+    row = json.loads(started.stdout)
+    assert ("toxiproxy", 1) == (row["kind"], len(row["living"]))
+    assert [row] == json.loads(command("services", "status", "--json").stdout)
+    stopped = command("services", "stop")
+    assert (0, f"toxiproxy at {row['endpoint']} is stopped") == (stopped.returncode, stopped.stderr.strip()[11:])
+    assert "nothing runs\n" == command("services", "status").stdout
+
+
+def test_a_port_is_of_one_service(command: Command) -> None:
+    run = command("services", "start", "kafka", "toxiproxy", "--port", "21000")
+    assert (3, True) == (run.returncode, "--port is of one service" in run.stderr)
+
+
+def test_stopping_nothing_is_no_failure(command: Command) -> None:
+    stopped = command("services", "stop", "kafka")
+    assert (0, True) == (stopped.returncode, "no kafka runs" in stopped.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("services", "start", "rabbit"), "'rabbit' is not"),
+        (("services", "start", "--kafka-version", "four"), "'four' is no version of Kafka"),
+        (("services", "start", "--nodes", "0"), "0 is not in the range"),
+    ],
+)
+def test_bad_arguments_are_told_without_a_traceback(command: Command, arguments: tuple[str, ...], said: str) -> None:
+    run = command(*arguments)
+    assert (3, "") == (run.returncode, run.stdout)
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_the_doctor_names_what_is_lacking_and_the_command_that_brings_it(command: Command, tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    run = command("doctor", "--json", PATH=str(nothing), JAVA_HOME="", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    rows = {row["name"]: row for row in json.loads(run.stdout)}
+    assert 2 == run.returncode
+    assert ("lacking", "optional") == (rows["Java"]["state"], rows["Kafka's jars"]["state"])
+    assert "Run: " in rows["Java"]["next_step"]
+    assert "services start kafka" in rows["Kafka's jars"]["next_step"]
+    assert "Java" in command("doctor").stdout

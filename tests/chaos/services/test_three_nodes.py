@@ -1,0 +1,34 @@
+"""One of three nodes is away while a sink writes to the other two: a quorum goes on, and nothing of it is lost.
+
+A longer test: three nodes of Cassandra take half a minute to start where nothing else runs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sinkproof.execution.schedule_runner import Trial
+
+from ...support.real_services import trials_on_its_own
+
+PLACES = {  # of each pair: rows are on their way, or their outcome is being decided
+    "cassandra/masked": ("sink[0].stage.before#2", "sink[1].reveal.before#1"),
+    "kafka/two-phase": ("sink[0].pre_commit.before#1", "sink[1].commit.before#1"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.longer
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("pair", PLACES)
+def test_a_quorum_goes_on_without_the_third_node(pair: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with trials_on_its_own(pair, tmp_path_factory, nodes=3) as play:
+        assert (True, (), 24) == _end_of(play("no-fault"))
+        for place in PLACES[pair]:
+            for kind in ("service-kill", "service-pause"):
+                trial = play(f"{place}={kind}")
+                assert (1, True, (), 24) == (len(trial.struck), *_end_of(trial)), (trial.schedule, trial.failure)
+
+
+def _end_of(trial: Trial) -> tuple[bool, tuple[object, ...], int]:
+    return trial.finished, tuple(trial.anomalies), trial.rows_committed

@@ -1,0 +1,66 @@
+"""A step that a recovery passes only sometimes is looked for elsewhere when it was not passed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sinkproof.campaign.results import Tally
+from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.execution.schedule_runner import Trial
+from sinkproof.subject.contract import load
+
+NAMES = ("coordinator", "sink[0]")
+FIRST, SECOND = "sink[0].write.after#1=kill", "sink[0].commit.before#1=kill"
+
+
+def trial(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[str] = ()) -> Trial:
+    parsed = parse(schedule)
+    return Trial(
+        schedule=parsed,
+        struck=tuple(struck) or parsed.faults[:1],
+        anomalies=(),
+        trace=[(1, point) for point in passed],
+        names=NAMES,
+        history=[],
+        finished=True,
+        failure="",
+        rows_committed=24,
+        rows_committed_after=0,
+    )
+
+
+def to_strike(tally: Tally) -> list[str]:
+    return [str(schedule) for schedule in tally.to_strike() if "abort" in str(schedule)]
+
+
+def test_another_way_to_a_step_is_tried_when_the_first_one_does_not_lead_there_again() -> None:
+    tally = Tally(contract=load("memory/two-phase"), shell="process")
+    tally.add(trial(FIRST, passed=["abort.before"]))
+    tally.add(trial(SECOND, passed=["abort.before"]))
+    missed = f"{FIRST} sink[0].abort.before#1=kill"
+    assert [missed] == to_strike(tally)
+    tally.add(trial(missed))
+    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
+    tally.add(trial(f"{SECOND} sink[0].abort.before#1=kill"))
+    tally.add(trial(FIRST, passed=["abort.before"]))
+    assert [] == to_strike(tally)
+
+
+def test_the_shortest_way_is_tried_first_and_none_that_leads_over_what_did_not_strike() -> None:
+    tally = Tally(contract=load("memory/two-phase"), shell="process")
+    tally.add(trial(f"{FIRST} {SECOND}", passed=["abort.before"]))
+    assert [] == to_strike(tally)
+    both = parse(f"{FIRST} {SECOND}")
+    tally.add(trial(str(both), struck=both.faults, passed=["abort.before"]))
+    assert [f"{both} sink[0].abort.before#1=kill"] == to_strike(tally)
+    tally.add(trial(SECOND, passed=["abort.before"]))
+    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
+
+
+def test_what_was_struck_is_not_looked_for_again() -> None:
+    tally = Tally(contract=load("memory/two-phase"), shell="process")
+    tally.add(trial(FIRST, passed=["abort.before"]))
+    both = parse(f"{FIRST} sink[0].abort.before#1=kill")
+    tally.add(trial(str(both), struck=both.faults, passed=["abort.before"]))
+    assert [] == to_strike(tally)
+    assert not tally.elusive

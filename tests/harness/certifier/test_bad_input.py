@@ -1,0 +1,325 @@
+"""Whatever a user, a sink or a machine does wrong: a clear message, the right exit status, nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.certifier.certify import exit_status
+from sinkproof.chaos.clock import Deadline
+from sinkproof.cli.main import main
+from sinkproof.reports.document import load
+
+BAD = Path(__file__).parents[2].joinpath("support/bad_sinks.py")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Call = Callable[..., tuple[int, str, str]]
+
+# -- arguments that cannot be used: status 3, without a run --------------------------------------
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """The console command in this process: (status, stdout, stderr)."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sinkproof", *arguments])
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capfd.readouterr())  # type: ignore[return-value]
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("certify files/nonsense", "unknown subject 'files/nonsense'. Name a registered pair (cassandra/idempotent, "),
+        ("certify missing.py:Mine", "there is no file"),
+        ("certify no_such_module:Mine", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("certify {bad}:Missing", "there is no 'Missing' in"),
+        ("certify {bad}:WithoutCommitted", "it has no method committed(scratch). A contract looks like this"),
+        ("certify {bad}:WithoutClaims", "it claims nothing. Say what is promised, e.g. claims = Claim.EXACTLY_ONCE"),
+        ("certify {bad}:ClaimsWhatIsUnknown", "known claims: NO_LOSS, NO_DUPLICATES"),
+        ("certify {bad}:CannotBeMade", "made without arguments, but: RuntimeError: no configuration found"),
+        ("certify {bad}:Inside", "make.<locals>.Inside is defined inside a function"),
+        ("certify raises.py:Mine", "importing raises.py failed: ZeroDivisionError: division by zero"),
+        ("certify leaves.py:Mine", "importing leaves.py failed: SystemExit: 0"),
+        ("certify broken.py:Mine", "importing broken.py failed: SyntaxError"),
+        ("certify --command true", "--command needs --reader"),
+        ("certify --command ./missing --reader true", "--command: there is no program './missing'"),
+        ("certify --command true --reader ./missing", "--reader: there is no program './missing'"),
+        ("certify --command true --reader true --claims ALL", "known claims: NO_LOSS"),
+        ("certify files/plain --budget soon", "'soon' is not a time. Write seconds, or 30s, 5m, 1h"),
+        ("certify files/plain --budget 0", "'0' is not a time to spend"),
+        ("certify files/plain --on mars", "'mars' is not one of 'simulated', 'process', 'spark', 'all'"),
+        ("certify files/plain --seed x", "'x' is not a valid integer"),
+        ("certify files/plain --fast", "No such option"),
+        ("certify files/plain --out file/below", "cannot write the certificate file/below"),
+        ("certify files/plain --out /proc/nowhere", "cannot write the certificate /proc/nowhere"),
+        ("nonsense", "No such command 'nonsense'"),
+        ("replay sink[0].commit.after=kill files/plain", "cannot read 'sink[0].commit.after=kill' in the schedule"),
+        ("replay sink[0].open.after#1=explode files/plain", "unknown fault kind 'explode'"),
+        ("replay job=huge files/plain", "there is no job 'huge'; known: standard, sparse"),
+        ("replay no-fault files/nonsense", "unknown subject"),
+        ("replay no-fault {bad}:ReturnsNoSink", "object is neither a sink nor a target"),
+        ("report missing", "there is no readable certificate at missing"),
+        ("report file", "the certificate file is damaged"),
+    ],
+)
+def test_arguments_that_cannot_be_used(call: Call, tmp_path: Path, arguments: str, told: str) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "raises.py").write_text("1 / 0")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
+    (tmp_path / "broken.py").write_text("class Mine")
+    status, out, err = call(*arguments.format(bad=BAD).split())
+    assert (3, "") == (status, out)
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_the_default_folder_cannot_be_made(call: Call, tmp_path: Path) -> None:
+    (tmp_path / ".sinkproof").write_text("a file")
+    status, _, err = call("certify", "files/plain")
+    assert 3 == status
+    assert "cannot make the folder .sinkproof/" in err
+    assert "Name a folder that can be written with --out" in err
+
+
+# -- a status for each fault: violations stand, then ours, then the input's ----------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "whose", "status"),
+    [
+        ("upheld", [], 0),
+        ("violated", [], 1),
+        ("unknown", [], 2),
+        ("unknown", ["subject"], 2),
+        ("unknown", ["input", "subject"], 3),
+        ("unknown", ["input", "ours"], 4),
+        ("violated", ["ours"], 1),
+    ],
+)
+def test_the_exit_status(verdict: str, whose: list[str], status: int) -> None:
+    failures = [{"why": "", "whose": each, "details": ""} for each in whose]
+    assert status == exit_status({"verdict": verdict, "failures": failures})
+
+
+# -- sinks that misbehave ------------------------------------------------------------------------
+
+
+def certify(run: Run, names: list[str], *more: str) -> tuple[int, dict[str, Any], str]:
+    """The status, the subjects by name, and what was said."""
+    done = run("certify", *(f"{BAD}:{name}" for name in names), "--no-canaries", "--json", "--quiet", *more)
+    assert "Traceback" not in done.stderr
+    document = json.loads(done.stdout)
+    return done.returncode, {subject["name"].split(":")[-1]: subject for subject in document["subjects"]}, done.stderr
+
+
+FRUITLESS = {
+    "Hangs": (
+        "in the simulated shell hung: nothing was heard for 6 s while trying no-fault; it was killed",
+        "it did not answer in time (killed by SIGKILL); no reply within 2 s",
+        "its last words: waiting for a lock that nobody gives back",
+    ),
+    "Exits": (
+        "in the simulated shell ended its process (exit status 3) while trying no-fault",
+        "it exited by itself (exit status 3); its last words: the licence has expired",
+    ),
+    "Raises": ("without any fault the job came to nothing: ConnectionRefusedError: no server at port 1",),
+    "EatsMemory": ("came to nothing: MemoryError", "it ran out of memory"),
+    "LosesAllRows": ("without any fault the job came to nothing: no row was committed",),
+    "SinkRaises": ("the contract's own code failed at", 'raise RuntimeError("no credentials")'),
+}
+
+
+@pytest.mark.slow
+def test_a_run_without_faults_that_comes_to_nothing_is_no_verdict(sinkproof_command: Run) -> None:
+    status, subjects, _ = certify(sinkproof_command, list(FRUITLESS), "--hang", "2s", "--budget", "1s")
+    assert 2 == status
+    assert {(name, "unknown", "unknown", 0) for name in FRUITLESS} == {
+        (name, subject["verdict"], subject["grade"], len(subject["findings"])) for name, subject in subjects.items()
+    }
+    untold = [(name, text, subjects[name]["why"]) for name, texts in FRUITLESS.items() for text in texts]
+    assert [] == [told for told in untold if told[1] not in told[2]]
+
+
+@pytest.mark.slow
+def test_a_sink_that_only_fails_to_recover_is_convicted(sinkproof_command: Run) -> None:
+    names = ["RaisesInRecovery", "ExitsInRecovery"]
+    status, subjects, _ = certify(sinkproof_command, names, "--budget", "2s")
+    assert 1 == status
+    words = {"RaisesInRecovery": "LookupError: no transaction of that name", "ExitsInRecovery": "log is locked"}
+    for name, subject in subjects.items():
+        findings = subject["findings"]
+        assert {"O1", "O6"} <= {finding["oracle"] for finding in findings}
+        assert all("no-fault" != finding["schedule"] for finding in findings)
+        assert any(words[name] in finding["why"] for finding in findings if finding["oracle"] == "O6")
+
+
+@pytest.mark.slow
+def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> None:
+    status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "14s")
+    assert {"Prints": "upheld", "StartsDaemons": "upheld"} == {
+        name: subject["verdict"] for name, subject in subjects.items()
+    }, [subject["why"] for subject in subjects.values()]
+    assert 0 == status
+
+
+def test_a_contract_that_turns_out_to_be_none_is_bad_input(sinkproof_command: Run) -> None:
+    names = ["ReturnsNoSink", "CommittedGivesNonsense"]
+    status, subjects, said = certify(sinkproof_command, names, "--on", "simulated")
+    assert 3 == status
+    assert "object is neither a sink nor a target" in said
+    assert "committed() must give (split, offset) pairs" in said
+    assert {"unknown"} == {subject["verdict"] for subject in subjects.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("SinkRaises", 'bad_sinks.py:201 (raise RuntimeError("no credentials"))'),
+        ("Exits", "exit status 3"),
+        ("Raises", "no server"),
+    ],
+)
+def test_a_replay_survives_the_sink(sinkproof_command: Run, name: str, told: str) -> None:
+    done = sinkproof_command("replay", "no-fault", f"{BAD}:{name}")
+    assert 2 == done.returncode
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- the machine ---------------------------------------------------------------------------------
+
+LIMITED = """
+import resource, sys
+from sinkproof.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, command_environment: dict[str, str]) -> None:
+    """Files may not grow beyond 12,000 bytes: the certificate does, with its first subject."""
+    arguments = ["certify", "memory/two-phase", "--on", "simulated", "--no-canaries", "--budget", "1s", "--out", "out"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *arguments],
+        cwd=tmp_path,
+        env=command_environment,
+        capture_output=True,
+        text=True,
+    )
+    assert 4 == done.returncode, done.stderr
+    assert f"cannot write the certificate out/certificate.json: [Errno {errno.EFBIG}]" in done.stderr
+    assert "Free some space or name another folder with --out" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not load(tmp_path / "out")["complete"]
+    assert ["certificate.json"] == os.listdir(tmp_path / "out")
+
+
+# -- ended in the middle -------------------------------------------------------------------------
+
+
+class Started:
+    """A certification in its own process group, with a folder for everything temporary, seen by an environment mark."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], subjects: list[str]) -> None:
+        self.temporary, self.out = folder / "temporary", folder / "out"
+        self.temporary.mkdir()
+        self.environment = {**environment, "SINKPROOF_TEST": str(folder)}
+        self.environment |= dict.fromkeys(("TMPDIR", "SINKPROOF_SCRATCH"), str(self.temporary))
+        options = ["--on", "process", "--no-canaries", "--budget", "100s", "--out", str(self.out)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sinkproof", "certify", *subjects, *options],
+            cwd=folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        assert self.process.stderr is not None
+        self.first_line = self.process.stderr.readline()  # of progress: workers run by now
+
+    def processes(self) -> list[int]:
+        mark, found = f"SINKPROOF_TEST={self.environment['SINKPROOF_TEST']}".encode(), []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                environment = Path("/proc", name, "environ").read_bytes()
+            except OSError:  # it has just ended
+                continue
+            if mark in environment.split(b"\0"):
+                found.append(int(name))
+        return found
+
+    def await_no_process(self) -> None:
+        deadline = Deadline(20)
+        while pids := self.processes():
+            assert not deadline.over, f"still there: {pids}"
+            for pid in pids:
+                await_end(pid, deadline)
+
+
+def await_end(pid: int, deadline: Deadline) -> None:
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    poll.poll(int(1000 * deadline.left) + 1)
+    os.close(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
+    tmp_path: Path, command_environment: dict[str, str], number: signal.Signals
+) -> None:
+    started = Started(tmp_path, command_environment, ["files/two-phase", "memory/two-phase"])
+    assert len(started.processes()) > 2
+    os.killpg(started.process.pid, number)  # as a terminal does: everybody in the group
+    _, said = started.process.communicate()
+    assert 130 == started.process.returncode
+    assert f"sinkproof: interrupted: what was found by then is in {started.out / 'certificate.json'}" in said
+    assert "Traceback" not in said
+    document = load(started.out)
+    assert (False, "unknown") == (document["complete"], document["verdict"])
+    assert "ended before it was complete" in document["notes"][-1]
+    known = {subject["name"]: subject for subject in document["subjects"]}
+    assert {"files/two-phase", "memory/two-phase"} == {*known}
+    assert {"unknown"} == {subject["verdict"] for subject in known.values()}
+    assert "ended before it was complete" in known["files/two-phase"]["why"]
+    started.await_no_process()
+    assert [] == os.listdir(started.temporary)
+
+
+@pytest.mark.slow
+def test_after_a_kill_no_process_is_left_and_the_next_run_removes_the_folders(
+    tmp_path: Path, command_environment: dict[str, str]
+) -> None:
+    started = Started(tmp_path, command_environment, ["files/two-phase", "memory/two-phase"])
+    started.process.kill()
+    started.process.communicate()
+    started.await_no_process()
+    assert [] != os.listdir(started.temporary)
+    assert not load(started.out)["complete"]
+    next_run = [sys.executable, "-m", "sinkproof", "replay", "no-fault", "memory/plain"]
+    done = subprocess.run(next_run, cwd=tmp_path, env=started.environment, capture_output=True, text=True)
+    assert 0 == done.returncode, done.stderr
+    assert [] == os.listdir(started.temporary)

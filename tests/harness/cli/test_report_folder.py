@@ -1,0 +1,29 @@
+"""Where a certificate goes when nobody says where."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.cli.certify_command import _new_folder
+from sinkproof.reports.document import DocumentError
+
+
+def test_commands_that_begin_at_the_same_moment_have_a_folder_each(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        made = [*pool.map(lambda _: _new_folder(), range(400))]
+    assert 400 == len({*made})
+    assert all(folder.is_dir() for folder in made)
+    assert (tmp_path / ".sinkproof/latest").resolve() in [folder.resolve() for folder in made]
+    assert [] == [*Path(".sinkproof").glob(".latest*")]
+
+
+def test_a_folder_that_cannot_be_made_says_what_to_do(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(".sinkproof").touch()
+    with pytest.raises(DocumentError, match="cannot make the folder"):
+        _new_folder()

@@ -1,0 +1,141 @@
+"""What comes late: a vote, the timer that settles what is in doubt, and the job itself after an outage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.contract_host import ContractTarget
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.generators.rare import several
+from sinkproof.reference_engine.shells.effects import IN_DOUBT
+from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import OUTAGE_SECONDS
+
+ZOO: Final = Path(__file__).parents[2] / "zoo"
+
+
+def run(member: str, schedule: str, folder: Path) -> Trial:
+    file, _, name = member.partition(":")
+    locator = f"{ZOO / file}.py:{name}" if name else member
+    with Laboratory(load(locator), Scratch(name="late", path=folder)) as laboratory:
+        return laboratory.run(parse(schedule))
+
+
+def noted(trial: Trial, what: str) -> list[Any]:
+    return [detail for _, _, _, each, detail in trial.history if each == what]
+
+
+# -- in doubt after open --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "ids"), [([3, 4], [3, 4]), ((), []), (None, []), ("done", []), (object(), []), (["3"], [])]
+)
+def test_only_ids_are_taken_for_what_open_left_in_doubt(answer: object, ids: list[int]) -> None:
+    assert ids == left_in_doubt(answer)
+
+
+@pytest.mark.parametrize(("answer", "ids"), [(None, []), (False, []), ((), []), ({7}, [7]), (iter([2, 3]), [2, 3])])
+def test_ids_of_any_kind_of_collection_are_what_is_unsettled(answer: object, ids: list[int]) -> None:
+    assert ids == unsettled_ids("settle", answer)
+
+
+@pytest.mark.parametrize("answer", [True, 3, "done", ["4"], [None]])
+def test_anything_else_that_a_notification_returns_is_an_error_that_says_so(answer: object) -> None:
+    with pytest.raises(TypeError, match=r"notify_complete\(\) returned .*, not checkpoint ids"):
+        unsettled_ids("notify_complete", answer)
+
+
+def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(tmp_path: Path) -> None:
+    """The job dies when all is decided: but for the timer, only the closing notification would come."""
+    trial = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
+    assert ((), True) == (trial.anomalies, trial.finished)
+    assert [1, 1] == [each for ids in noted(trial, IN_DOUBT) for each in ids]
+    points = [point for actor, point in trial.trace if trial.names[actor] == "sink[0]"]
+    second = points.index("open.before", 1)
+    assert "settle.before" in points[second : points.index("snapshot.before", second)]
+
+
+def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = load(f"{ZOO / 'doubtful'}.py:NotYet")
+    sink = contract.sink(Scratch(name="late", path=tmp_path))
+    monkeypatch.setattr(type(sink), "settle", lambda self, now: 3)
+    trial = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
+    assert "settle() returned 3, not checkpoint ids" in str(noted(trial, "raised"))
+
+
+# -- a late timer ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("member", "oracles"), [("OneAtATime", []), ("DecidedIsForgotten", ["O1"])])
+def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
+    member: str, oracles: list[str], tmp_path: Path
+) -> None:
+    schedule = "checkpoint.notify#1=lose checkpoint.persist.after#3=kill"
+    late = run(f"doubtful:{member}", f"job=unsettled {schedule}", tmp_path)
+    assert oracles == [each.oracle for each in late.anomalies]
+    assert () == run(f"doubtful:{member}", f"job=sparse {schedule}", tmp_path).anomalies  # the timer was in time
+
+
+# -- an outage ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("member", ["TooOldIsDropped", "SweepsByAge"])
+def test_who_throws_away_what_has_grown_old_loses_it(member: str, tmp_path: Path) -> None:
+    death = "checkpoint.persist.after#1=kill"
+    assert () == run(f"doubtful:{member}", death, tmp_path).anomalies
+    trial = run(f"doubtful:{member}", f"job=outage {death}", tmp_path)
+    assert (["O1"], True) == ([each.oracle for each in trial.anomalies], trial.finished)
+
+
+def test_who_says_that_it_is_too_old_is_right(tmp_path: Path) -> None:
+    trial = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
+    assert ((), False) == (trial.anomalies, trial.finished)
+    assert "TransactionLost" in str(noted(trial, "raised"))
+
+
+@pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert"])
+def test_our_own_pairs_outlast_a_day(pair: str, tmp_path: Path) -> None:
+    trial = run(pair, "job=outage sink[0].notify_complete.before#1=kill-job", tmp_path)
+    assert ((), True, True) == (trial.anomalies, trial.finished, trial.fired)
+
+
+def test_an_outage_makes_files_and_folders_older(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_text("old")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    before = {path: os.lstat(path).st_mtime for path in tmp_path.rglob("*")}
+    ContractTarget(load("memory/two-phase"), Scratch(name="late", path=tmp_path)).age(OUTAGE_SECONDS)
+    after = {path: os.lstat(path).st_mtime for path in tmp_path.rglob("*")}
+    assert 3 == len(before)
+    assert [OUTAGE_SECONDS] * 3 == [pytest.approx(before[path] - after[path], abs=0.01) for path in before]
+
+
+# -- late votes, and nothing heard ----------------------------------------------------------------
+
+
+def test_a_late_vote_lets_the_next_checkpoint_come_first(tmp_path: Path) -> None:
+    trial = run("memory/two-phase", "sink[1].acknowledge.before#1=late", tmp_path)
+    assert ((), True, True) == (trial.anomalies, trial.finished, trial.fired)
+    assert [2, 3] == noted(trial, "complete")
+    assert "notify_aborted.before" in {point for _, point in trial.trace}
+
+
+def test_several_notifications_are_lost_to_one_sink_and_to_all(tmp_path: Path) -> None:
+    baseline = run("memory/two-phase", "no-fault", tmp_path)
+    found = [" ".join(map(str, faults)) for faults in several(baseline)]
+    assert [
+        "checkpoint.notify#1=lose checkpoint.notify#3=lose",
+        "checkpoint.notify#2=lose checkpoint.notify#4=lose",
+        "checkpoint.notify#1=lose checkpoint.notify#2=lose checkpoint.notify#3=lose checkpoint.notify#4=lose",
+        "sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline",
+    ] == found

@@ -1,0 +1,69 @@
+"""What a laboratory of processes prepares for its attempts: libraries that take long to import are imported once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import libraries_of, process_laboratory
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+
+SUBJECT = """
+import sys
+
+from sinkproof import Claim
+
+{imports}
+
+class Subject:
+    claims = Claim.NO_LOSS
+    {libraries}
+
+    def sink(self, scratch):
+        (scratch.path / "loaded").write_text(" ".join(sys.modules))
+        return Sink()
+
+    def committed(self, scratch):
+        return []
+
+
+class Sink:
+    def open(self, context): pass
+    def write(self, batch): pass
+    def snapshot(self, checkpoint_id): return b""
+    def notify_complete(self, checkpoint_id): pass
+"""
+
+
+def subject(folder: Path, *, imports: str = "", libraries: str = "") -> str:
+    file = folder / f"subject_{len(imports)}_{len(libraries)}.py"
+    file.write_text(SUBJECT.format(imports=imports, libraries=libraries))
+    return f"{file}:Subject"
+
+
+@pytest.mark.parametrize(
+    ("imports", "libraries", "found"),
+    [
+        ("", "", []),
+        ("def write():\n    import pyarrow as pa", "", ["pyarrow", "pyarrow.parquet", "pandas"]),
+        ("from pandas import DataFrame", "", ["pandas"]),
+        ("import json", "libraries = ('sqlite3', 'there_is_no_such_module.part')", ["sqlite3"]),
+    ],
+)
+def test_what_a_file_imports_that_takes_long_is_known(
+    imports: str, libraries: str, found: list[str], tmp_path: Path
+) -> None:
+    assert found == libraries_of(load(subject(tmp_path, imports=imports, libraries=libraries)))
+
+
+def test_attempts_find_it_imported(tmp_path: Path) -> None:
+    contract = load(subject(tmp_path, imports="def later():\n    import pyarrow.parquet"))
+    (tmp_path / "scratch").mkdir()
+    scratch = Scratch(name="imports", path=tmp_path / "scratch", shell="process")
+    with process_laboratory(contract, scratch) as laboratory:
+        laboratory.run(Schedule())
+        loaded = (scratch.path / "loaded").read_text().split()
+    assert {"pyarrow.parquet", "pandas"} <= {*loaded}

@@ -1,0 +1,31 @@
+"""Laboratories to explore in."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+
+SINKS = Path(__file__).parents[2] / "support" / "explored_sinks.py"
+
+
+@pytest.fixture
+def laboratory() -> Iterator[Callable[[str], Laboratory]]:
+    """Makes laboratories, of registry names or of contracts in explored_sinks.py."""
+    opened: list[Laboratory] = []
+
+    def make(subject: str) -> Laboratory:
+        contract = load(subject if "/" in subject else f"{SINKS}:{subject}")
+        opened.append(Laboratory(contract, Scratch(name="explored", path=fresh_folder())).__enter__())
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.__exit__()
+        shutil.rmtree(each.scratch.path)

@@ -1,0 +1,20 @@
+"""Exploring to the end, without a budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.exploration.job_world import JobWorld
+
+Found = Closure[Any]
+
+
+def explore(world: Any, **options: Any) -> Found:
+    return Explorer(world, go_on=lambda closure: True, **options).explore()
+
+
+def closing(world: JobWorld, *, keep: Any = lambda found: None, go_on: Any = lambda: True, **options: Any) -> Found:
+    found: Found = Explorer(world, go_on=lambda closure: go_on(), **options).explore()
+    keep(found)
+    return found

@@ -1,0 +1,63 @@
+"""Which worlds a campaign explores besides those whose every crash the verdict rests on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
+from sinkproof.chaos.explorer import Closure
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import no_tracing
+from sinkproof.exploration.job_world import JobWorld
+from sinkproof.generators.fault_sites import places
+
+from .exploring import explore
+
+
+@pytest.mark.parametrize("subject", ["memory/plain", "OneBackupContract"])
+def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
+    subject: str, laboratory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced: list[JobWorld] = []
+
+    def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> Closure[Any]:
+        if world.tracing is not no_tracing:
+            traced.append(world)
+        return Closure()
+
+    monkeypatch.setattr(SimulatedCampaign, "_close", close)
+    monkeypatch.setattr(SimulatedCampaign, "_thousands", lambda campaign, baseline: None)
+    bench = laboratory(subject)
+    SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated")).run()
+    assert ["standard", "fewer", "more", "standard", "bulk"] == [world.job for world in traced]
+    assert BULK_TIMES_MOST == traced[-1].times_most
+    for world in traced[1:3]:
+        assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]
+
+
+def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(laboratory: Any) -> None:
+    bench = laboratory("memory/two-phase")
+    baseline = bench.run(Schedule())
+    campaign = SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated"))
+    overslept = [each for each in campaign._named_singles(baseline) if each.job == "overslept"]
+    steps = Counter(fault.point for each in overslept for fault in each.faults)
+    assert {fault.point for fault in places(baseline, "stop")} == set(steps)
+    assert {"stop"} == {fault.kind for each in overslept for fault in each.faults}
+    assert {1} == set(steps.values())
+    slept = bench.run(next(each for each in overslept if each.faults[0].point == "commit.before"))
+    completed = [event for event in slept.history if event[3] == "complete" and event[2] > slept.history[0][2]]
+    assert slept.fired
+    assert len({event[4] for event in completed}) > 8, "by newer attempts"
+
+
+def test_a_point_that_is_passed_for_each_row_is_a_place_to_crash_a_few_times_only(laboratory: Any) -> None:
+    bench = laboratory("memory/plain")
+    passed = bench.run(Schedule()).trace
+    assert len(passed) == explore(JobWorld(bench), depth_most=1).crashes
+    times = Counter(passed).values()
+    assert max(times) > 2
+    assert sum(min(each, 2) for each in times) == explore(JobWorld(bench, times_most=2), depth_most=1).crashes

@@ -1,0 +1,156 @@
+"""The closure: what it covers, what it calls complete, and sinks that only it convicts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.canonical_text import FINDABLE_IDS
+from sinkproof.chaos.explorer import Explorer
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.exploration.closures import SENTENCE, SHIFTS, Closures, differs
+from sinkproof.exploration.job_world import JobWorld
+from sinkproof.generators.fault_sites import places
+
+from .exploring import closing, explore
+
+
+def singles(laboratory: Laboratory, *kinds: str) -> list[Schedule]:
+    baseline = laboratory.run(Schedule())
+    return [Schedule((fault,)) for kind in kinds for fault in places(baseline, kind)]
+
+
+# -- the third crash ----------------------------------------------------------------------------
+
+
+def test_a_sink_that_is_wrong_at_the_third_crash_is_convicted_by_the_closure(laboratory: Any) -> None:
+    bench = laboratory("BackupsContract")
+    world = JobWorld(bench)
+    assert [] == [each for each in singles(bench, "kill-job", "kill", "stop", "lose", "decline") if wrong(bench, each)]
+    assert [] == explore(world, depth_most=2).findings
+    closure = explore(world, depth_most=3)
+    schedules = [world.schedule(state) for state, anomaly in closure.findings if anomaly.oracle == "O1"]
+    assert schedules
+    assert {3} == {len(schedule.faults) for schedule in schedules}
+    assert wrong(bench, schedules[0]), "a replay in one process shows what the copies have shown"
+
+
+def wrong(laboratory: Laboratory, schedule: Schedule) -> bool:
+    trial = laboratory.run(schedule)
+    assert trial.fired, schedule
+    return bool(trial.anomalies)
+
+
+def test_its_right_twin_is_acquitted_and_its_closure_complete(laboratory: Any) -> None:
+    closure = explore(JobWorld(laboratory("CarefulContract")))
+    assert closure.complete, closure.why
+    assert [] == closure.findings
+    assert closure.states < 100
+    assert closure.merges_audited > 0
+
+
+# -- ids and generations that begin higher ------------------------------------------------------
+
+
+def test_a_sink_that_compares_ids_as_text_is_convicted_by_shifted_ids_and_by_nothing_else(laboratory: Any) -> None:
+    bench = laboratory("TextContract")
+    assert [] == explore(JobWorld(bench)).findings
+    world = JobWorld(bench, ids=8)
+    (state, anomaly), *_ = explore(world, depth_most=1).findings
+    schedule = world.schedule(state)
+    assert 8 == schedule.ids
+    assert schedule == parse(str(schedule))
+    assert anomaly in bench.run(parse(str(schedule))).anomalies
+
+
+@pytest.mark.slow
+def test_shifted_ids_change_nothing_for_our_own_sinks(laboratory: Any) -> None:
+    for subject in ("memory/two-phase", "memory/masked"):
+        bench = laboratory(subject)
+        plain = explore(JobWorld(bench))
+        assert plain.complete
+        for by in SHIFTS:
+            assert "" == differs(plain, explore(JobWorld(bench, ids=by))), (subject, by)
+
+
+@pytest.mark.slow
+def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closure(laboratory: Any) -> None:
+    bench = laboratory("ParityContract")
+    closures = Closures(bench, close=closing, may=lambda fault: True)
+    closures.whole_job([])
+    told = closures.told()
+    assert told is not None
+    assert not told.complete
+    assert "" == told.sentence
+    assert "shifted by 1" in told.why or "behaved differently" in told.why
+
+
+def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job(laboratory: Any) -> None:
+    trial = laboratory("memory/two-phase").run(parse("ids=97 checkpoint.persist.before#1=kill-job"))
+    assert (98, 99, 100) == tuple(event[4] for event in trial.history if event[3] == "complete")[:3]
+    assert [700_098, 700_099] == [event[2] for event in trial.history if event[3] == "generation"]
+
+
+# -- partial deaths between crashes of the whole job --------------------------------------------
+
+
+def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(laboratory: Any) -> None:
+    bench = laboratory("CarefulContract")
+    closures = Closures(bench, close=closing, may=lambda fault: str(fault).startswith("sink[0].commit.b"))
+    closures.with_partial_deaths()
+    (told,) = closures.others_told()
+    assert told.complete, told.why
+    assert closures.mixed is not None
+    assert [] == closures.mixed.findings
+    assert closures.mixed.runs > 2 * closures.mixed.states
+    assert closures.mixed.states >= explore(JobWorld(bench)).states, "partial deaths lead to states of their own"
+
+
+def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(laboratory: Any) -> None:
+    closures = Closures(laboratory("CarefulContract"), close=closing, may=lambda fault: True, mixed_seconds=0.2)
+    closures.with_partial_deaths()
+    (told,) = closures.others_told()
+    assert not told.complete
+    assert re.search(r"\d+ states and [\d,]+ branches from others were not run yet", told.why), told.why
+    assert told.depth in (0, 1, 2)
+
+
+def test_a_mixed_path_is_written_with_occurrences_from_the_start(laboratory: Any) -> None:
+    bench = laboratory("BackupsContract")
+    closures = Closures(bench, close=closing, may=lambda fault: fault.point == "fence.after")
+    world = closures.world(ids=FINDABLE_IDS, between=closures._between)
+    explorer = Explorer(world, go_on=lambda closure: closure.runs < 400)
+    mixed = [world.schedule(state) for state, _ in explorer.explore().findings]
+    mixed = [each for each in mixed if any(fault.kind != "kill-job" for fault in each.faults)]
+    assert mixed
+    for schedule in mixed[:5]:
+        trial = bench.run(parse(str(schedule)))
+        assert trial.fired, schedule
+        assert trial.anomalies, schedule
+
+
+# -- endless closures ---------------------------------------------------------------------------
+
+
+def test_a_closure_without_an_end_names_a_path_that_grows(laboratory: Any) -> None:
+    world = JobWorld(laboratory("CarefulContract"))
+    closure = explore(world, states_most=20)
+    assert not closure.complete
+    assert closure.growing is not None
+    assert "accumulate" in closure.why
+    assert world.schedule(closure.growing).faults
+
+
+def test_the_sentence_is_the_promised_one() -> None:
+    said = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
+    assert said == SENTENCE
+
+
+def test_every_kind_of_a_pair_is_a_known_fault() -> None:
+    from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS
+
+    assert {*AT_NAMED_POINTS.kinds} <= KINDS.keys()

@@ -1,0 +1,38 @@
+"""The smallest schedule that shows the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.exploration.job_world import JobWorld
+from sinkproof.exploration.shrinking import smallest
+
+from .exploring import explore
+
+
+def test_what_is_not_needed_is_left_out_of_a_schedule(laboratory: Any) -> None:
+    bench = laboratory("TextContract")
+    long = parse("ids=8 orders=notify sink[0].write.after#1=kill checkpoint.trigger#3=kill-job")
+    found = smallest(bench, long, oracle="O3", tracer=LineTracer({}))
+    assert found is not None
+    assert "ids=8 no-fault" == str(found.schedule)
+    assert "O3" == found.anomaly.oracle
+
+
+def test_all_three_crashes_are_kept_where_all_are_needed(laboratory: Any) -> None:
+    bench = laboratory("BackupsContract")
+    world = JobWorld(bench)
+    state, _ = explore(world, depth_most=3).findings[0]
+    schedule = world.schedule(state)
+    more = Fault("coordinator", "generation.after", 4, "kill")
+    found = smallest(bench, Schedule((*schedule.faults, more)), oracle="O1", tracer=LineTracer({}))
+    assert found is not None
+    assert ["kill-job"] * 3 == [fault.kind for fault in found.schedule.faults]
+    assert found.trial.fired
+
+
+def test_a_schedule_that_shows_nothing_again_is_nobody_s_smallest(laboratory: Any) -> None:
+    bench = laboratory("CarefulContract")
+    assert smallest(bench, Schedule(), oracle="O1", tracer=LineTracer({})) is None

@@ -1,0 +1,324 @@
+"""foreachBatch functions: crashed at every line, in a simulated query and in a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sinkproof
+from sinkproof.certifier.pytest_snippet import as_test
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, Event, MicroBatches, Phase
+from sinkproof.foreach_batch.real_streaming import Experiment
+from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
+from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
+from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.scratch import Scratch, clear_folder
+
+JOBS = Path(__file__).parent / "functions"
+
+
+class Frame:
+    """As much of a DataFrame as functions without Spark need; it is its session, too."""
+
+    def __init__(self, values: range) -> None:
+        self.values = values
+
+    def range(self, first: int, end: int, step: int, partitions: int) -> Frame:
+        return Frame(range(first, end, step))
+
+    def toDF(self, name: str) -> Frame:  # noqa: N802
+        return self
+
+    def where(self, condition: str) -> Frame:
+        return self
+
+    def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
+        return self
+
+    def collect(self) -> list[Any]:
+        return [LEDGER.rows[value % SPLITS, value // SPLITS] for value in self.values]
+
+
+@pytest.fixture
+def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SimulatedQuery]:
+    def of(function: str) -> SimulatedQuery:
+        monkeypatch.chdir(tmp_path)
+        clear_folder(tmp_path)
+        contract = load(f"{JOBS}/without_spark.py:{function}")
+        session: Any = Frame(range(0))
+        return SimulatedQuery(contract, Scratch(name=function, path=tmp_path), session)
+
+    return of
+
+
+def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
+    exploration = Exploration(query, enough=lambda: not sequences, step=lambda what: None)
+    exploration.run()
+    return exploration
+
+
+def wrong(exploration: Exploration) -> dict[str, list[str]]:
+    """Schedule -> oracles."""
+    return {
+        str(Schedule(judged.first.faults)): [anomaly.oracle for anomaly in judged.anomalies]
+        for judged in exploration.states.values()
+        if judged.anomalies
+    }
+
+
+def text_at(schedule: str) -> str:
+    """The source line that a schedule's only fault names."""
+    number = int(parse(schedule).faults[0].point.rpartition(":")[2].rstrip(")"))
+    return (JOBS / "without_spark.py").read_text().splitlines()[number - 1].strip()
+
+
+# -- the state machine -----------------------------------------------------------------------------
+
+
+def test_a_batch_is_planned_written_and_committed() -> None:
+    query = MicroBatches()
+    for event in (Event.PLAN, Event.WRITE, Event.COMMIT):
+        query = query.after(event)
+    assert MicroBatches(1, Phase.COMMITTED) == query
+
+
+def test_only_a_recorded_batch_does_not_run_again() -> None:
+    planned, written = MicroBatches(2, Phase.PLANNED), MicroBatches(2, Phase.WRITTEN)
+    assert planned == planned.after(Event.CRASH) == written.after(Event.CRASH)
+    assert MicroBatches(2) == MicroBatches(2).after(Event.CRASH)
+
+
+def test_a_lost_commit_brings_its_batch_back() -> None:
+    assert MicroBatches(1, Phase.PLANNED) == MicroBatches(2).after(Event.LOSE_COMMIT)
+
+
+def test_what_is_not_in_the_table_cannot_happen() -> None:
+    with pytest.raises(KeyError):
+        MicroBatches().after(Event.COMMIT)
+    assert {phase for phase, event in TRANSITIONS if event is Event.CRASH} == set(Phase)
+
+
+# -- simulated -------------------------------------------------------------------------------------
+
+
+def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Callable[[str], SimulatedQuery]) -> None:
+    found = wrong(explored(query("append"), sequences=False))
+    assert ["O2"] == found[f"{BEFORE_COMMIT}#2=kill-job"]
+    assert {"O2"} == {oracle for oracles in found.values() for oracle in oracles}
+
+
+def test_a_replacing_function_is_right_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:
+    exploration = explored(query("replace"))
+    assert {} == wrong(exploration)
+    assert exploration.complete
+    deepest = max(len(judged.first.faults) for judged in exploration.states.values())
+    assert deepest >= 2
+
+
+def test_a_marker_before_its_rows_loses_them_and_the_line_is_named(query: Callable[[str], SimulatedQuery]) -> None:
+    found = wrong(explored(query("mark_first"), sequences=False))
+    lines = {text_at(schedule) for schedule in found if is_line(parse(schedule).faults[0].point)}
+    assert "append(df, batch_id)" in lines
+    assert "marker.touch()" not in lines
+    assert {"O1"} == {oracle for oracles in found.values() for oracle in oracles}
+
+
+def test_what_needs_two_crashes_is_found(query: Callable[[str], SimulatedQuery]) -> None:
+    exploration = explored(query("forget_when_asked_twice"))
+    found = wrong(exploration)
+    assert found
+    first = min(found, key=lambda schedule: len(parse(schedule).faults))
+    assert 2 == len(parse(first).faults)
+    assert not exploration.complete
+    ending, _, _ = follow(query("forget_when_asked_twice"), parse(first))
+    assert found[first] == [anomaly.oracle for anomaly in ending.anomalies("append")]
+
+
+def test_a_function_that_raises_is_told_with_its_line(query: Callable[[str], SimulatedQuery]) -> None:
+    exploration = explored(query("fail"))
+    assert "with batch 1 the function raised ValueError at without_spark.py:" in exploration.base.failure
+    assert '(raise ValueError("no batch 1, please"))' in exploration.base.failure
+    assert not any(judged.is_run for judged in exploration.states.values())
+
+
+def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], SimulatedQuery]) -> None:
+    exploration = explored(query("fail_again"), sequences=False)
+    assert exploration.base.anomalies("append")[0].oracle == "O3"  # without crashes only early, as every function is
+    assert ["O1", "O6"] == wrong(exploration)[f"{BEFORE_COMMIT}#1=kill-job"]
+
+
+def test_a_lost_commit_and_a_crash_before_it_leave_the_same(query: Callable[[str], SimulatedQuery]) -> None:
+    states = [
+        follow(query("replace"), parse(schedule))[1]
+        for schedule in (f"{BEFORE_COMMIT}#2=kill-job", f"{AFTER_COMMIT}#2=lose")
+    ]
+    assert MicroBatches(1, Phase.PLANNED) == states[0].query == states[1].query
+    assert states[0].target == states[1].target
+
+
+def test_a_fault_that_finds_no_place_has_not_struck(query: Callable[[str], SimulatedQuery]) -> None:
+    ending, state, _ = follow(query("replace"), parse(f"{BEFORE_COMMIT}#99=kill-job"))
+    assert ((), ROWS) == (state.faults, len(ending.committed))
+
+
+def test_states_that_differ_in_random_names_only_are_one() -> None:
+    def state(uuid: str, *, text: str = "x") -> CrashState:
+        return CrashState(target={"out": None, f"out/part-0-{uuid}.json": text.encode()})
+
+    one, other = "2535e841-aeaf-44cd-8f66-7cad51440959", "fea5abd3-5cb8-4907-a3f6-d10ef524a03f"
+    assert state(one).key == state(other).key
+    assert state(one).key != state(one, text="y").key
+
+
+# -- what is no subject ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def write(df, batch_id): pass", "has no function committed(scratch)"),
+        ("def write(df): pass\ndef committed(scratch): return []", "called with a DataFrame and the batch's id"),
+        ("committed = print\ndef outer():\n    def write(df, batch_id): pass\n    return write\nwrite = outer()",
+         "defined inside a function"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_certified_is_refused_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / f"job_{abs(hash(text))}.py"
+    file.write_text(text)
+    with pytest.raises(ContractError, match="(?s)" + said.replace("(", r"\(").replace(")", r"\)")):
+        load(f"{file}:write")
+
+
+def test_the_process_shell_alone_is_refused(sinkproof_command: Callable[..., Any]) -> None:
+    done = sinkproof_command("certify", f"{JOBS}/replacing.py:write_batch", "--on", "process", "--no-canaries")
+    assert 3 == done.returncode
+    assert "does not run in process. Name a shell of simulated, spark" in done.stderr
+
+
+def test_without_java_the_command_that_installs_it_is_named(
+    command_environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "sinkproof", "certify", f"{JOBS}/replacing.py:write_batch", "--no-canaries"]
+    environment = {**command_environment, "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert 3 == done.returncode
+    assert f"Spark needs Java 17 or newer, but JAVA_HOME is {tmp_path}, where there is no bin/java" in done.stderr
+
+
+# -- replay --as-test ------------------------------------------------------------------------------
+
+
+def printed(schedule: str, subject: str) -> Callable[[], None]:
+    """The function of the module that `--as-test` prints."""
+    names: dict[str, Any] = {}
+    exec(compile(as_test(sinkproof.replay(schedule, subject), shell="simulated"), "printed", "exec"), names)
+    (test,) = [value for name, value in names.items() if name.startswith("test_")]
+    return test
+
+
+def test_a_printed_test_passes_on_a_sink_that_is_right() -> None:
+    assert printed("sink[0].write.after#2=kill", "files/two-phase")() is None
+
+
+@pytest.mark.parametrize("schedule", ["no-fault", "sink[0].write.after#99=kill"])
+def test_a_printed_test_fails_on_a_wrong_sink_and_where_nothing_is_struck(schedule: str) -> None:
+    test = printed(schedule, "sinkproof.canaries.two_phase:PublishesInSnapshot")
+    with pytest.raises(AssertionError, match=r"Verdict\.(VIOLATED|UNKNOWN)"):
+        test()
+
+
+# -- with Spark ------------------------------------------------------------------------------------
+
+
+def test_experiments_strike_the_second_batch_and_the_last_line_first() -> None:
+    trail = [(0, point, batch) for batch in range(3) for point in ("line(a.py:1)", "line(a.py:2)", BEFORE_COMMIT)]
+    faults = Experiment(trail=trail).experiments()
+    expected = [f"{AFTER_COMMIT}#2=lose", f"{BEFORE_COMMIT}#2=kill-job", "line(a.py:2)#2=kill-job"]
+    assert expected == [str(fault) for fault in faults[:3]]
+
+
+EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is named
+    "appending": ("violated", {"O2"}, {'rows.write.mode("append").json("out")'}),
+    "replacing": ("upheld", set(), set()),
+    "skipping": ("violated", {"O1"}, {'df.select("split", "offset", "value").write.mode("append").json("out")'}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # a dozen sessions, and three at a time on a small machine
+def test_jobs_are_judged_alike_in_both_shells_by_real_kills(tmp_path: Path) -> None:
+    """As a user has them certified. One test, because each certificate takes its time."""
+    for name in EXPECTED:
+        shutil.copy(JOBS / f"{name}.py", tmp_path)
+    subjects = [f"{name}.py:write_batch" for name in EXPECTED]
+    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "10s"]
+    done = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
+    assert 1 == done.returncode, done.stderr
+    certificate = json.loads((tmp_path / "out/certificate.json").read_text())
+    for subject in certificate["subjects"]:
+        check_subject(subject)
+    assert [] == javas_without_a_master()
+
+
+def check_subject(subject: dict[str, Any]) -> None:
+    verdict, oracles, lines = EXPECTED[subject["name"].partition(".")[0]]
+    assert verdict == subject["verdict"], subject["why"]
+    shells = {shell["shell"]: shell for shell in subject["shells"]}
+    assert {"simulated", "spark"} == set(shells)
+    for shell in shells:
+        found = [each for each in subject["findings"] if each["claimed"] and each["shell"] == shell]
+        assert (oracles, lines) == ({each["oracle"] for each in found}, {each["line"]["text"] for each in found})
+        assert all(ROWS // BATCHES == len(each["lost"] + each["extra"]) for each in found)
+    assert 0 == shells["simulated"]["kills"]
+    assert shells["simulated"]["lines_total"] >= shells["simulated"]["lines_reached"] > 0
+    assert shells["spark"]["kills"] >= 2
+    assert {AFTER_COMMIT: 1, BEFORE_COMMIT: 1} == shells["spark"]["kills_by_point"]
+    assert shells["simulated"]["closure"]["complete"] is (verdict == "upheld")
+
+
+def javas_without_a_master() -> list[int]:
+    """JVMs that work for a process that is gone; they have a moment to end."""
+    deadline = Deadline(10)
+    while (left := list(_orphaned_javas())) and not deadline.over:
+        os.sched_yield()
+    return left
+
+
+def _orphaned_javas() -> Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_text()
+        except OSError:
+            continue  # it has just ended
+        match = re.search(r"/sinkproof-(\d+)-", command) if "java" in command.partition("\0")[0] else None
+        if match and not Path("/proc", match[1]).exists():
+            yield int(process.name)
+
+
+@pytest.mark.slow
+def test_a_finding_is_replayed_as_a_test_on_real_streaming(
+    sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    shutil.copy(JOBS / "appending.py", tmp_path)
+    asked = ("replay", f"{AFTER_COMMIT}#2=lose", "appending.py:write_batch")
+    on_spark = sinkproof_command(*asked, "--on", "spark")
+    assert 1 == on_spark.returncode, on_spark.stderr
+    assert 'struck at appending.py:9: rows.write.mode("append").json("out")' in on_spark.stdout
+    printed = sinkproof_command(*asked, "--as-test")
+    (tmp_path / "test_printed.py").write_text(printed.stdout)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_printed.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert 1 == done.returncode
+    assert "4 rows more than there should be: (0, 2), (0, 3), (1, 2), (1, 3)" in done.stdout

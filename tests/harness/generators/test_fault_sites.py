@@ -1,0 +1,40 @@
+"""Where in a run an error tells most: what goes wrong last is put right by no later call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Trial:
+    with Laboratory(load("files/two-phase"), Scratch(name="places", path=tmp_path)) as made:
+        return made.run(Schedule())
+
+
+def test_after_the_last_decision_each_call_is_a_place(baseline: Trial) -> None:
+    at = last_decision(baseline)
+    assert "checkpoint.persist.after" == baseline.trace[at][1]
+    assert "checkpoint.persist.after" not in [point for _, point in baseline.trace[at + 1 :]]
+    before = Counter((baseline.names[actor], point) for actor, point in baseline.trace[:at])
+    late = list(first_of_each_call(baseline, "error", since=at))
+    assert {"commit.before", "commit.after"} <= {fault.point for fault in late}
+    assert [before[fault.actor, fault.point] + 1 for fault in late] == [fault.occurrence for fault in late]
+
+
+def test_before_the_last_vote_the_last_call_of_each_kind_is_a_place(baseline: Trial) -> None:
+    sink, votes = baseline.names.index("sink[0]"), baseline.names.index("sink[1]")
+    faults = {str(fault) for fault in last_before_votes(baseline, "error")}
+    promises = baseline.trace.count((sink, "pre_commit.before"))
+    last_vote = max(at for at, passed in enumerate(baseline.trace) if passed == (votes, "snapshot.after"))
+    commits = baseline.trace[:last_vote].count((votes, "commit.before"))
+    assert commits < baseline.trace.count((votes, "commit.before"))
+    assert {f"sink[0].pre_commit.before#{promises}=error", f"sink[1].commit.before#{commits}=error"} <= faults

@@ -1,0 +1,313 @@
+"""Rarer faults: right sinks are acquitted under every one of them, and each convicts a sink that nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.results import Tally
+from sinkproof.campaign.simulated_campaign import Enough, SimulatedCampaign
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.generators.fault_sites import spread
+from sinkproof.generators.high_yield import at_first, in_processes
+from sinkproof.generators.rare import Hardships, impossible, of_target
+from sinkproof.reports.document import Finding
+from sinkproof.sink_adapters.files.file_contracts import FilesContract
+from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
+from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.scratch import Scratch
+
+RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")
+HERE = Path(__file__).parents[2]
+WRONG = {  # and the oracle that convicts it, and how the schedule begins or ends that does so
+    "hard_sinks:OlderIsObsolete": ("O1", "=late"),
+    "hard_sinks:ToldTwice": ("O2", "=repeat"),
+    "hard_sinks:ChecksThenActs": ("O2", "=land"),
+    "hard_sinks:GivesUpTheThirdTime": ("O1", "=fail"),
+    "hard_sinks:LastOneTidiesUp": ("O1", "=cancel"),
+    "hard_sinks:EndsWithTheLargestId": ("O1", "=drain"),
+    "hard_sinks:NumbersItsFiles": ("O1", "=rewind"),
+    "hard_sinks:NamedByTheClock": ("O1", "job=clocks"),
+    "hard_sinks:OnePrefix": ("O1", "job=second"),
+    "hard_targets:TimesOutSilently": ("O1", "=expire"),
+    "hard_targets:StaleToTheJanitor": ("O1", "=maintain"),
+    "hard_targets:MarksFirst": ("O11", "no-fault"),
+    "hard_targets:OneMarkEach": ("O4", "no-fault"),
+}
+
+
+@contextmanager
+def laboratory(contract: Contract, folder: Path) -> Iterator[Laboratory]:
+    with Laboratory(contract, Scratch(name="hard", path=folder)) as made:
+        yield made
+
+
+def findings(
+    contract: Contract, folder: Path, *, until: Callable[[Finding], bool] = lambda finding: False
+) -> list[Finding]:
+    """What the rarer faults find, up to the first finding of a kind."""
+    tally = Tally(contract=contract, shell="simulated")
+    with laboratory(contract, folder) as made:
+        campaign = SimulatedCampaign(made, tally, enough=lambda tally: any(map(until, tally.findings)))
+        hardships = Hardships(made, tally, run=campaign._try, close=campaign._crash_job)
+        with suppress(Enough):
+            hardships.try_all(made.run(Schedule()))
+    return tally.findings
+
+
+def named(name: str) -> Contract:
+    """Anew each time: `load` remembers contracts, and what their shelves hold."""
+    made: Contract = load.__wrapped__(str(HERE / name.replace(":", ".py:")))
+    return made
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_sink_is_acquitted_under_every_hardship(name: str, tmp_path: Path) -> None:
+    assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(named(name), tmp_path)]
+
+
+def broken_claims(pair: str, tmp_path: Path) -> list[str]:
+    claimed = [each for each in findings(load(pair), tmp_path) if each.claimed]
+    return [f"{each.oracle} {each.schedule}: {each.why}" for each in claimed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert", "files/masked"])
+def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
+    assert [] == broken_claims(pair, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pair", ["files/two-phase", "files/write-ahead", "files/write-ahead-upsert", "files/idempotent", "files/plain"]
+)
+def test_our_other_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
+    assert [] == broken_claims(pair, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "sin"), WRONG.items())
+def test_a_wrong_sink_is_convicted_by_the_fault_that_its_sin_needs(
+    name: str, sin: tuple[str, str], tmp_path: Path
+) -> None:
+    oracle, word = sin
+    shown = findings(named(name), tmp_path, until=lambda each: _shows(each, oracle, word))
+    assert any(_shows(each, oracle, word) and each.claimed for each in shown), [
+        f"{each.oracle} {each.schedule}" for each in shown
+    ]
+
+
+def _shows(finding: Finding, oracle: str, word: str) -> bool:
+    schedule = finding.schedule
+    return finding.oracle == oracle and (schedule.endswith(word) or schedule.startswith(word))
+
+
+def test_an_error_of_a_background_delivery_convicts_who_never_asks_for_it(tmp_path: Path) -> None:
+    schedule = parse("sink[0].publish.before#2=error")
+    with laboratory(named("hard_targets:SendsAndForgets"), tmp_path) as made:
+        assert ["O1"] == [each.oracle for each in made.run(schedule).anomalies]
+    with laboratory(named("hard_targets:SendsAndAsks"), tmp_path) as made:
+        assert ((), True) == ((trial := made.run(schedule)).anomalies, trial.fired)
+
+
+# -- what a fault does ----------------------------------------------------------------------------
+
+
+def run(name: str, schedule: str, folder: Path) -> Trial:
+    with laboratory(named(name), folder) as made:
+        return made.run(parse(schedule))
+
+
+def test_a_transaction_that_the_target_has_dropped_is_said_loudly_or_is_lost_silently(tmp_path: Path) -> None:
+    schedule = "sink[0].notify_complete.before#1=expire"
+    loud = run("hard_targets:TimesOutLoudly", schedule, tmp_path)
+    silent = run("hard_targets:TimesOutSilently", schedule, tmp_path)
+    assert ((), False, True) == (loud.anomalies, loud.finished, "TransactionLost" in str(loud.history))
+    assert (["O1"], True) == ([each.oracle for each in silent.anomalies], silent.finished)
+
+
+@pytest.mark.parametrize("pair", ["memory/two-phase", "files/two-phase"])
+def test_after_an_older_checkpoint_rows_come_again_and_none_is_lost(pair: str, tmp_path: Path) -> None:
+    with laboratory(load(pair), tmp_path) as made:
+        trial = made.run(parse("checkpoint.notify#5=forget"))
+    assert () == trial.anomalies
+    assert trial.finished
+    assert 24 < trial.rows_committed
+
+
+def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
+    right = named("hard_targets:OneMarkEach")
+    assert "does not offer lose_power" in impossible(parse("sink[0].write.after#1=lose-power"), right, "simulated")
+    assert "does not offer expires_after" in impossible(parse("sink[0].write.after#1=expire"), right, "simulated")
+    assert "does not offer second_sink" in impossible(parse("job=second no-fault"), right, "simulated")
+    assert "--on simulated" in impossible(parse("sink[0].commit.before#1=land"), right, "process")
+    assert "--on simulated" in impossible(parse("checkpoint.notify#1=late"), right, "spark")
+    assert "--on simulated" in impossible(parse("job=recut no-fault"), right, "spark")
+    assert "" == impossible(parse("checkpoint.notify#1=late"), right, "process")
+    assert "" == impossible(parse("job=recut sink[0].commit.before#1=land"), right, "simulated")
+
+
+def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
+        schedules = [*first, *in_processes(made.run(Schedule()), made)]
+        fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
+    assert {*fewer} < {*schedules}
+    assert [Schedule(ids=8)] == [each for each in first if not each.faults]
+    assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
+    unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]
+    assert 3 == unheard.count(8) < unheard.count(0), "who comes back has everything to commit"
+    assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
+    assert {"odd"} == {each.job for each in fewer if not each.faults}
+    assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
+    assert {"fewer", "more", "elastic"} == {
+        each.job for each in first if ["kill-job"] * 2 == [fault.kind for fault in each.faults]
+    }
+    kinds = {"late", "repeat", "lose", "decline", "cancel", "drain", "rewind", "forget", "kill-job"}
+    assert kinds == {each.faults[-1].kind for each in schedules if each.faults}
+    assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
+
+
+def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_path: Path) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        tally = Tally(contract=made.contract, shell="simulated")
+        hardships = Hardships(made, tally, run=made.run, close=lambda *given, **named: None)
+        refused = [each for each in hardships._in_job("timed") if each.faults[-1].kind == "decline"]
+        ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
+    assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
+
+
+def test_notifications_that_nobody_hears_are_lost_of_ids_of_one_digit_and_of_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hardships, "watch", lambda hardships, baseline: None)
+    tried: list[Schedule] = []
+
+    def run(schedule: Schedule) -> Trial:
+        if schedule.job != "standard":
+            raise Enough
+        tried.append(schedule)
+        return made.run(schedule)
+
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        tally = Tally(contract=made.contract, shell="simulated")
+        hardships = Hardships(made, tally, run=run, close=lambda *given, **named: None)
+        with suppress(Enough):
+            hardships.try_all(made.run(Schedule()))
+    lost = [{fault.kind for fault in each.faults} == {"lose"} and len(each.faults) > 1 for each in tried]
+    ids = [each.ids for each, is_lost in zip(tried, lost, strict=True) if is_lost]
+    assert 3 <= ids.count(0) == ids.count(8), "at either sink, and at both"
+
+
+def attempts(trial: Trial) -> int:
+    return sum(what == "generation" for _, _, _, what, _ in trial.history)
+
+
+def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
+    offers = {"claims": "NO_LOSS", "lose_power": lambda scratch: None, "expires_after": 60}
+    copies = {"freeze": lambda scratch: b"", "thaw": lambda scratch, copy: None}
+    assert ["expire", "lose-power"] == of_target(Contract("here.py:Uncopied", SimpleNamespace(**offers)))
+    assert [] == of_target(Contract("here.py:Copied", SimpleNamespace(**offers, **copies)))
+
+
+@pytest.mark.parametrize(
+    ("offers", "struck"),
+    [
+        ({"expires_after": 60, "lose_power": lambda scratch: None}, set()),
+        (
+            {"expires_after": 60, "maintain": lambda scratch: None},
+            {("persist.before", "persist.after"), ("generation.before", "generation.after")},
+        ),
+    ],
+)
+def test_limits_pass_before_maintenance_where_a_target_has_both(
+    offers: dict[str, Any], struck: set[tuple[str, str]], tmp_path: Path
+) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        baseline = made.run(Schedule())
+        offers["sink"] = made.contract.given.sink
+        made.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
+        several = [each.faults[-2:] for each in in_processes(baseline, made) if each.faults[1:]]
+    both = {
+        (first.point.removeprefix("checkpoint."), then.point.removeprefix("checkpoint."))
+        for first, then in several
+        if (first.kind, then.kind) == ("expire", "maintain")
+    }
+    assert struck == both
+
+
+def test_places_are_spread_over_a_run(tmp_path: Path) -> None:
+    with laboratory(load("memory/two-phase"), tmp_path) as made:
+        baseline = made.run(Schedule())
+    once, thrice = list(spread(baseline, "kill", times=1)), list(spread(baseline, "kill"))
+    assert (
+        {fault.point for fault in once} == {fault.point for fault in thrice} == {point for _, point in baseline.trace}
+    )
+    assert len(once) == len({fault.point for fault in once})
+    assert len(thrice) == len(set(thrice)) <= 3 * len(once)
+
+
+@pytest.mark.parametrize("limit", [0, -3, "soon", True, float("inf")])
+def test_a_time_limit_that_is_none_is_refused(limit: Any) -> None:
+    given = SimpleNamespace(claims="NO_LOSS", expires_after=limit)
+    with pytest.raises(ContractError, match="must be a number of seconds"):
+        Contract("here.py:Limited", given)
+
+
+# -- our own targets, as they should not be -------------------------------------------------------
+
+
+class Sloppy(FilesContract):
+    """Files that are never forced to disk, or whose names are not."""
+
+    def __init__(self, strategy: str, *leaves_out: str) -> None:
+        super().__init__(strategy)
+        self.leaves_out = leaves_out
+
+    def sink(self, scratch: Any) -> Any:
+        made = super().sink(scratch)
+        for name in self.leaves_out:
+            setattr(made.target.files, f"_{name}", lambda *_: None)
+        return made
+
+
+@pytest.mark.parametrize("strategy", ["two-phase", "masked"])
+@pytest.mark.parametrize("leaves_out", ["fsync", "fsync_directory"])
+def test_rows_that_were_not_forced_to_disk_are_lost_with_the_power(
+    strategy: str, leaves_out: str, tmp_path: Path
+) -> None:
+    contract = Contract("sloppy", Sloppy(strategy, leaves_out))
+    found = findings(contract, tmp_path, until=lambda each: each.oracle == "O8")
+    kinds = {each.schedule.rpartition("=")[2] for each in found if each.oracle == "O8" and each.claimed}
+    assert kinds & {"lose-power", "lose-bytes", "lose-names"}
+    assert {"O8"} == {each.oracle for each in found if each.claimed}
+
+
+@pytest.mark.slow
+def test_a_store_with_a_time_limit_is_no_reason_to_convict_two_phase_commit(tmp_path: Path) -> None:
+    contract = Contract("timed", MemoryContract("two-phase", transaction_timeout=900.0))
+    assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(contract, tmp_path)]
+    with laboratory(contract, tmp_path) as made:
+        trial = made.run(parse("sink[0].commit.before#1=expire"))
+    assert ("can never be committed any more" in str(trial.history), False) == (True, trial.finished)
+
+
+def test_a_row_that_is_seen_for_a_moment_only_is_early(tmp_path: Path) -> None:
+    """Nobody looks at the right moment but a reader beside the sinks."""
+    with laboratory(named("hard_targets:ShowsForAMoment"), tmp_path) as made:
+        assert () == made.run(Schedule()).anomalies
+        made.watches = True
+        assert ["O3"] == [each.oracle for each in made.run(Schedule()).anomalies]
+
+
+def test_maintenance_that_fails_is_told_to_whoever_wrote_the_contract(tmp_path: Path) -> None:
+    with (
+        laboratory(named("hard_targets:MaintenanceFails"), tmp_path) as made,
+        pytest.raises(ContractError, match=r"maintain\(scratch\) raised KeyError: 'no such table'"),
+    ):
+        made.run(parse("sink[0].publish.before#1=maintain"))

@@ -1,0 +1,173 @@
+"""The referee: coordinators that keep their rules pass, and whoever breaks one is named, with the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.results import Tally
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.execution.schedule_runner import REFEREED_EVERY, Laboratory
+from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
+from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
+from sinkproof.reference_engine.checkpointing.coordinator_log import Step, Term
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import EVERY_JOB
+
+Effects = list[tuple[Any, ...]]
+SLOW_TO_SETTLE = f"{Path(__file__).parents[2]}/mutants/subjects.py:TwoPhaseStubborn"
+RESTARTED = "checkpoint.persist.after#1=kill-job"
+
+
+@pytest.fixture
+def laboratory(request: Any, tmp_path: Path) -> Iterator[Laboratory]:
+    name = getattr(request, "param", "memory/two-phase")
+    with Laboratory(load(name), Scratch(name="refereed", path=tmp_path)) as made:
+        yield made
+
+
+def terms_of(laboratory: Laboratory, schedule: str) -> tuple[list[Term], CheckpointConfiguration]:
+    laboratory.reset()
+    simulation, _ = laboratory.simulation(parse(schedule))
+    laboratory.play(simulation)
+    return simulation.terms, simulation.job.configuration
+
+
+@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("second", "bulk")])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        *("no-fault", "sink[0].commit.before#1=kill-job", "sink[1].acknowledge.before#2=decline"),
+        *("checkpoint.notify#2=cancel", "checkpoint.notify#2=drain", "checkpoint.notify#3=lose"),
+    ],
+)
+def test_our_own_coordinator_keeps_its_rules(laboratory: Laboratory, job: str, faults: str) -> None:
+    terms, configuration = terms_of(laboratory, f"job={job} {faults}")
+    assert sum(len(term.steps) for term in terms) > 20
+    assert "" == broken_rule(terms, configuration)
+
+
+@pytest.mark.parametrize("laboratory", [SLOW_TO_SETTLE], indirect=True)
+def test_it_keeps_them_when_checkpoints_are_in_doubt_for_too_long(laboratory: Laboratory) -> None:
+    terms, configuration = terms_of(laboratory, RESTARTED)
+    events = [event[0] for term in terms for _, event, _ in term.steps]
+    assert {"unsettled_sink", "settle_deadline", "closing"} <= {*events}
+    assert "" == broken_rule(terms, configuration)
+
+
+# -- every rule, broken ----------------------------------------------------------------------------
+
+
+def without(kind: str, *, word: str = "") -> Callable[[Effects], Effects]:
+    """One effect of this kind is missing."""
+
+    def change(effects: Effects) -> Effects:
+        found = [each for each in effects if each[0] == kind and word in ("", *each)]
+        return [each for each in effects if each is not found[0]] if found else effects
+
+    return change
+
+
+def with_one_more(*effect: Any) -> Callable[[Effects], Effects]:
+    return lambda effects: [*effects, effect]
+
+
+def renumbered(effects: Effects) -> Effects:
+    return [(*each[:3], each[3] + 1, each[4]) if each[2:3] == ("trigger",) else each for each in effects]
+
+
+TWO_DECLINED = "job=timed sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
+BROKEN = [
+    ("has room", "no-fault", "cut", renumbered),
+    ("has room", "no-fault", "durable", with_one_more("tell", 1, "trigger", 9, None)),
+    ("has room", "job=timed no-fault", "tick", without("timer", word="retrigger")),
+    ("at every source", "no-fault", "cut", without("tell")),
+    ("at every source", "no-fault", "cut", without("timer", word="expired")),
+    ("the next tick", "job=timed no-fault", "tick", without("timer", word="tick")),
+    ("decided when all", "no-fault", "acknowledged", without("persist")),
+    ("who must know", "no-fault", "durable", without("tell", word="complete")),
+    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("tell", word="aborted")),
+    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("discard")),
+    ("an attempt fails", "no-fault", "durable", with_one_more("restart", 1)),
+    ("an attempt fails", "sink[0].commit.before#1=kill", "failed", without("restart")),
+    ("an attempt fails", TWO_DECLINED, "declined", without("restart")),
+    ("newly in doubt", "no-fault", "durable", with_one_more("timer", 1000, "settle_deadline", 3)),
+    ("the last checkpoint", "no-fault", "durable", without("timer", word="closing")),
+    ("every sink is closed", "no-fault", "closed_sink", without("finish")),
+    ("a cancelled job", "checkpoint.notify#2=cancel", "cancel", with_one_more("discard", 0)),
+    (OVER, "sink[0].commit.before#1=kill", "acknowledged", with_one_more("restart", 1)),
+]
+
+
+@pytest.mark.parametrize(("rule", "schedule", "kind", "change"), BROKEN)
+def test_who_breaks_a_rule_is_named(
+    laboratory: Laboratory, rule: str, schedule: str, kind: str, change: Callable[[Effects], Effects]
+) -> None:
+    terms, configuration = terms_of(laboratory, schedule)
+    changed = [
+        (term, place, Step(now, event, change(effects)))
+        for term in terms
+        for place, (now, event, effects) in enumerate(term.steps)
+        if event[0] == kind and change(effects) != effects
+    ]
+    said = {broken_rule([with_step(*each)], configuration) for each in changed}
+    assert any(rule in each and repr(kind) in each for each in said), said
+    assert "" not in said
+
+
+def with_step(term: Term, place: int, step: Step) -> Term:
+    return term._replace(steps=[*term.steps[:place], step, *term.steps[place + 1 :]])
+
+
+def test_every_rule_is_broken_here_by_somebody() -> None:
+    assert [] == [rule for rule in (*RULES, OVER) if not any(words in rule for words, *_ in BROKEN)]
+
+
+def test_a_cancelled_job_whose_checkpoints_are_to_be_deleted_must_delete_them(laboratory: Laboratory) -> None:
+    terms, configuration = terms_of(laboratory, "checkpoint.notify#2=cancel")
+    deleting = replace(configuration, externalized_checkpoint_cleanup=Cleanup.DELETE_ON_CANCELLATION)
+    assert "a cancelled job" in broken_rule(terms, deleting)
+
+
+# -- what becomes of it ---------------------------------------------------------------------------
+
+
+class SkipsANumber(Coordinator):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.checkpoint_id_next += 1
+
+
+def test_nothing_is_said_of_a_sink_under_a_coordinator_that_breaks_a_rule(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sinkproof.reference_engine.shells.simulated.simulation.Coordinator", SkipsANumber)
+    tally = Tally(contract=laboratory.contract, shell="simulated")
+    for _ in range(2):
+        tally.add(laboratory.run(Schedule()))
+    (why,) = tally.unknowns
+    assert "has broken a rule of its own" in why
+    assert "its number is the next" in why
+    assert "sinkproof replay no-fault memory/two-phase --on simulated" in why
+
+
+def test_runs_with_faults_are_watched_now_and_then(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[int] = []
+
+    def watch(terms: list[Term], configuration: CheckpointConfiguration) -> str:
+        watched.append(len(terms))
+        return ""
+
+    monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", watch)
+    for _ in range(REFEREED_EVERY + 1):
+        laboratory.run(parse("sink[0].commit.before#1=kill"))
+    assert [2, 2] == watched
+    for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):
+        laboratory.run(parse(schedule))
+    assert [2, 2, 1, 1] == watched, "but all in which a coordinator is asked to do something"

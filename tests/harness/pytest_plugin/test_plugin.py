@@ -1,0 +1,187 @@
+"""`TestMine = certification(MyContract)` in a user's tests, through pytest in every manner, and by other ways in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sinkproof
+from sinkproof.canaries.result_cache import KeptTrial
+from sinkproof.certifier.certify import Options, certify
+from sinkproof.reports.document import CanaryResult
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # whole runs of pytest within
+
+BUDGET_SECONDS = 3
+MINE = """
+import json
+import os
+
+from sinkproof import Claim, certification
+
+
+class MySink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending = folder, [], {{}}
+
+    def open(self, context):
+        self.context = context
+        os.makedirs(self.folder / "out", exist_ok=True)
+        for subtask, state in context.restored:
+            for checkpoint_id, rows in json.loads(state):
+                self.publish(f"{{subtask}}-{{checkpoint_id}}", rows)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for older in [older for older in self.pending if older <= checkpoint_id]:
+            self.publish(f"{{self.context.subtask}}-{{older}}", self.pending.pop(older))
+
+    def publish(self, name, rows):
+        temporary = self.folder / f"temp-{{self.context.subtask}}-{{self.context.generation}}"
+        temporary.write_text(json.dumps(rows))
+        os.replace(temporary, self.folder / "out" / f"{{name}}.json")
+
+
+class MyWrongSink(MySink):
+    def publish(self, name, rows):
+        (self.folder / "out" / f"{{name}}-{{self.context.generation}}.json").write_text(json.dumps(rows))
+
+
+class MyContract:
+    claims = Claim.EXACTLY_ONCE
+    made = MySink
+
+    def sink(self, scratch):
+        return self.made(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted((scratch.path / "out").glob("*.json")):
+            yield from json.loads(file.read_text())
+
+
+class MyWrongContract(MyContract):
+    made = MyWrongSink
+
+
+TestMine = certification(MyContract, budget_seconds={budget})
+TestWrong = certification(MyWrongContract, budget_seconds={budget})
+"""
+IDS = {"test_claim[NO_LOSS]", "test_claim[NO_DUPLICATES]", "test_claim[NO_EARLY_ROWS]", "test_claim[FENCES_ZOMBIES]"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's project, in whose cache folder a trial of canaries is kept: trying them takes half a minute."""
+    made = tmp_path_factory.mktemp("user")
+    (made / "tests").mkdir()
+    (made / "tests" / "test_mine.py").write_text(MINE.format(budget=BUDGET_SECONDS))
+    (made / "pytest.ini").write_text("[pytest]\ncache_dir = .pytest_cache\n")
+    for shell in ("simulated", "process"):
+        result = CanaryResult(name="one", root_cause="R1", convicted=True, seconds=0.1, oracle="O2", shell=shell)
+        kept = made / ".pytest_cache" / "d" / "sinkproof"
+        kept.mkdir(parents=True, exist_ok=True)
+        KeptTrial(kept, shell).keep([result])
+    return made
+
+
+def run_pytest(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+    base = ["-p", "no:randomly", "-rA", "--tb=short", f"--basetemp={folder / 'temporary'}", "tests/test_mine.py"]
+    clean = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", *base, *arguments]
+    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True).stdout
+
+
+def outcomes(said: str) -> dict[str, str]:
+    found = re.findall(r"^(PASSED|FAILED) tests/test_mine\.py::(\S+)", said, re.MULTILINE)
+    return {name: outcome for outcome, name in found}
+
+
+def test_a_contract_through_pytest_with_every_way_of_importing(
+    folder: Path, command_environment: dict[str, str]
+) -> None:
+    said = run_pytest(folder, command_environment)
+    found = outcomes(said)
+    assert {f"TestMine::{name}" for name in IDS} <= found.keys(), said
+    assert "TestMine::test_step[notify_complete.before]" in found
+    assert {"PASSED"} == {outcome for name, outcome in found.items() if name.startswith("TestMine")}, said
+    assert "FAILED" == found["TestWrong::test_claim[NO_DUPLICATES]"], said
+    check_that_a_failure_tells_everything(said, folder, command_environment)
+    for arguments in (["--import-mode=importlib"], ["-n", "2"]):
+        again = run_pytest(folder, command_environment, *arguments)
+        verdicts = outcomes(again)
+        assert found.keys() == verdicts.keys(), again
+        assert {"PASSED"} == {outcome for name, outcome in verdicts.items() if name.startswith("TestMine")}, again
+        assert "FAILED" == verdicts["TestWrong::test_claim[NO_DUPLICATES]"]
+
+
+def check_that_a_failure_tells_everything(said: str, folder: Path, environment: dict[str, str]) -> None:
+    section = said.split("_ TestWrong.test_claim[NO_DUPLICATES] _", 1)[1].split("\n____", 1)[0]
+    assert "NO_DUPLICATES is violated: O2: " in section
+    assert re.search(r"^  extra: \(\d, \d+\)", section, re.MULTILINE), section
+    assert re.search(r"^  struck at test_mine\.py:\d+: ", section, re.MULTILINE), section
+    assert re.search(r"^certificate: .*/certificate\.json$", section, re.MULTILINE), section
+    assert re.search(r"in the process shell the canaries were tried at .* by this very version", section), section
+    replay = re.search(r"^  replay:  (sinkproof replay .*)$", section, re.MULTILINE)
+    assert replay is not None, section
+    command = [sys.executable, "-m", *shlex.split(replay[1])]
+    again = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert 1 == again.returncode, again.stderr
+    assert "O2: " in again.stdout
+
+
+def test_the_same_file_through_the_command_line(folder: Path, command_environment: dict[str, str]) -> None:
+    arguments = ["--no-canaries", "--json", "--quiet", "--budget", f"{BUDGET_SECONDS}s"]
+    subjects = ["tests/test_mine.py:MyContract", "tests/test_mine.py:MyWrongContract"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sinkproof", "certify", *subjects, *arguments],
+        cwd=folder,
+        env=command_environment,
+        capture_output=True,
+        text=True,
+    )
+    assert 1 == done.returncode, done.stderr
+    verdicts = {subject["name"]: subject["verdict"] for subject in json.loads(done.stdout)["subjects"]}
+    assert dict(zip(subjects, ("upheld", "violated"), strict=True)) == verdicts
+
+
+def test_the_same_file_from_a_script_without_a_guard(folder: Path, command_environment: dict[str, str]) -> None:
+    script = folder / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "import sinkproof\n"
+        f"options = sinkproof.Options(canaries=False, budget_seconds={BUDGET_SECONDS}, shells=('process',))\n"
+        "document = sinkproof.certify(['tests/test_mine.py:MyContract'], Path('out'), options=options)\n"
+        "print(document['verdict'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, env=command_environment, capture_output=True, text=True
+    )
+    assert ("upheld\n", 0) == (done.stdout, done.returncode), done.stderr
+
+
+def test_a_kept_trial_vouches_and_says_when(tmp_path: Path) -> None:
+    options = Options(shells=("simulated",), budget_seconds=0.2, canaries_kept=tmp_path / "kept")
+    first, second = (certify(["memory/plain"], tmp_path / name, options=options) for name in ("first", "second"))
+    assert first["canaries"] == second["canaries"] != []
+    assert not [note for note in first["notes"] if "canaries were tried" in note]
+    assert [note for note in second["notes"] if "canaries were tried" in note]
+
+
+def test_what_canaries_can_be_asked_for() -> None:
+    class Mine:
+        pass
+
+    with pytest.raises(sinkproof.ContractError, match="Choose one of once, always, never"):
+        sinkproof.certification(Mine, canaries="sometimes")

@@ -1,0 +1,55 @@
+"""The folder that sinks write to is copied and cleared while a thread that one of them has left behind still writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sinkproof.subject.scratch import clear_folder, freeze_folder, thaw_folder
+
+ROUNDS = 300
+
+
+@contextmanager
+def somebody_renames(folder: Path) -> Iterator[None]:
+    """Each file is there under another name a moment later."""
+    over = threading.Event()
+
+    def rename() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            try:
+                (folder / "below").mkdir(exist_ok=True)
+                (folder / "below" / f"{number}.part").write_bytes(b"rows")
+                (folder / "below" / f"{number}.part").rename(folder / "below" / f"{number % 7}.done")
+            except OSError:
+                continue
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_folder_is_cleared_while_somebody_renames_files(tmp_path: Path) -> None:
+    with somebody_renames(tmp_path):
+        for _ in range(ROUNDS):
+            while not any(tmp_path.iterdir()):
+                pass
+            clear_folder(tmp_path)
+    clear_folder(tmp_path)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_folder_is_copied_while_somebody_renames_files(tmp_path: Path) -> None:
+    with somebody_renames(tmp_path):
+        copies = [freeze_folder(tmp_path) for _ in range(ROUNDS)]
+    thaw_folder(tmp_path, {"kept": None, "kept/rows": b"rows"})
+    assert {"kept": None, "kept/rows": b"rows"} == freeze_folder(tmp_path)
+    assert {name.partition("/")[0] for copy in copies for name in copy} <= {"below"}

@@ -1,0 +1,81 @@
+"""Which files are a sink's own, and how points name them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.subject.contract import load
+from sinkproof.subject.source_files import files_of, source_line
+
+SINK = "class Sink:\n    def write(self, batch): ...\n"
+CONTRACT = """
+from sinkproof import Claim
+from {package}.a.client import Sink as First
+from {package}.b.client import Sink as Second
+
+class Both:
+    claims = Claim.EXACTLY_ONCE
+    def sink(self, scratch):
+        sink = First()
+        sink.second = Second()
+        return sink
+    def committed(self, scratch):
+        return []
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A package with two modules of one name, each in a folder of its own."""
+    name = f"clients_of_{tmp_path.name}"  # a contract is loaded once in a process
+    for folder in ("a", "b"):
+        place = tmp_path / name / folder
+        place.mkdir(parents=True)
+        (place / "client.py").write_text(SINK)
+        (place / "__init__.py").touch()
+    (tmp_path / name / "__init__.py").touch()
+    (tmp_path / name / "contract.py").write_text(CONTRACT.format(package=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
+def names_of(locator: str) -> dict[str, str]:
+    given: Any = load(locator).given
+    return files_of(given, given.sink(None))
+
+
+def test_two_files_of_one_name_are_told_apart_by_their_folders(package: str, tmp_path: Path) -> None:
+    files = names_of(f"{package}.contract:Both")
+    assert files[str(tmp_path / package / "a" / "client.py")] == "a/client.py"
+    assert files[str(tmp_path / package / "b" / "client.py")] == "b/client.py"
+    assert files[str(tmp_path / package / "a" / "__init__.py")] == "a/__init__.py"
+    assert len(set(files.values())) == len(files)
+
+
+def test_a_point_names_the_line_of_one_file_only(package: str) -> None:
+    line = source_line("line(b/client.py:2)", names_of(f"{package}.contract:Both"))
+    assert line is not None
+    assert (line.file, line.number, line.text) == ("b/client.py", 2, "def write(self, batch): ...")
+
+
+def test_files_of_two_packages_with_one_relative_name_are_told_apart(tmp_path: Path) -> None:
+    from sinkproof.subject.source_files import _made_unique
+
+    names = {str(tmp_path / one / "client.py"): "client.py" for one in ("left", "right")}
+    assert list(_made_unique(names).values()) == ["left/client.py", "right/client.py"]
+
+
+def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of_the_adapters(tmp_path: Path) -> None:
+    from sinkproof.subject.scratch import Scratch
+
+    contract = load("memory/two-phase")
+    files = files_of(contract.given, contract.sink(Scratch(name="names", path=tmp_path)))
+    assert "two_phase.py" in files.values()
+    assert len(set(files.values())) == len(files)

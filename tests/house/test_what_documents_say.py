@@ -1,0 +1,88 @@
+"""What goes into a certificate beside verdicts (its words, the command that repeats it, where a fault struck), and what
+is told to those who write contracts.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.results import STEPS_SHOWN, steps
+from sinkproof.certifier.certify import Options, command_line
+from sinkproof.certifier.glossary import glossary
+from sinkproof.chaos.points import CATALOGUE
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.execution.schedule_runner import Trial
+from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, names
+
+
+def trial(schedule: Schedule, points: list[str], *, actors: tuple[int, ...] = ()) -> Trial:
+    """One in which points were passed in this order, by sink[0] or by whom `actors` says."""
+    who = actors or (0,) * len(points)
+    return Trial(
+        schedule=schedule,
+        struck=schedule.faults,
+        anomalies=(),
+        trace=list(zip(who, points, strict=True)),
+        names=("sink[0]", "sink[1]"),
+        history=[],
+        finished=True,
+        failure="",
+        rows_committed=0,
+        rows_committed_after=0,
+        log=b"",
+    )
+
+
+def test_there_is_a_sentence_for_every_word() -> None:
+    words = glossary()
+    assert set(ORACLE_CLAIMS) == set(words["oracles"])
+    every_claim = Claim(0)
+    for claim in Claim:
+        every_claim |= claim
+    assert set(names(every_claim)) == set(words["claims"])
+    assert {f"R{number}" for number in range(1, 19)} == set(words["root_causes"])
+    assert CATALOGUE == words["points"]
+    assert {"kill", "stop", "kill-job"} <= set(words["faults"])
+    assert [] == [sentence for kind in words.values() for sentence in kind.values() if not sentence.strip()]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (Options(), "sinkproof certify 'my sink.py:Mine' --budget 30s"),
+        (Options(shells=("process",), seed=3),
+         "sinkproof certify 'my sink.py:Mine' --on process --seed 3 --budget 30s"),
+        (Options(shells=("simulated", "process", "spark"), canaries=False),
+         "sinkproof certify 'my sink.py:Mine' --on all --budget 30s --no-canaries"),
+    ],
+)  # fmt: skip
+def test_the_command_that_repeats_a_run(options: Options, told: str) -> None:
+    assert told == command_line(["my sink.py:Mine"], options)
+
+
+def test_the_steps_end_where_the_last_fault_struck_and_are_those_of_who_was_struck() -> None:
+    schedule = parse("sink[0].commit.after#2=kill")
+    points = ["commit.after", "write.before", "open.before", "line(a.py:3)", "commit.after", "open.after"]
+    assert ["commit.after", "open.before", "commit.after"] == steps(trial(schedule, points, actors=(0, 1, 0, 0, 0, 0)))
+
+
+def test_many_steps_are_cut_short() -> None:
+    schedule = parse("sink[0].commit.after#1=kill")
+    points = [f"p.{letter}" for letter in "abcdefgh"]
+    found = steps(trial(schedule, [*points, "commit.after"]))
+    assert STEPS_SHOWN == len(found)
+    assert ["p.h", "commit.after"] == found[-2:]
+
+
+def test_there_are_no_steps_where_nothing_struck() -> None:
+    assert [] == steps(trial(parse("no-fault"), ["open.before"]))
+    assert [] == steps(trial(parse("sink[0].commit.after#2=kill"), ["commit.after"]))
+
+
+def test_every_claim_is_told_with_what_breaks_it(project: Path) -> None:
+    told = set(re.findall(r"^\| `([A-Z_]+)` \|", (project / "CONTRACT.md").read_text(), re.MULTILINE))
+    assert {claim.name for claim in Claim} == told
+    assert {*Claim.__members__} - told == {"AT_LEAST_ONCE", "EFFECTIVELY_ONCE", "EXACTLY_ONCE"}

@@ -1,0 +1,163 @@
+"""The main command on Spark: what is counted, what is found, what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.spark_campaign import FULL_SECONDS
+from sinkproof.campaign.spark_endurance import Chain, Plan
+from sinkproof.chaos.schedule import parse
+from sinkproof.cli.certify_command import default_budget
+from sinkproof.execution.spark_row_difference import Difference
+from sinkproof.execution.spark_runner import SparkLaboratory, laboratory_on, spark_laboratory
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def laboratory(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SparkLaboratory]:
+    contract = load(getattr(request, "param", "files/two-phase"))
+    with laboratory_on(cluster, contract, Scratch(name="test", path=tmp_path, shell="spark")) as made:
+        yield made
+
+
+def test_a_run_without_faults_is_not_restarted(laboratory: SparkLaboratory) -> None:
+    trial = laboratory.run(parse("no-fault"))
+    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+    assert 1 == sum(what == "generation" for _, _, _, what, _ in trial.history)
+    assert {"write.before", "commit.after", "checkpoint.persist.after"} <= {point for _, point in trial.trace}
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "sink[0].commit.after#2=kill",
+        "checkpoint.persist.after#2=kill",
+        "sink[1].notify_complete.before#1=kill-worker",
+        "sink[1].acknowledge.before#2=decline sink[1].notify_aborted.before#1=kill",
+        "checkpoint.notify#2=lose",
+        "job=late sink[0].commit.before#1=stop",
+        "sink[0].end_of_input.after#1=kill",
+    ],
+)
+def test_one_row_is_committed_once_whatever_dies(laboratory: SparkLaboratory, schedule: str) -> None:
+    trial = laboratory.run(parse(schedule))
+    assert parse(schedule).faults == trial.struck
+    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+    kills = sum(fault.kind in ("kill", "kill-worker") for fault in trial.struck)
+    assert kills == trial.kills  # each of them from a wait status
+
+
+def test_who_is_paused_is_taken_for_dead_by_nobody(laboratory: SparkLaboratory) -> None:
+    trial = laboratory.run(parse("sink[0].commit.before#1=pause"))
+    assert (True, True, (), 24) == (trial.fired, trial.finished, trial.anomalies, trial.rows_committed)
+    assert 1 == sum(what == "generation" for _, _, _, what, _ in trial.history)
+
+
+@pytest.mark.timeout(120)
+def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(laboratory: SparkLaboratory) -> None:
+    drivers = laboratory.cluster.drivers
+    trial = laboratory.run(parse("sink[0].notify_complete.before#2=kill-job"))
+    assert (True, (), 24, 1) == (trial.finished, trial.anomalies, trial.rows_committed, trial.kills)
+    assert drivers + 1 == laboratory.cluster.drivers
+
+
+@pytest.mark.timeout(120)
+def test_executors_of_their_own_may_die_as_well(laboratory: SparkLaboratory, tmp_path: Path) -> None:
+    """In a second cluster of this process, whose end is not the end of the first."""
+    contract, folder = load("files/two-phase"), tmp_path / "second"
+    folder.mkdir()
+    scratch = Scratch(name="test", path=folder, shell="spark")
+    with spark_laboratory(contract, scratch, master="local-cluster[2,2,1024]") as second:
+        for schedule in ("sink[0].commit.after#2=kill", "sink[1].notify_complete.before#2=kill-executor"):
+            trial = second.run(parse(schedule))
+            assert parse(schedule).faults == trial.struck
+            assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+        assert 1 == second.cluster.drivers
+    drivers = laboratory.cluster.drivers
+    assert 24 == laboratory.run(parse("no-fault")).rows_committed
+    assert drivers == laboratory.cluster.drivers
+
+
+@pytest.mark.timeout(120)
+def test_a_driver_goes_with_its_jvm(laboratory: SparkLaboratory) -> None:
+    drivers = laboratory.cluster.drivers
+    trial = laboratory.run(parse("sink[1].notify_complete.before#2=kill-executor"))
+    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+    assert drivers + 1 == laboratory.cluster.drivers
+
+
+@pytest.mark.parametrize("laboratory", ["files/plain"], indirect=True)
+def test_what_is_written_straight_through_is_found_twice(laboratory: SparkLaboratory) -> None:
+    trial = laboratory.run(parse("sink[0].write.after#2=kill"))
+    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+
+
+@pytest.mark.timeout(120)
+def test_the_long_job_is_exact_over_many_deaths(laboratory: SparkLaboratory) -> None:
+    steps = [("sink[0]", "write.after"), ("sink[1]", "commit.after"), ("sink[0]", "open.after")]
+    steps += [("coordinator", "checkpoint.persist.after"), ("source[0]", "acknowledge.before")]
+    plan = Plan(attempts=6, coordinators=2, workers=1, rows=20_000)
+    outcome = Chain(laboratory, plan, steps=steps, progress=SILENT).run()
+    assert (True, ()) == (outcome.trial.finished, outcome.trial.anomalies)
+    assert len(outcome.trial.struck) == outcome.trial.kills >= 9
+    assert outcome.trial.rows_committed >= 20_000
+    assert outcome.trial.rows_committed_after > 0
+
+
+def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(laboratory: SparkLaboratory) -> None:
+    laboratory.run(parse("no-fault"))
+    difference = "sinkproof.execution.spark_row_difference:difference"
+    exact = Difference(rows=24, lost=(), lost_total=0, extra=(), extra_total=0)
+    assert exact == laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 12})
+    more_was_read: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 14, 1: 12})
+    assert (((0, 12), (0, 13)), 2, 0) == (more_was_read.lost, more_was_read.lost_total, more_was_read.extra_total)
+    less_was_read: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 11})
+    assert (0, ((1, 11),), 1) == (less_was_read.lost_total, less_was_read.extra, less_was_read.extra_total)
+    part = next(laboratory.scratch.path.glob("committed/sink/*.jsonl"))
+    part.with_name(part.name.replace("part-0", "part-1")).write_bytes(part.read_bytes())
+    repeated: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 12})
+    assert len(part.read_text().splitlines()) == repeated.extra_total > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -> None:
+    done = sinkproof_command("certify", "files/two-phase", "--on", "spark", "--budget", "5s", "--no-canaries", "--json")
+    document = json.loads(done.stdout)
+    (subject,) = document["subjects"]
+    assert (0, "upheld", "exactly-once") == (done.returncode, subject["verdict"], subject["grade"]), subject["why"]
+    (shell,) = subject["shells"]
+    assert "spark" == shell["shell"]
+    assert shell["kills"] >= 40
+    assert shell["points_total"] == len(shell["points_reached"])
+
+
+def test_a_pair_without_a_spark_form_is_refused(sinkproof_command: Command) -> None:
+    done = sinkproof_command("certify", "memory/two-phase", "--on", "spark")
+    assert 3 == done.returncode
+    assert "memory/two-phase does not run in spark. Name a shell of simulated, process with --on" in done.stderr
+
+
+@pytest.mark.slow
+def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Command) -> None:
+    arguments = ("certify", "files/two-phase", "--on", "spark", "--master", "local[2]", "--no-canaries")
+    done = sinkproof_command(*arguments)
+    assert 3 == done.returncode
+    assert "local[2] offers 2 slots, and the job has 4 tasks" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_usual_budget_is_enough_for_the_long_job_in_full() -> None:
+    assert default_budget(("files/two-phase",), ("spark",), everything=False) >= FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("simulated", "process"), everything=False) < FULL_SECONDS
+    assert default_budget(("kafka/two-phase",), ("spark",), everything=False) > FULL_SECONDS

@@ -1,0 +1,50 @@
+"""The long job on Spark into external systems: it outlives attempts, a coordinator, and the systems themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.spark_campaign import ON_SERVICES
+from sinkproof.campaign.spark_endurance import Chain
+from sinkproof.execution.spark_runner import SparkLaboratory, laboratory_on
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.services_in_use import OWN
+
+STEPS = {  # of each pair, right before and after it asks its target
+    "kafka/two-phase": ["pre_commit.after", "commit.before", "commit.after"],
+    "cassandra/masked": ["stage.after", "reveal.before", "reveal.after"],
+}
+PLAN = replace(ON_SERVICES, attempts=3, coordinators=1, workers=0, jobs=0, services=1, rows=2_000)
+
+
+@pytest.fixture
+def laboratory(
+    cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SparkLaboratory]:
+    """With a broker or a node of its own."""
+    kind = request.param.partition("/")[0]
+    monkeypatch.delenv(f"SINKPROOF_{kind.upper()}", raising=False)
+    with laboratory_on(cluster, load(request.param), Scratch(name="test", path=tmp_path, shell="spark")) as made:
+        yield made
+        getattr(made.contract.given, "close_readers", lambda: None)()
+    OWN.pop(kind).end()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("laboratory", STEPS, indirect=True)
+def test_rows_are_there_once_whatever_dies(laboratory: SparkLaboratory) -> None:
+    steps = [("sink[0]", point) for point in STEPS[laboratory.contract.locator]]
+    steps.append(("coordinator", "checkpoint.persist.after"))
+    outcome = Chain(laboratory, PLAN, steps=steps, progress=SILENT).run()
+    assert (True, (), "") == (outcome.trial.finished, outcome.trial.anomalies, outcome.trial.failure)
+    assert "1 x service-kill" in outcome.told
+    assert len(outcome.trial.struck) == outcome.trial.kills >= 4
+    assert outcome.trial.rows_committed >= PLAN.rows

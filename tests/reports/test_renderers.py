@@ -1,0 +1,282 @@
+"""Every report shows the essential facts of one realistic certificate, without colour, script or network."""
+
+from __future__ import annotations
+
+import copy
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from sinkproof.reports import document as certificate
+from sinkproof.reports import facts, junit, markdown, page, terminal
+
+from ..support import sample_certificate
+from ..support.sample_certificate import NAME_HOSTILE, REPLAY, sample
+
+RENDERERS = {
+    "terminal": terminal.render,
+    "narrow terminal": lambda document: terminal.render(document, width=60),
+    "page": page.render,
+    "junit": junit.render,
+    "markdown": markdown.render,
+}
+
+
+def bare() -> dict[str, Any]:
+    """The sample reduced to the promised keys."""
+    document = sample()
+    definitions = certificate.schema()["$defs"]
+
+    def cut(value: dict[str, Any], kind: str) -> dict[str, Any]:
+        return {name: value[name] for name in definitions[kind]["required"]}
+
+    for key in ("complete", "notes"):
+        del document[key]
+    document["canaries"] = [cut(canary, "canary") for canary in document["canaries"]]
+    document["subjects"] = [cut(subject, "subject") for subject in document["subjects"]]
+    for subject in document["subjects"]:
+        subject["shells"] = [cut(item, "shell") for item in subject["shells"]]
+        subject["findings"] = [cut(item, "finding") for item in subject["findings"]]
+    return document
+
+
+class Balanced(HTMLParser):
+    """Raises where tags do not nest; keeps tags, attributes and the text."""
+
+    VOID = frozenset({"meta", "link", "br", "hr", "img", "wbr"})
+    ENDS_CELLS = frozenset({"td", "th", "tr"})  # HTML lets a cell end where the next one begins: the grid is large
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if self.open and self.open[-1] in ("td", "th") and tag in self.ENDS_CELLS:
+            self.open.pop()
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        expected = self.open.pop() if self.open else "nothing"
+        if expected in ("td", "th") and tag == "tr":
+            expected = self.open.pop()
+        if expected != tag:
+            raise ValueError(f"</{tag}> at {self.getpos()} closes <{expected}>")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def parsed(html: str) -> Balanced:
+    parser = Balanced()
+    parser.feed(html)
+    parser.close()
+    if parser.open:
+        raise ValueError(f"never closed: {parser.open}")
+    return parser
+
+
+def readable(name: str, text: str) -> str:
+    """What a person reads: entities and escapes resolved, blanks as one."""
+    if name == "page":
+        text = "".join(parsed(text).texts)
+    elif name == "junit":
+        root = ElementTree.fromstring(text)
+        text = " ".join([*root.itertext(), *(value for item in root.iter() for value in item.attrib.values())])
+    elif name == "markdown":
+        text = text.replace("\\", "")
+    return " ".join(text.split())
+
+
+def test_the_sample_keeps_to_the_schema_and_so_does_what_is_promised_of_it() -> None:
+    for document in (sample(), bare()):
+        certificate.validate(document)
+        with pytest.raises(certificate.DocumentError):
+            certificate.validate({**document, "subjects": [{}]})
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_report_says_who_failed_how_and_how_to_see_it_again(name: str) -> None:
+    text = readable(name, RENDERERS[name](sample()))
+    for fact in (
+        "files/two-phase",
+        NAME_HOSTILE,
+        "O2",
+        "0:0, 0:1",
+        "10",
+        REPLAY,
+        "committed again by the next attempt",
+    ):
+        assert fact in text, fact
+
+
+@pytest.mark.parametrize("name", ["terminal", "narrow terminal", "page", "markdown"])
+def test_every_report_for_people_says_verdicts_grades_and_canaries_in_words(name: str) -> None:
+    text = readable(name, RENDERERS[name](sample())).lower()
+    for fact in ("✓ upheld", "✗ violated", "? unknown", "at-least-once", "exactly_once"):
+        assert fact in text, fact
+    assert "6 of 6 convicted of their own sin, 1 of 1 controls acquitted" in text
+    assert "3 subjects: 1 violated, 1 unknown, 1 upheld" in text
+    assert "proven" not in text
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_report_is_a_pure_function_that_leaves_the_document_alone(name: str) -> None:
+    document = sample()
+    before = copy.deepcopy(document)
+    assert RENDERERS[name](document) == RENDERERS[name](document)
+    assert before == document
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_report_can_be_made_from_the_promised_keys_alone(name: str) -> None:
+    assert REPLAY in readable(name, RENDERERS[name](bare()))
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_report_can_be_made_of_a_run_that_was_killed_at_once(name: str) -> None:
+    document = {**sample(), "complete": False, "verdict": "unknown", "subjects": [], "canaries": []}
+    text = readable(name, RENDERERS[name](document)).lower()
+    assert "the run did not come to its end" in text
+    assert "unknown" in text
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_no_report_obeys_control_characters(name: str) -> None:
+    document = sample()
+    document["subjects"][1]["why"] = "beware \x1b[2J\x00 of this"
+    document["subjects"][1]["findings"][1]["why"] = "beware \x1b[2J\x00 of this"
+    text = RENDERERS[name](document)
+    assert "\x1b" not in text
+    assert "\x00" not in text
+    assert r"beware \x1b[2J\x00 of this" in readable(name, text).replace("x1b[2Jx00", r"\x1b[2J\x00")
+
+
+def test_an_escaped_canary_is_named_in_every_report() -> None:
+    document = {**sample(), "verdict": "unknown"}
+    document["canaries"][0]["convicted"] = False
+    for name, render in RENDERERS.items():
+        text = readable(name, render(document))
+        assert "a canary escaped: marker after data (simulated)" in text, name
+
+
+def test_the_page_is_balanced_and_alone_in_the_world() -> None:
+    html = page.render(sample())
+    found = parsed(html)
+    assert "<!DOCTYPE html>" == html.splitlines()[0]
+    for word in ("http://", "https://", "@import", "url("):
+        assert word not in html, word
+    links = [value for _, name, value in found.attributes if name in ("href", "src", "srcset", "action", "data")]
+    assert [] == [link for link in links if not link.startswith("#") and link != "data:,"]
+    assert not any(name.startswith("on") for _, name, _ in found.attributes)
+    assert 1 == found.tags.count("script")
+
+
+def test_the_page_escapes_what_it_is_told() -> None:
+    html = page.render(sample())
+    assert NAME_HOSTILE not in html
+    assert "Evil&lt;b&gt;&amp;&#34;Sink" in html
+    harmless = sample()
+    harmless["subjects"][1]["name"] = "harm/less:name"
+    assert parsed(page.render(harmless)).tags == parsed(html).tags
+
+
+def test_the_page_has_headings_captions_and_scopes() -> None:
+    found = parsed(page.render(sample()))
+    assert 1 == found.tags.count("h1")
+    assert found.tags.count("table") == found.tags.count("caption")
+    scoped = {value for tag, name, value in found.attributes if (tag, name) == ("th", "scope")}
+    assert {"col", "row", "rowgroup"} == scoped
+    scoped_count = sum(1 for tag, name, _ in found.attributes if (tag, name) == ("th", "scope"))
+    assert found.tags.count("th") == scoped_count
+    identities = [value for _, name, value in found.attributes if name == "id"]
+    assert len(identities) == len(set(identities))
+    targets = {value for tag, name, value in found.attributes if (tag, name) == ("a", "href")}
+    assert targets <= {f"#{identity}" for identity in identities}
+
+
+def test_the_page_shows_grid_timeline_and_canaries_in_words_and_symbols() -> None:
+    html = page.render(sample())
+    text = readable("page", html)
+    for title, sign in (
+        ("24 breaks a claim", "✗"),
+        ("24 never struck", "○"),
+        ("24 unclaimed flaw", "△"),
+        ("432 upheld", "✓"),
+    ):
+        assert re.search(rf'title="{title}">{sign}', html), title
+    for fact in (
+        "⚡ kill at commit.after",
+        "0.026",
+        "10 rows too many: 0:0, 0:1, 0:2, 0:3, …",
+        "generation 2 begins",
+        "declines checkpoint 3",
+        "checkpoint 4 is complete",
+        "notify_complete.before",
+        "lines of two_phase.py",
+        "marker after data",
+        "os.replace(pending, final)",
+        "212 states · complete · depth 4 · merges audited 20 · shifts 1, 8, 97",
+        sample_certificate.SENTENCE,
+        "1,310,000 rows",
+        "sinkproof certify files/two-phase",
+        "the transaction is committed; the sink has not noted it",
+    ):
+        assert fact in text, fact
+
+
+def test_markdown_cannot_be_broken_by_a_name() -> None:
+    document = sample()
+    document["subjects"][1]["name"] = "a|b `c` @team <img>"
+    row = next(line for line in markdown.render(document).splitlines() if "VIOLATED" in line and line.startswith("|"))
+    assert r"| a\|b \`c\` @" in row
+    assert "@team" not in row
+    assert r"\<img\>" in row
+
+
+def test_of_fifty_findings_two_timelines_are_shown_the_smallest_first() -> None:
+    document = sample()
+    findings = document["subjects"][1]["findings"]
+    large = {**findings[1], "schedule": "sink[1].commit.after#2=kill sink[1].open.before#1=kill"}
+    other = {**findings[1], "oracle": "O1", "schedule": "sink[0].open.after#1=kill"}
+    findings[:] = [large] * 25 + [findings[1]] + [other] * 25
+    html = page.render(document)
+    assert 2 == html.count("<svg")
+    assert ["O2", "O1"] == [finding["oracle"] for finding in facts.pictured(facts.filled(document)["subjects"][1])]
+    assert "49 other findings" in readable("page", html)
+
+
+def test_the_page_of_twelve_subjects_stays_small() -> None:
+    document = sample()
+    everywhere, rare = ("kill-job", "kill", "stop", "error", "delay"), [f"fault-{number}" for number in range(20)]
+    wide = certificate.plain(sample_certificate.shell("simulated", faults=everywhere))
+    wide["outcomes"] += [
+        {"point": point, "fault": fault, "runs": 3, "outcome": "finding"}
+        for point in sample_certificate.POINTS[:4]
+        for fault in rare
+    ]
+    wrong = {**document["subjects"][1], "shells": [wide, *document["subjects"][1]["shells"]]}
+    document["subjects"] = [{**wrong, "name": f"files/{number}"} for number in range(12)]
+    assert len(page.render(document).encode()) < 300_000
+
+
+def test_words_that_nobody_has_heard_of_are_shown_as_they_are() -> None:
+    document = sample()
+    subject = document["subjects"][1]
+    subject["shells"][0]["outcomes"].append(
+        {"point": "teleport", "fault": "solar-flare", "runs": 3, "outcome": "finding"}
+    )
+    subject["shells"][0]["closure"]["luck"] = 7
+    subject["findings"][1]["timeline"].append({"at": 9.5, "actor": "the janitor", "what": "swept", "struck": False})
+    document["canaries"][0]["root_cause"] = "R99"
+    text = readable("page", page.render(document))
+    for word in ("teleport", "solar-flare", "luck 7", "the janitor: swept", "R99"):
+        assert word in text, word

@@ -1,0 +1,63 @@
+"""What a terminal shows of one realistic certificate, wide and narrow, with and without colour."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sinkproof.reports import terminal
+
+from ..support import sample_certificate
+from ..support.sample_certificate import REPLAY, sample
+
+
+def test_the_terminal_shows_the_struck_line_and_never_breaks_the_replay_command() -> None:
+    for width in (40, 60, 100, 200):
+        text = terminal.render(sample(), width=width)
+        assert any(line.endswith(REPLAY) for line in text.splitlines()), width
+        assert "my_sink.py:42" in text
+    assert "4,812" in text
+
+
+@pytest.mark.parametrize("width", [60, 150])
+def test_the_terminal_says_what_was_expected_beside_what_was_measured(width: int) -> None:
+    text = terminal.render(sample(), width=width)
+    assert "exactly-once (expected)" in text
+    assert "(expected exactly-once)" in text
+
+
+def test_the_terminal_keeps_to_its_width_but_for_replay_commands() -> None:
+    for width in (60, 80, 110, 160):
+        lines = terminal.render(sample(), width=width).splitlines()
+        assert [] == [line for line in lines if len(line) > width and "replay" not in line], width
+
+
+def test_the_terminal_says_the_same_without_colour_as_with_it() -> None:
+    colored = terminal.render(sample(), width=120, color=True)
+    assert "\x1b[" in colored
+    assert terminal.render(sample(), width=120) == re.sub(r"\x1b\[[0-9;]*m", "", colored)
+
+
+def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule() -> None:
+    text = terminal.render(sample())
+    assert "after   open.after → notify_complete.before → commit.before → commit.after" in text
+    lines = [line.split(maxsplit=2) for line in text.splitlines() if re.match(r" +(time +)?(0\.\d|end )", line)]
+    told = [" ".join(words).removeprefix("time ") for words in lines]
+    assert [
+        "0.002 coordinator generation 1 begins",
+        "0.022 coordinator checkpoint 1 is complete",
+        "0.026 sink[0] ⚡ kill at commit.after",
+        "0.211 coordinator generation 2 begins",
+        "0.215 sink[0] open: commits part-0-1 again",
+        "0.234 sink[1] declines checkpoint 3",
+        "0.250 coordinator checkpoint 4 is complete",
+        "end reader 10 rows too many: 0:0, 0:1, 0:2, 0:3, …",
+    ] == [re.sub(r" +", " ", line) for line in told]
+
+
+def test_a_terminal_says_once_what_holds_of_any_number_of_crashes_and_what_does_not() -> None:
+    text = " ".join(terminal.render(sample()).split())
+    assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
+    assert "not complete, of whole-job crashes: --command './my-sink --flag' (the state grows" in text
+    assert "not complete, of crashes with a partial death: files/two-phase (depth 2, the budget ended);" in text

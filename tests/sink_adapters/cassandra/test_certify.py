@@ -1,0 +1,97 @@
+"""The Cassandra pairs against a real node, crashed where it matters most; and the node itself struck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
+from sinkproof.execution.schedule_runner import Trial
+from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+from sinkproof.subject.contract import load
+
+from ...support.real_services import Runs, trials_against, trials_on_its_own
+
+MASKED = (
+    "no-fault",
+    "sink[0].stage.after#1=kill",  # staged, and nobody knows
+    "sink[0].notify_complete.before#2=kill",  # between the decision and the marker
+    "sink[1].reveal.after#1=kill",  # revealed, and nobody knows
+    "sink[0].write.after#2=stop",  # a zombie that goes on staging
+    "sink[0].reveal.before#2=stop",  # a marker that lands when others have recovered
+)
+
+
+@pytest.fixture(scope="module")
+def run(node: LocalCassandra) -> Iterator[Runs]:
+    with trials_against(node) as play:
+        yield play
+
+
+def oracles(trial: Trial) -> set[str]:
+    return {anomaly.oracle for anomaly in trial.anomalies}
+
+
+@pytest.mark.row("S25")
+@pytest.mark.parametrize("schedule", MASKED)
+def test_a_marker_reveals_rows_once_whatever_dies(run: Runs, schedule: str) -> None:
+    trial = run("cassandra/masked", schedule)
+    assert (True, set(), "") == (trial.finished, oracles(trial), trial.failure)
+    assert parse(schedule).faults == trial.struck
+    assert 24 == trial.rows_committed
+
+
+@pytest.mark.row("S24")
+def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
+    """Sent, and not recorded: a table forgives it, and only a reader who follows its changes has met rows twice."""
+    assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
+    trial = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
+    assert ({"O3"}, 24) == (oracles(trial), trial.rows_committed)
+
+
+@pytest.mark.row("S24")
+@pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
+def test_what_adds_up_does_not_forgive_it(run: Runs, pair: str) -> None:
+    assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
+    trial = run(pair, "sink[0].publish.after#1=kill")
+    assert {"O2"} == oracles(trial)
+    assert trial.rows_committed > 24
+
+
+@pytest.mark.row("S19")
+def test_upserts_are_right_in_the_end_where_a_replay_makes_the_same_keys(run: Runs) -> None:
+    trial = run("cassandra/idempotent", "sink[0].upsert.after#2=kill")
+    assert ({"O3"}, 24) == (oracles(trial), trial.rows_committed)
+    trial = run("cassandra/idempotent-own-key", "sink[0].upsert.after#2=kill")
+    assert "O2" in oracles(trial)
+    assert trial.rows_committed > 24
+
+
+def test_every_pair_claims_what_it_says_and_those_that_cannot_do_better_say_so() -> None:
+    pairs = {name.removeprefix("cassandra/"): pair for name, pair in SERVICE_PAIRS.items() if "cassandra" in name}
+    weak = {"write-ahead-counter", "write-ahead-list", "idempotent-own-key"}
+    assert {"masked", "idempotent", "write-ahead"} | weak == set(pairs)
+    assert weak == {name for name, pair in pairs.items() if pair.grade == "at-least-once"}
+    for name, pair in pairs.items():
+        contract = load(f"cassandra/{name}")
+        assert (pair.grade, pair.claims) == (contract.grade, pair.contract().claims)
+        assert ("process", "spark") == pair.contract().shells
+
+
+@pytest.fixture(scope="module")
+def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Trial]]:
+    """A trial of the masked pair on a node of its own, which may be broken."""
+    with trials_on_its_own("cassandra/masked", tmp_path_factory) as play:
+        yield play
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["service-kill", "service-pause"])
+def test_a_node_that_dies_or_stands_still_costs_no_row(strike: Callable[[str], Trial], kind: str) -> None:
+    """The second marker is sent to a node that has just come back, or that answers when nobody waits any more."""
+    trial = strike(f"sink[0].reveal.before#2={kind}")
+    assert (True, set(), 1) == (trial.finished, oracles(trial), len(trial.struck))
+    assert 24 == trial.rows_committed

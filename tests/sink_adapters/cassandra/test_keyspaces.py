@@ -1,0 +1,71 @@
+"""Where the rows of a certification are: a keyspace of its own, on the cluster that is there now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
+from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, Place
+from sinkproof.subject.cassandra_service import CassandraService
+
+SETUP = """
+import sys
+from pathlib import Path
+from sinkproof.subject.contract import load
+from sinkproof.subject.scratch import Scratch
+
+load("cassandra/masked").given.setup(Scratch(name="test", path=Path(sys.argv[1])))
+"""
+
+
+def keyspaces(node: LocalCassandra) -> set[str]:
+    client = CassandraClient(node.endpoint, "")
+    found = client.read("SELECT keyspace_name FROM system_schema.keyspaces", ())
+    client.close()
+    return {name for (name,) in found}
+
+
+def place(folder: Path) -> Place:
+    return Place(*(folder / PLACE).read_text().split())
+
+
+@dataclass(frozen=True)
+class Finds:
+    """A scratch that finds this service."""
+
+    service_found: CassandraService
+    path: Path
+
+    def service(self, _: str, *, start: bool = False, settings: Mapping[str, object] | None = None) -> CassandraService:
+        return self.service_found
+
+
+def test_another_cluster_at_the_same_address_gets_a_keyspace_of_its_own(node: LocalCassandra, tmp_path: Path) -> None:
+    """As after one has ended and the next one got its port. Here both are one, which has them both then."""
+    contract = CassandraContract("masked", claims=("EXACTLY_ONCE",), grade="exactly-once")
+    found = []
+    for identity in ("this", "this", "the next one"):
+        service = CassandraService(endpoint=node.endpoint, direct_endpoint=node.endpoint, identity=identity, own=True)
+        contract.setup(Finds(service, tmp_path))
+        found.append(place(tmp_path).keyspace)
+    first, again, other = found
+    assert first == again != other
+    assert {first, other} <= keyspaces(node)
+    for name in (first, other):
+        service.remove_keyspace(name)
+
+
+def test_nothing_stays_on_a_cluster_that_somebody_else_runs(
+    node: LocalCassandra, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SINKPROOF_CASSANDRA", f"external:{node.endpoint}")
+    run = subprocess.run([sys.executable, "-c", SETUP, str(tmp_path)], capture_output=True, text=True)
+    assert (0, "") == (run.returncode, run.stderr)
+    assert place(tmp_path).keyspace not in keyspaces(node)

@@ -1,0 +1,23 @@
+"""What a request to a real node costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sinkproof.chaos.clock import now
+from sinkproof.sink_adapters.cassandra.cassandra_client import ROWS_TOGETHER, CassandraClient
+from sinkproof.sink_adapters.cassandra.visible_rows import UPSERT
+
+ACKNOWLEDGED_SECONDS = 0.04  # for so long the system keeps an acknowledgement back, in case there is more to say
+
+
+def test_a_request_of_several_packets_does_not_wait_for_the_first_one(clients: Callable[[], CassandraClient]) -> None:
+    """The fastest of twenty: each would wait, on a machine that is idle as well as on one that is not."""
+    client = clients()
+    rows = [(1, 0, number, "key", "value" * 20, 0, {1}, "target", 0, f"0-{number}") for number in range(ROWS_TOGETHER)]
+    seconds = []
+    for _ in range(20):
+        began = now()
+        client.write_together(UPSERT, rows)
+        seconds.append(now() - began)
+    assert min(seconds) < ACKNOWLEDGED_SECONDS / 2

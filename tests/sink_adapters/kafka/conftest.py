@@ -1,0 +1,66 @@
+"""One real broker for all tests of a run, also when several pytest workers share it; and topics of a test's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
+from sinkproof.chaos.services.local_service import Wanted
+from sinkproof.chaos.services.service import silent
+from sinkproof.sink_adapters.kafka.records import MARKERS
+from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics
+
+from ...support.real_services import give_time, one_for_the_run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    give_time(items, {"broker", "own_broker", "old_broker"})
+
+
+def start(owner: int, *, breakable: bool = False, features: tuple[str, ...] = ()) -> LocalKafka:
+    installation = kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+    return start_kafka(installation, Wanted(owner=owner, breakable=breakable, features=features), version=kafka.VERSION)
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
+    yield from one_for_the_run(request, tmp_path_factory, LocalKafka, start)
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalKafka]:
+    """One that may be broken."""
+    with start(os.getpid(), breakable=True) as service:
+        yield service
+
+
+@pytest.fixture
+def old_broker() -> Iterator[LocalKafka]:
+    """One that ends transactions as clusters did before they gave each end another epoch."""
+    with start(os.getpid(), features=("transaction.version=0",)) as service:
+        yield service
+
+
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def make_topic() -> Callable[[str], str]:
+    """Makes a topic with two partitions, and the one of its markers; its name."""
+
+    def make(endpoint: str) -> str:
+        topic = f"test-{os.getpid()}-{next(NUMBERS)}"
+        make_topics(endpoint, {topic: {}, topic + MARKERS: COMPACTED}, partitions=2)
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def topic(broker: LocalKafka, make_topic: Callable[[str], str]) -> str:
+    return make_topic(broker.endpoint)

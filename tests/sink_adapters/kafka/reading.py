@@ -1,0 +1,20 @@
+"""What readers of a topic see when everything that was begun is done."""
+
+from __future__ import annotations
+
+from sinkproof.sink_adapters.kafka.records import identity
+from sinkproof.sink_adapters.kafka.topic_reader import read
+from sinkproof.sink_adapters.kafka.transaction_control import Control
+
+UNDER_WAY = ("PrepareCommit", "PrepareAbort")
+SECONDS_MOST = 20.0
+
+
+def committed(endpoint: str, topic: str) -> list[int]:
+    """Offsets in the source, sorted. The end of a transaction is answered some milliseconds before readers see it."""
+    control = Control(endpoint)
+    try:
+        assert control.await_none(".*", UNDER_WAY, seconds=SECONDS_MOST)
+    finally:
+        control.close()
+    return sorted(identity(record.value)[1] for record in read(endpoint, topic) if record.value)

@@ -1,0 +1,139 @@
+"""Brokers that die, stop and stand still, and messages that are lost, late or repeated: the rows are there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sinkproof.campaign.results import Tally
+from sinkproof.canaries import kafka as canaries
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
+from sinkproof.execution.process_runner import ProcessLaboratory, process_laboratory
+from sinkproof.generators.rare import impossible
+from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
+from sinkproof.subject.contract import Contract, ContractError, check, load, locator_of
+from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.service_address import TOXIC, VARIABLE
+from sinkproof.subject.services_in_use import OWN
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+OF_BROKERS = (
+    "sink[0].commit.before#1=service-kill",
+    "checkpoint.persist.after#1=service-stop",
+    "sink[1].pre_commit.before#1=service-pause",
+)
+OF_MESSAGES = (
+    "broker[1].end_txn.reply#2=drop",
+    "broker[1].end_txn.request#1=drop",
+    "broker[1].end_txn.request#3=hold",
+    "broker[1].end_txn.request#2=double",
+    "broker[1].end_txn.reply#1=delay",
+    "broker[1].produce.reply#1=drop",
+    "broker[1].add_partitions.request#1=drop",
+    "broker[1].init_producer.reply#1=drop",
+)
+
+
+@contextmanager
+def laboratory_of(contract: Contract) -> Iterator[ProcessLaboratory]:
+    folder = fresh_folder()
+    with process_laboratory(contract, Scratch(name="faults", path=folder, shell="process")) as made:
+        yield made
+    folder.rmdir()
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Iterator[ProcessLaboratory]:
+    """With a broker of its own, behind a proxy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SINKPROOF_KAFKA", raising=False)
+        with laboratory_of(load("kafka/two-phase")) as made:
+            yield made
+        OWN.pop("kafka").end()
+
+
+@pytest.mark.parametrize("schedule", [*OF_BROKERS, *OF_MESSAGES])
+def test_rows_are_there_once_whatever_becomes_of_the_broker(laboratory: ProcessLaboratory, schedule: str) -> None:
+    trial = laboratory.run(parse(schedule))
+    assert (True, [], "") == (trial.finished, list(trial.anomalies), trial.failure)
+    assert parse(schedule).faults == trial.struck
+    assert 24 == trial.rows_committed
+
+
+def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(laboratory: ProcessLaboratory) -> None:
+    baseline = laboratory.run(Schedule())
+    messages = [fault for schedule in message_faults(laboratory) for fault in schedule.faults]
+    assert {*EACH_OF} == {fault.kind for fault in messages}
+    ends = [fault.occurrence for fault in messages if (fault.point, fault.kind) == ("end_txn.reply", "drop")]
+    assert [*range(1, sum(point == "commit.after" for _, point in baseline.trace) + 1)] == ends
+    tally = Tally(contract=laboratory.contract, shell="process")
+    tally.add(baseline)
+    faults = [fault for schedule in node_faults(baseline, tally) for fault in schedule.faults]
+    assert len(faults) == len({(fault.point, fault.kind) for fault in faults})
+    for point in ("commit.before", "commit.after", "notify_complete.before", "snapshot.after", "open.before"):
+        assert {*NODE_KINDS} == {fault.kind for fault in faults if fault.point == point}
+    assert "write.after" in {fault.point for fault in faults[:12]}
+
+
+def test_a_lost_answer_convicts_who_sends_again(laboratory: ProcessLaboratory) -> None:
+    """The faults bite: the right sink above has not merely been left alone."""
+    contract = canaries.SendsAgainWhenNotAnswered
+    with laboratory_of(check(locator_of(contract), contract)) as made:
+        trial = made.run(parse("broker[1].end_txn.reply#1=drop"))
+    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+
+
+def test_what_hides_rows_is_told_by_the_broker_itself(laboratory: ProcessLaboratory) -> None:
+    contract = canaries.LeavesTransactionsOpen
+    with laboratory_of(check(locator_of(contract), contract)) as made:
+        trial = made.run(parse("sink[0].write.after#1=kill"))
+    (loss,) = [anomaly for anomaly in trial.anomalies if anomaly.oracle == "O1"]
+    assert "The target says: " in loss.why
+    assert "read_committed readers stop at offset" in loss.why
+    assert "-700001-1, which its coordinator calls Ongoing, is open there since offset" in loss.why  # either sink's
+
+
+@pytest.fixture
+def through_toxiproxy(laboratory: ProcessLaboratory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A real one, on the way to the same broker, for laboratories that are made from now on."""
+    monkeypatch.setenv(VARIABLE, TOXIC)
+    yield
+    OWN.pop("toxiproxy").end()
+    broker = OWN["kafka"]
+    assert isinstance(broker, LocalKafka)
+    assert broker.messages is not None
+    broker.messages.lead({})
+
+
+def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(through_toxiproxy: None) -> None:
+    """An answer that never comes, and requests that are held back for a while; the wrong sink shows that they are."""
+    with laboratory_of(load("kafka/two-phase")) as made:
+        for schedule in ("sink[0].commit.before#2=net-reset-down", "sink[1].pre_commit.before#1=net-latency-up"):
+            trial = made.run(parse(schedule))
+            assert (True, (), "", 24) == (trial.finished, trial.anomalies, trial.failure, trial.rows_committed)
+            assert parse(schedule).faults == trial.struck
+    contract = canaries.SendsAgainWhenNotAnswered
+    with laboratory_of(check(locator_of(contract), contract)) as made:
+        trial = made.run(parse("sink[0].commit.before#1=net-reset-down"))
+    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+
+
+def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
+    monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
+    with laboratory_of(load("kafka/plain")) as made:
+        assert [] == [*node_faults(made.run(Schedule()), Tally(contract=made.contract, shell="process"))]
+        with pytest.raises(ContractError, match="no external system can be broken here"):
+            made.run(parse("sink[0].write.after#1=service-kill"))
+        with pytest.raises(ContractError, match="no proxy of ours stands between"):
+            made.run(parse("broker[1].produce.reply#1=drop"))
+    assert broker.living()
+
+
+def test_brokers_are_broken_where_sinks_are_processes() -> None:
+    schedule = parse("sink[0].write.after#1=service-kill")
+    assert "--on process" in impossible(schedule, load("memory/two-phase"), "simulated")
+    assert not impossible(schedule, load("kafka/two-phase"), "process")

@@ -1,0 +1,29 @@
+"""The canaries of the real broker: each is convicted of its own sin, and the pair that they differ from is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from sinkproof.canaries.on_kafka import ON_KAFKA, try_all_on_kafka
+from sinkproof.subject.services_in_use import OWN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_is_convicted_of_its_own_sin_and_the_control_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
+    try:
+        results = try_all_on_kafka()
+    finally:
+        OWN.pop("kafka").end()
+    canaries, controls = ([result for result in results if result.control is kind] for kind in (False, True))
+    assert len(ON_KAFKA) == len(canaries) == 9
+    assert [] == [(result.name, result.why) for result in canaries if not result.convicted]
+    assert [] == [(result.name, result.why) for result in controls if result.convicted]
+    assert 1 == len(controls)
+
+
+def test_each_has_a_root_cause_of_its_own() -> None:
+    assert len(ON_KAFKA) == len({told.root_cause for told in ON_KAFKA})
+    for told in ON_KAFKA:
+        assert (told.contract.__doc__ or "").startswith(f"{told.root_cause}: ")

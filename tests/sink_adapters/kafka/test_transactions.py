@@ -1,0 +1,309 @@
+"""Transactions on a real broker: what a vote is worth, who may commit, what a sweep leaves, and what readers see."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
+from sinkproof.sink_adapters.kafka import topic_reader as kafka_reader
+from sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions, OpenTransaction
+from sinkproof.sink_adapters.kafka.records import SendFailed
+from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, READ_UNCOMMITTED, ReadFailed, lingering, read
+from sinkproof.sink_adapters.kafka.transaction_control import END_FENCING, END_PLAIN, Control
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
+from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+
+from .reading import committed
+
+SINK = Owner("sink", 0, 1)
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def targets(broker: LocalKafka, topic: str) -> Iterator[Callable[[int], KafkaTransactions]]:
+    """A target for each generation, as an attempt of it would make it."""
+    made: list[KafkaTransactions] = []
+
+    def make(generation: int) -> KafkaTransactions:
+        target = KafkaTransactions(broker.endpoint, topic)
+        target.attach(Context(generation=generation))
+        made.append(target)
+        return target
+
+    yield make
+    for target in made:
+        target.close()
+
+
+def rows(*offsets: int) -> Batch:
+    return Batch([Row(0, offset, f"k{offset}", f"v{offset}") for offset in offsets])
+
+
+def begin(target: KafkaTransactions, generation: int, sequence: int) -> OpenTransaction:
+    return target.begin(Transaction.of(SINK, generation, sequence))
+
+
+def voted(target: KafkaTransactions, generation: int, sequence: int, *, offsets: Sequence[int]) -> list[Any]:
+    transaction = begin(target, generation, sequence)
+    target.write(transaction, rows(*offsets))
+    return target.pre_commit(transaction)
+
+
+@pytest.mark.row("S23")
+def test_a_vote_hides_and_any_process_commits_it_by_its_handle(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    handle = voted(targets(1), 1, 1, offsets=[0, 1, 2])
+    assert [] == committed(broker.endpoint, topic)
+    assert 3 == len(read(broker.endpoint, topic, isolation=READ_UNCOMMITTED))
+    program = (
+        "import json, sys\nfrom sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions\n"
+        "endpoint, topic, handle = sys.argv[1:]\n"
+        "print(KafkaTransactions(endpoint, topic).commit(json.loads(handle)).value)"
+    )
+    command = [sys.executable, "-c", program, broker.endpoint, topic, json.dumps(handle)]
+    assert "committed" == subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert [0, 1, 2] == committed(broker.endpoint, topic)
+
+
+def test_a_commit_that_is_repeated_changes_nothing(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    target = targets(1)
+    handle = voted(target, 1, 1, offsets=[0])
+    outcomes = [target.commit(handle), target.commit(handle), targets(2).commit(handle)]
+    assert CommitOutcome.COMMITTED == outcomes[0]
+    assert {CommitOutcome.COMMITTED, CommitOutcome.ALREADY} >= set(outcomes[1:])
+    assert [0] == committed(broker.endpoint, topic)
+
+
+@pytest.mark.row("S21")
+def test_several_transactions_are_pending_and_each_is_committed_alone(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    """With one producer for all, the commit of the first would be one of the second: the reuse defect."""
+    target = targets(1)
+    first, second = voted(target, 1, 1, offsets=[0]), voted(target, 1, 2, offsets=[1])
+    assert CommitOutcome.COMMITTED == target.commit(first)
+    assert CommitOutcome.COMMITTED == target.commit(first)
+    assert [1] not in (committed(broker.endpoint, topic), [])
+    assert {first[0], second[0]} - {*lingering(broker.endpoint, target.prefix)} == {first[0]}
+    assert CommitOutcome.COMMITTED == target.commit(second)
+    assert [0, 1] == committed(broker.endpoint, topic)
+
+
+@pytest.mark.row("S23")
+def test_a_sweep_ends_what_an_earlier_attempt_left_open_and_fences_it(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    old, new = targets(1), targets(2)
+    zombie = begin(old, 1, 1)
+    old.write(zombie, rows(0))
+    zombie.sender.flush(10)
+    [left] = new.lingering(SINK, 2)
+    assert zombie.transactional_id == left
+    new.abort(left)
+    assert [] == new.lingering(SINK, 2)
+    old.write(zombie, rows(1, 2, 3, 4))
+    with pytest.raises(Fenced):
+        old.pre_commit(zombie)
+    assert [] == lingering(broker.endpoint, new.prefix)
+    assert [] == committed(broker.endpoint, topic)
+
+
+def test_what_is_in_doubt_is_no_residue_for_the_sweep(targets: Callable[[int], KafkaTransactions]) -> None:
+    handle = voted(targets(1), 1, 1, offsets=[0])
+    [left] = targets(2).lingering(SINK, 2)
+    assert left in [handle]
+    assert left not in [["another", *handle[1:]]]
+
+
+def test_a_zombie_that_begins_after_the_sweep_is_ended_with_the_next_commit(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    """Else every reader would wait behind it until it times out."""
+    old, new = targets(1), targets(2)
+    assert [] == new.lingering(SINK, 2)
+    zombie = begin(old, 1, 5)
+    old.write(zombie, rows(0, 1, 2, 3))
+    zombie.sender.flush(10)
+    handle = voted(new, 2, 1, offsets=[7, 8, 9])
+    assert CommitOutcome.COMMITTED == new.commit(handle)
+    assert [] == lingering(broker.endpoint, new.prefix)
+    assert [7, 8, 9] == committed(broker.endpoint, topic)
+
+
+def test_a_promise_of_an_earlier_attempt_is_never_swept(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    """Two were restored; the first is settled, and the second still open."""
+    old, new = targets(1), targets(2)
+    first, second = voted(old, 1, 1, offsets=[0]), voted(old, 1, 2, offsets=[1])
+    assert {first[0], second[0]} == set(map(str, new.lingering(SINK, 2)))
+    assert CommitOutcome.COMMITTED == new.commit(first)
+    assert CommitOutcome.COMMITTED == new.commit(second)
+    assert [0, 1] == committed(broker.endpoint, topic)
+
+
+def test_a_sweep_leaves_other_sinks_other_subtasks_and_newer_attempts_alone(
+    targets: Callable[[int], KafkaTransactions],
+) -> None:
+    target = targets(3)
+    theirs = [Owner("other", 0, 2), Owner("sink", 1, 2), Owner("sink-0", 0, 2)]
+    kept = []
+    for owner in theirs:
+        transaction = target.begin(Transaction.of(owner, 1, 1))
+        target.write(transaction, rows(0))
+        kept.append(transaction)
+    newer = target.begin(Transaction.of(Owner("sink", 0, 2), 3, 1))
+    target.write(newer, rows(1))
+    for transaction in (*kept, newer):
+        transaction.sender.flush(10)
+    assert [] == target.lingering(Owner("sink", 0, 2), 3)
+    assert [kept[1].transactional_id] == target.lingering(Owner("sink", 0, 1), 3)
+
+
+@pytest.mark.row("S21")
+def test_a_transaction_that_timed_out_is_no_vote_and_is_told_as_lost(broker: LocalKafka, topic: str) -> None:
+    """Twice: before the vote, and between the vote and the commit."""
+    target = KafkaTransactions(broker.endpoint, topic, timeout_seconds=1.0)
+    target.attach(Context(generation=1))
+    handle = voted(target, 1, 1, offsets=[0])
+    late = begin(target, 1, 2)
+    target.write(late, rows(1))
+    late.sender.flush(10)
+    while lingering(broker.endpoint, target.prefix):
+        pass  # the broker looks once a second
+    with pytest.raises((Fenced, SendFailed)):
+        target.pre_commit(late)
+    assert CommitOutcome.LOST == target.commit(handle)
+    assert [] == committed(broker.endpoint, topic)
+    target.close()
+
+
+@pytest.mark.row("S23")
+def test_the_marker_tells_what_the_coordinator_has_forgotten(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka
+) -> None:
+    """Somebody takes over the ids of one that was committed and of one that was not: both look the same then."""
+    target, control = targets(1), Control(broker.endpoint)
+    done, lost = voted(target, 1, 1, offsets=[0]), voted(target, 1, 2, offsets=[1])
+    assert CommitOutcome.COMMITTED == target.commit(done)
+    for handle in (done, lost):
+        assert 0 == control.take_over(handle[0], timeout_ms=60_000)
+        assert "Empty" == control.describe(handle[0]).state
+    assert CommitOutcome.ALREADY == target.commit(done)
+    assert CommitOutcome.LOST == target.commit(lost)
+    control.close()
+
+
+def test_a_reader_does_not_wait_behind_an_open_transaction(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    target = targets(1)
+    assert CommitOutcome.COMMITTED == target.commit(voted(target, 1, 1, offsets=[0, 1, 2, 3]))
+    held = begin(target, 1, 2)
+    target.write(held, rows(*range(4, 20)))
+    held.sender.flush(10)
+    assert CommitOutcome.COMMITTED == target.commit(voted(target, 1, 3, offsets=list(range(20, 40))))
+    assert [0, 1, 2, 3] == committed(broker.endpoint, topic), "what follows is hidden from everybody who reads so"
+    assert 40 == len(read(broker.endpoint, topic, isolation=READ_UNCOMMITTED))
+
+
+def test_a_topic_that_is_missing_is_no_empty_view(broker: LocalKafka) -> None:
+    with pytest.raises(ReadFailed, match="no-such-topic"):
+        read(broker.endpoint, "no-such-topic")
+
+
+def test_a_client_that_was_kept_too_long_is_not_held_against_the_broker(
+    broker: LocalKafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 3.0)
+    assert [] == read(broker.endpoint, topic)
+    kept = kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
+    kept.consumer.close()
+    kept.consumer, kept.known = kafka_reader.Reader(NOBODY, READ_COMMITTED).consumer, {}
+    assert [] == read(broker.endpoint, topic)
+    assert kept is not kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
+
+
+def test_the_default_version_ends_transactions_with_a_new_epoch(broker: LocalKafka) -> None:
+    control = Control(broker.endpoint)
+    assert END_FENCING == control.end_version()
+    control.close()
+
+
+def test_a_cluster_that_does_not_know_the_new_end_is_spared_it(
+    old_broker: LocalKafka, make_topic: Callable[[str], str]
+) -> None:
+    """There, version 5 is refused, and the id is stuck until the broker is started anew."""
+    topic = make_topic(old_broker.endpoint)
+    old, new = KafkaTransactions(old_broker.endpoint, topic), KafkaTransactions(old_broker.endpoint, topic)
+    for generation, target in enumerate((old, new), 1):
+        target.attach(Context(generation=generation))
+    handle, left = voted(old, 1, 1, offsets=[0]), begin(old, 1, 2)
+    old.write(left, rows(1))
+    left.sender.flush(30)
+    assert END_PLAIN == handle[-1]
+    assert [CommitOutcome.COMMITTED, CommitOutcome.COMMITTED] == [new.commit(handle), new.commit(handle)]
+    new.abort(left.transactional_id)
+    assert [] == new.lingering(SINK, 2)
+    with pytest.raises(Fenced):
+        old.pre_commit(left)
+    assert [0] == committed(old_broker.endpoint, topic)
+    for target in (old, new):
+        target.close()
+
+
+def test_letting_go_of_a_target_ends_no_vote(
+    targets: Callable[[int], KafkaTransactions], broker: LocalKafka, topic: str
+) -> None:
+    """close() of a Kafka client aborts what is open."""
+    target = targets(1)
+    handle = voted(target, 1, 1, offsets=[0])
+    target.close()
+    assert [handle[0]] == lingering(broker.endpoint, target.prefix)
+    assert CommitOutcome.COMMITTED == targets(2).commit(handle)
+
+
+def test_a_broker_that_dies_between_vote_and_commit_forgets_nothing(
+    own_broker: LocalKafka, make_topic: Callable[[str], str]
+) -> None:
+    topic = make_topic(own_broker.endpoint)
+    target = KafkaTransactions(own_broker.endpoint, topic)
+    target.attach(Context(generation=1))
+    handle = voted(target, 1, 1, offsets=[0, 1])
+    own_broker.kill()
+    assert CommitOutcome.RETRY == target.commit(handle), "nobody knows yet"
+    own_broker.start()
+    while (outcome := target.commit(handle)) is CommitOutcome.RETRY:
+        assert "" == own_broker.died_by_itself()
+    assert CommitOutcome.COMMITTED == outcome
+    assert [0, 1] == committed(own_broker.endpoint, topic)
+    target.close()
+
+
+def test_a_paused_broker_makes_no_vote_and_no_outcome(own_broker: LocalKafka, make_topic: Callable[[str], str]) -> None:
+    topic = make_topic(own_broker.endpoint)
+    target = KafkaTransactions(own_broker.endpoint, topic)
+    target.attach(Context(generation=1))
+    handle = voted(target, 1, 1, offsets=[0])
+    other = begin(target, 1, 2)
+    own_broker.pause()
+    target.write(other, rows(1))
+    with pytest.raises(SendFailed, match=r"not acknowledged|failed"):
+        target.pre_commit(other)
+    assert CommitOutcome.RETRY == target.commit(handle)
+    own_broker.resume()
+    while (outcome := target.commit(handle)) is CommitOutcome.RETRY:
+        assert "" == own_broker.died_by_itself()
+    assert CommitOutcome.COMMITTED == outcome
+    assert [0] == committed(own_broker.endpoint, topic)
+    target.close()
