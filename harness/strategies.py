@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, SINK_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule, order_of, trimmed
-from sinkproof.execution.schedule_runner import Laboratory, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -85,18 +85,18 @@ def schedules(
     )
 
 
-def tried(subject: str, schedule: Schedule) -> Trial:
+def tried(subject: str, schedule: Schedule) -> RunResult:
     """One schedule on one subject, simulated in this process: what struck, what was seen, what was wrong."""
     contract, folder = load(subject), fresh_folder()
     try:
-        with Laboratory(contract, Scratch(name=f"{contract.name}-tried", path=folder)) as laboratory:
-            return run_in(laboratory, schedule)
+        with ScheduleRunner(contract, Scratch(name=f"{contract.name}-tried", path=folder)) as runner:
+            return run_in(runner, schedule)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in(laboratory: Laboratory, schedule: Schedule) -> Trial:
+def run_in(runner: ScheduleRunner, schedule: Schedule) -> RunResult:
     """Raises ContractError for deaths that this process cannot show of this contract."""
-    if needs_copies(laboratory, schedule):
-        return run_with_copies(laboratory, schedule, tracing=no_tracing)
-    return laboratory.run(schedule)
+    if needs_copies(runner, schedule):
+        return run_with_copies(runner, schedule, tracing=no_tracing)
+    return runner.run(schedule)

@@ -52,7 +52,7 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class PoolWorker:
     name: str
     y: float
     alive: tuple[tuple[float, float], ...]
@@ -82,7 +82,7 @@ class Picture:
     height: float
     plot: tuple[float, float]  # left and right
     bottom: float
-    lanes: tuple[Lane, ...]
+    lanes: tuple[PoolWorker, ...]
     bands: tuple[Band, ...]
     fronts: tuple[Front, ...]
     marks: tuple[Mark, ...]
@@ -152,8 +152,8 @@ def _places(happenings: Sequence[Happening]) -> list[float]:
     return places
 
 
-def _lane(name: str, canvas: _Canvas) -> Lane:
-    return Lane(name=name, y=canvas.y(name), alive=() if name == READER else tuple(_alive(name, canvas)))
+def _lane(name: str, canvas: _Canvas) -> PoolWorker:
+    return PoolWorker(name=name, y=canvas.y(name), alive=() if name == READER else tuple(_alive(name, canvas)))
 
 
 def _alive(name: str, canvas: _Canvas) -> list[tuple[float, float]]:

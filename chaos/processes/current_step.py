@@ -8,7 +8,7 @@ from typing import Final
 DOING_BYTES: Final = 300
 
 
-class Doing:
+class StepStatus:
     """A few words in memory that both share. Made by the caller; the process gets the descriptor."""
 
     def __init__(self) -> None:

@@ -8,41 +8,43 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from sinkproof.campaign.reset_checks import not_emptied, not_empty
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.workload.jobs import RESCALED_JOBS
 
 NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
 
 
-def first_run(laboratory: Laboratory, tally: Tally, run: Callable[[Schedule], Trial]) -> Trial | None:
+def first_run(
+    runner: ScheduleRunner, results: CampaignResults, run: Callable[[Schedule], RunResult]
+) -> RunResult | None:
     """The run without faults that everything is compared with; None, and why, if there is nothing to build on."""
-    if why := not_empty(laboratory):
-        tally.unknowns.append(why)
+    if why := not_empty(runner):
+        results.unknowns.append(why)
         return None
     baseline = run(Schedule())
     if why := came_to_nothing(baseline):
-        tally.no_basis(baseline, why)
-    elif why := not_emptied(laboratory, baseline):
-        tally.forget()
-        if tally.shell == "simulated":
-            tally.left_over = why  # the sink's module may remember: a new process does not
+        results.no_basis(baseline, why)
+    elif why := not_emptied(runner, baseline):
+        results.forget()
+        if results.shell == "simulated":
+            results.deferred = why  # the sink's module may remember: a new process does not
         else:
-            tally.unknowns.append(why)
+            results.unknowns.append(why)
     return None if why else baseline
 
 
-def rescaled(tally: Tally) -> Iterable[str]:
+def rescaled(results: CampaignResults) -> Iterable[str]:
     """The jobs that go on with another parallelism, if the contract does not rule that out."""
-    if not tally.contract.rescales:
+    if not results.contract.rescales:
         note = "rescales = False: no checkpoint was restored with another parallelism"
-        tally.notes += [note] if note not in tally.notes else []
+        results.notes += [note] if note not in results.notes else []
         return ()
     return RESCALED_JOBS
 
 
-def came_to_nothing(baseline: Trial) -> str:
+def came_to_nothing(baseline: RunResult) -> str:
     """Why a run without faults is no basis to judge from; empty if it is one."""
     raised = [detail for _, _, _, what, detail in baseline.history if what in ("raised", "fails the job")]
     if not baseline.finished or not baseline.rows_committed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
@@ -13,9 +13,9 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.workload.ledger import Identity
 
 
-def try_recoveries(laboratory: Laboratory, tally: Tally, job: str) -> None:
+def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -> None:
     """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
-    world = JobWorld(laboratory, job=job)
+    world = JobWorld(runner, job=job)
     states: list[JobState] = []
 
     def visit() -> None:
@@ -25,16 +25,16 @@ def try_recoveries(laboratory: Laboratory, tally: Tally, job: str) -> None:
 
     world.run(world.beginnings()[0], visit)
     for state in states:
-        _recover_alone(world, state, tally=tally)
+        _recover_alone(world, state, results=results)
 
 
-def _recover_alone(world: JobWorld, state: JobState, *, tally: Tally) -> None:
-    laboratory = world.laboratory
+def _recover_alone(world: JobWorld, state: JobState, *, results: CampaignResults) -> None:
+    runner = world.runner
     record = state.record
     assert record is not None
     world.thaw_target(state.target)
     storage = MemoryCheckpointStorage(generation=state.generation, record=record._replace(final=True))
-    simulation, observer = laboratory.simulation(Schedule(job=world.job), storage=storage)
+    simulation, observer = runner.simulation(Schedule(job=world.job), storage=storage)
     opened: set[Identity] = set()
 
     def look(_: Simulation, point: str) -> None:
@@ -43,10 +43,10 @@ def _recover_alone(world: JobWorld, state: JobState, *, tally: Tally) -> None:
             opened.clear()
             opened.update(observer.read() or ())
 
-    tally.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
+    results.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
     simulation.spy = look
-    laboratory.play(simulation)
-    if laboratory.contract.rows != "append":
+    runner.play(simulation)
+    if runner.contract.rows != "append":
         return
     offsets, back = simulation.covered(record), set(observer.observation.committed)
     promised = [row for row in observer.ledger.expected if row[1] < offsets.get(row[0], 0)]
@@ -56,10 +56,10 @@ def _recover_alone(world: JobWorld, state: JobState, *, tally: Tally) -> None:
             f"checkpoint {record.checkpoint_id} was acknowledged by all, but a recovery from its durable state "
             f"alone did not bring back {len(missed)} of its rows"
         )
-        tally.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
+        results.find(Anomaly(oracle="O10", why=why, lost=tuple(missed)), world.schedule(state))
     elif late and not any(what == IN_DOUBT for _, _, _, what, _ in simulation.history):
         why = (
             f"{len(late)} rows of checkpoint {record.checkpoint_id} stay invisible after `open` has restored it, "
             "until something else is notified; an `open` that cannot settle them yet returns their checkpoint ids"
         )
-        tally.find(Anomaly(oracle="O6", why=why, lost=tuple(late)), world.schedule(state))
+        results.find(Anomaly(oracle="O6", why=why, lost=tuple(late)), world.schedule(state))

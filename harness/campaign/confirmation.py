@@ -10,10 +10,10 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.generators.rare import impossible
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -23,35 +23,37 @@ OF_RECOVERIES: Final = ("O6", "O10")  # seen in recoveries with no further rows,
 WHY: Final = "what its module remembers outlives a death in this process, and real ones end otherwise"
 
 
-def confirm(tally: Tally, *, hang_seconds: float) -> None:
+def confirm(results: CampaignResults, *, hang_seconds: float) -> None:
     """Forgets what no real death confirms, and leaves deaths to the process shell if there was any such finding. Where
     the contract itself makes the copies, one confirmed finding is enough: the others are as good.
     """
-    found = {each.schedule for each in tally.findings if each.claimed and each.oracle not in OF_RECOVERIES}
+    found = {each.schedule for each in results.findings if each.claimed and each.oracle not in OF_RECOVERIES}
     schedules = [parse(text, kinds=frozenset(KINDS)) for text in sorted(found, key=len)]
-    real = [schedule for schedule in schedules if not impossible(schedule, tally.contract, "process")][:FINDINGS_MOST]
-    trials = _in_processes(tally, real, hang_seconds=hang_seconds) if real else []
-    refuted = {str(trial.schedule) for trial in trials if trial.fired and not _convicts(trial, tally)}
-    confirmed = {str(trial.schedule) for trial in trials if _convicts(trial, tally)}
-    if not refuted or (tally.contract.copies and confirmed):
+    real = [schedule for schedule in schedules if not impossible(schedule, results.contract, "process")][:FINDINGS_MOST]
+    trials = _in_processes(results, real, hang_seconds=hang_seconds) if real else []
+    refuted = {
+        str(run_result.schedule) for run_result in trials if run_result.fired and not _convicts(run_result, results)
+    }
+    confirmed = {str(run_result.schedule) for run_result in trials if _convicts(run_result, results)}
+    if not refuted or (results.contract.copies and confirmed):
         return
-    kept = [finding for finding in tally.findings if finding.schedule in confirmed]
-    tally.forget()
-    tally.findings += kept
-    tally.left_over = WHY
+    kept = [finding for finding in results.findings if finding.schedule in confirmed]
+    results.forget()
+    results.findings += kept
+    results.deferred = WHY
 
 
-def _in_processes(tally: Tally, schedules: list[Schedule], *, hang_seconds: float) -> list[Trial]:
-    from sinkproof.execution.process_runner import process_laboratory
+def _in_processes(results: CampaignResults, schedules: list[Schedule], *, hang_seconds: float) -> list[RunResult]:
+    from sinkproof.execution.process_runner import process_runner
 
     folder = fresh_folder()
-    scratch = Scratch(name=f"{tally.contract.name}-confirming", path=folder, shell="process")
+    scratch = Scratch(name=f"{results.contract.name}-confirming", path=folder, shell="process")
     try:
-        with process_laboratory(tally.contract, scratch, hang_seconds=hang_seconds) as laboratory:
-            return [laboratory.run(schedule) for schedule in schedules]
+        with process_runner(results.contract, scratch, hang_seconds=hang_seconds) as runner:
+            return [runner.run(schedule) for schedule in schedules]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _convicts(trial: Trial, tally: Tally) -> bool:
-    return any(ORACLE_CLAIMS[anomaly.oracle] & tally.contract.claims for anomaly in trial.anomalies)
+def _convicts(run_result: RunResult, results: CampaignResults) -> bool:
+    return any(ORACLE_CLAIMS[anomaly.oracle] & results.contract.claims for anomaly in run_result.anomalies)

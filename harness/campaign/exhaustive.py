@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sinkproof.campaign.results import Tally
-from sinkproof.campaign.simulated_workers import LanesBeside, briefly
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.simulated_workers import SimulatedWorkers, briefly
 from sinkproof.chaos.lines import LineTracer, known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Trial
-from sinkproof.exploration.equivalent_faults import told_apart
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.exploration.equivalent_faults import equivalence_classes
 from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, AT_STEPS, Pairs
-from sinkproof.exploration.run_memo import Endings, ending_of
+from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
 
 LINE_KINDS: Final = ("kill", "stop", "pause")
@@ -26,75 +26,83 @@ class Thousands:
 
     def __init__(
         self,
-        laboratory: Laboratory,
-        tally: Tally,
+        runner: ScheduleRunner,
+        results: CampaignResults,
         *,
         tracer: LineTracer,
-        lanes: LanesBeside,
-        enough: Callable[[Tally], bool],
+        workers: SimulatedWorkers,
+        should_stop: Callable[[CampaignResults], bool],
     ) -> None:
-        self.laboratory, self.tally, self.tracer, self.lanes, self.enough = laboratory, tally, tracer, lanes, enough
+        self.runner, self.results, self.tracer, self.workers, self.should_stop = (
+            runner,
+            results,
+            tracer,
+            workers,
+            should_stop,
+        )
 
     def at_lines(self) -> None:
         """One death, one stop and one pause at the first, the middle and the last time that each line is executed.
 
         Where they are alike the last one stands for them; some of the others are run, too, and compared.
         """
-        endings = Endings(self.laboratory, confirms=False, tracing=self.tracer)
-        traced = endings.run(Schedule(), marked=True)
+        memo = MemoizedRuns(self.runner, confirms=False, tracing=self.tracer)
+        traced = memo.run(Schedule(), marked=True)
         faults = [fault for kind in LINE_KINDS for fault in places(traced, kind, lines=True, sparse=True)]
-        groups = told_apart(faults, traced, endings.marks)
+        groups = equivalence_classes(faults, traced, memo.marks)
         stands_for = {fault: group[-1] for group in groups for fault in group}
         compared = [fault for fault, other in stands_for.items() if fault != other][::COMPARED_EVERY]
-        found = self._run_at_lines([*(group[-1] for group in groups), *compared], endings)
-        if any(found.get(fault) != found.get(stands_for[fault]) for fault in compared) and not self.enough(self.tally):
-            self.tally.notes.append("faults at lines between which nothing seemed to happen differ: all were run")
-            self._run_at_lines([fault for fault in faults if fault not in found], endings)
-        self.tally.lines_known |= known_lines(self.tracer.files, self.tally.lines_passed)
+        found = self._run_at_lines([*(group[-1] for group in groups), *compared], memo)
+        if any(found.get(fault) != found.get(stands_for[fault]) for fault in compared) and not self.should_stop(
+            self.results
+        ):
+            self.results.notes.append("faults at lines between which nothing seemed to happen differ: all were run")
+            self._run_at_lines([fault for fault in faults if fault not in found], memo)
+        self.results.lines_known |= known_lines(self.tracer.files, self.results.lines_passed)
 
-    def _run_at_lines(self, faults: Sequence[Fault], endings: Endings) -> dict[Fault, Any]:
+    def _run_at_lines(self, faults: Sequence[Fault], memo: MemoizedRuns) -> dict[Fault, Any]:
         """How a run with each of them ends."""
         found = {}
-        self.tally.announce(len(faults))
+        self.results.announce(len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
-        for trial in self.lanes.trials(schedules, traced=True, run=endings.run):
-            self.tally.progress.step(str(trial.schedule), 0)
-            found[trial.schedule.faults[0]] = ending_of(trial)
-            self.tally.add(self._confirmed(trial, endings))
-            if self.enough(self.tally):
+        for run_result in self.workers.trials(schedules, traced=True, run=memo.run):
+            self.results.progress.step(str(run_result.schedule), 0)
+            found[run_result.schedule.faults[0]] = outcome_of(run_result)
+            self.results.add(self._confirmed(run_result, memo))
+            if self.should_stop(self.results):
                 break
         return found
 
-    def pairs(self, baseline: Trial, *, may: Callable[[Fault], bool]) -> None:
+    def pairs(self, baseline: RunResult, *, may: Callable[[Fault], bool]) -> None:
         """`may`: whether a fault can be shown in this process."""
-        endings = Endings(self.laboratory, confirms=False)
-        at_steps = Pairs(endings, AT_STEPS, may=may)
+        memo = MemoizedRuns(self.runner, confirms=False)
+        at_steps = Pairs(memo, AT_STEPS, may=may)
         self._run_pairs(baseline, at_steps)
-        if not self.enough(self.tally):
-            self._run_pairs(baseline, Pairs(endings, AT_NAMED_POINTS, may=may, after=at_steps))
+        if not self.should_stop(self.results):
+            self._run_pairs(baseline, Pairs(memo, AT_NAMED_POINTS, may=may, after=at_steps))
 
-    def _run_pairs(self, baseline: Trial, pairs: Pairs) -> None:
-        endings = pairs.endings
+    def _run_pairs(self, baseline: RunResult, pairs: Pairs) -> None:
+        memo = pairs.memo
 
-        def run(schedule: Schedule) -> Trial:
-            self.tally.progress.step(str(schedule), 0)
-            return briefly(endings.run(schedule))
+        def run(schedule: Schedule) -> RunResult:
+            self.results.progress.step(str(schedule), 0)
+            return briefly(memo.run(schedule))
 
         try:
-            rests = pairs.prepare(pairs.firsts(baseline), go_on=lambda: not self.enough(self.tally))
-            self.tally.announce(pairs.in_bound - pairs.equal)
-            for trial in self.lanes.trials(list(pairs.schedules(rests)), traced=False, run=run):
-                self.tally.progress.step(str(trial.schedule), 0)
-                self.tally.add_one_of_many(self._confirmed(trial, endings))
+            rests = pairs.prepare(pairs.firsts(baseline), go_on=lambda: not self.should_stop(self.results))
+            self.results.announce(pairs.in_bound - pairs.equal)
+            for run_result in self.workers.trials(list(pairs.schedules(rests)), traced=False, run=run):
+                self.results.progress.step(str(run_result.schedule), 0)
+                self.results.add_one_of_many(self._confirmed(run_result, memo))
                 pairs.run += 1
-                if self.enough(self.tally):
+                if self.should_stop(self.results):
                     break
         finally:
-            self.tally.notes.append(pairs.told())
-            if why := endings.why_not or self.lanes.remark():
-                self.tally.notes.append(f"pairs were run to their ends once this was seen: {why}")
+            self.results.notes.append(pairs.told())
+            if why := memo.why_not or self.workers.remark():
+                self.results.notes.append(f"pairs were run to their ends once this was seen: {why}")
 
-    def _confirmed(self, trial: Trial, endings: Endings) -> Trial:
+    def _confirmed(self, run_result: RunResult, memo: MemoizedRuns) -> RunResult:
         """Run in full, if it shows what will be shown."""
-        shown = any(self.tally.would_keep(anomaly, trial.schedule) for anomaly in trial.anomalies)
-        return endings.in_full(trial) if shown else trial
+        shown = any(self.results.would_keep(anomaly, run_result.schedule) for anomaly in run_result.anomalies)
+        return memo.in_full(run_result) if shown else run_result

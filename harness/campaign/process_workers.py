@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from sinkproof.campaign.worker_pool import Lanes, serve, start_lane, telling
+from sinkproof.campaign.worker_pool import WorkerPool, serve, start_worker, telling
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.process_runner import PRELOAD, ProcessLaboratory, process_laboratory
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import breakable, live_apart
@@ -23,18 +23,18 @@ CALLS_MOST: Final = 12  # that may hang, one after the other, until a lane has c
 
 
 @contextmanager
-def lanes_beside(laboratory: ProcessLaboratory, cores: int) -> Iterator[Lanes]:
+def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
     """As many as there are cores, where the subject waits for an external system and says that its runs do not meet."""
-    count = min(cores, LANES_MOST) - 1 if breakable() and laboratory.contract.offers("side_by_side") else 0
+    count = min(cores, LANES_MOST) - 1 if breakable() and runner.contract.offers("side_by_side") else 0
     if count < 1:
-        yield Lanes(())
+        yield WorkerPool(())
         return
-    contract, seconds = laboratory.contract, laboratory.hang_seconds
+    contract, seconds = runner.contract, runner.hang_seconds
     with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.process_workers")) as server, ExitStack() as stack:
-        names = [f"{laboratory.scratch.name}-{number}" for number in range(2, count + 2)]
+        names = [f"{runner.scratch.name}-{number}" for number in range(2, count + 2)]
         patience = CALLS_MOST * seconds
-        yield Lanes(
-            [start_lane(server, stack, ENTRY, (contract.locator, name, seconds), seconds=patience) for name in names]
+        yield WorkerPool(
+            [start_worker(server, stack, ENTRY, (contract.locator, name, seconds), seconds=patience) for name in names]
         )
 
 
@@ -48,15 +48,15 @@ def live(inside: Inside, what: tuple[str, str, float]) -> None:
     try:
         with (
             telling(inside),
-            process_laboratory(
+            process_runner(
                 load(locator), Scratch(name=name, path=folder, shell="process"), hang_seconds=hang_seconds
-            ) as laboratory,
+            ) as runner,
         ):
-            laboratory.run(Schedule())  # how long calls take is known from then on
+            runner.run(Schedule())  # how long calls take is known from then on
 
-            def run(schedule: Schedule, traced: bool) -> Trial:
-                laboratory.trace_lines = traced
-                return laboratory.run(schedule)
+            def run(schedule: Schedule, traced: bool) -> RunResult:
+                runner.trace_lines = traced
+                return runner.run(schedule)
 
             serve(inside, run)
     finally:

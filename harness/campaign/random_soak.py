@@ -10,11 +10,11 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.exploration.shrinking import smallest
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.strategies import DEFAULT_KINDS, run_in, schedules
@@ -28,25 +28,25 @@ HARMLESS: Final = ("kill-job", "lose", "decline")  # where nobody dies with code
 class Broken(Exception):
     """A claim broke; what Hypothesis shrinks."""
 
-    def __init__(self, anomaly: Anomaly, trial: Trial) -> None:
+    def __init__(self, anomaly: Anomaly, run_result: RunResult) -> None:
         super().__init__(anomaly.oracle)
-        self.anomaly, self.trial = anomaly, trial
+        self.anomaly, self.run_result = anomaly, run_result
 
 
-def soak(laboratory: Laboratory, tally: Tally, *, seconds: float, first_seed: int = 0) -> None:
+def soak(runner: ScheduleRunner, results: CampaignResults, *, seconds: float, first_seed: int = 0) -> None:
     """Until the time is up or a claim is broken; the tally is told."""
-    deadline, runs, round_number = Deadline(seconds), tally.runs, first_seed
+    deadline, runs, round_number = Deadline(seconds), results.runs, first_seed
     while not deadline.over:
-        broken = _draw(laboratory, tally, round_number=round_number, deadline=deadline)
+        broken = _draw(runner, results, round_number=round_number, deadline=deadline)
         if broken is not None:
-            _tell(laboratory, tally, broken)
+            _tell(runner, results, broken)
             break
         round_number += 1
-    tally.notes.append(f"a soak of {tally.runs - runs:,} random schedules, {round_number - first_seed + 1} seeds")
+    results.notes.append(f"a soak of {results.runs - runs:,} random schedules, {round_number - first_seed + 1} seeds")
 
 
-def _draw(laboratory: Laboratory, tally: Tally, *, round_number: int, deadline: Deadline) -> Broken | None:
-    contract = laboratory.contract
+def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int, deadline: Deadline) -> Broken | None:
+    contract = runner.contract
     kinds = DEFAULT_KINDS if contract.copies else HARMLESS
 
     @settings(
@@ -64,15 +64,15 @@ def _draw(laboratory: Laboratory, tally: Tally, *, round_number: int, deadline: 
     def one(schedule: Schedule) -> None:
         if deadline.over and not broken:
             return
-        tally.progress.step(str(schedule), 0)
-        trial = run_in(laboratory, schedule)
-        tally.runs += 1
-        tally.in_bound += 1
-        tally.rows_committed += trial.rows_committed
-        for anomaly in trial.anomalies:
+        results.progress.step(str(schedule), 0)
+        run_result = run_in(runner, schedule)
+        results.runs += 1
+        results.in_bound += 1
+        results.rows_committed += run_result.rows_committed
+        for anomaly in run_result.anomalies:
             if ORACLE_CLAIMS[anomaly.oracle] & contract.claims:
                 broken.append(schedule)
-                raise Broken(anomaly, trial)
+                raise Broken(anomaly, run_result)
 
     broken: list[Schedule] = []
     try:
@@ -82,9 +82,9 @@ def _draw(laboratory: Laboratory, tally: Tally, *, round_number: int, deadline: 
     return None
 
 
-def _tell(laboratory: Laboratory, tally: Tally, broken: Broken) -> None:
-    found = smallest(laboratory, broken.trial.schedule, oracle=broken.anomaly.oracle, tracer=LineTracer({}))
+def _tell(runner: ScheduleRunner, results: CampaignResults, broken: Broken) -> None:
+    found = smallest(runner, broken.run_result.schedule, oracle=broken.anomaly.oracle, tracer=LineTracer({}))
     if found is not None:
-        tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
+        results.find(found.anomaly, found.schedule, run_result=found.run_result, counted=False)
     else:
-        tally.find(broken.anomaly, broken.trial.schedule, trial=broken.trial, counted=False)
+        results.find(broken.anomaly, broken.run_result.schedule, run_result=broken.run_result, counted=False)

@@ -7,7 +7,7 @@ what an earlier run has left. Nothing that was measured on such a target is wort
 from __future__ import annotations
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import named
 from sinkproof.subject.scratch import FrozenFolder, freeze_folder
@@ -16,22 +16,22 @@ RACES_MOST = 6  # runs until one of them comes to its end without a loss
 ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
 
 
-def not_empty(laboratory: Laboratory) -> str:
+def not_empty(runner: ScheduleRunner) -> str:
     """Why the target is not empty before the first row was written; nothing if it is."""
-    rows = laboratory.look()
+    rows = runner.look()
     if not rows:
         return ""
     return f"before the first run there are {len(rows)} rows: {named(rows)}. {ELSEWHERE}"
 
 
-def not_emptied(laboratory: Laboratory, first: Trial) -> str:
+def not_emptied(runner: ScheduleRunner, first: RunResult) -> str:
     """After a run without faults: why the next one does not begin from nothing, as the first did."""
-    laboratory.reset()
-    way = "freeze and thaw" if laboratory.contract.copies else "teardown, an emptied scratch.path and setup"
-    if rows := laboratory.look():
+    runner.reset()
+    way = "freeze and thaw" if runner.contract.copies else "teardown, an emptied scratch.path and setup"
+    if rows := runner.look():
         return f"{len(rows)} rows of an earlier run are still there after {way}: {named(rows)}. {ELSEWHERE}"
-    again = laboratory.run(Schedule())
-    if _ending(again) == _ending(first) or _is_race(laboratory, [first, again]):
+    again = runner.run(Schedule())
+    if _ending(again) == _ending(first) or _is_race(runner, [first, again]):
         return ""
     return (
         f"two runs without faults ended differently ({first.rows_committed} rows, then {again.rows_committed}), "
@@ -39,36 +39,36 @@ def not_emptied(laboratory: Laboratory, first: Trial) -> str:
     )
 
 
-def _is_race(laboratory: Laboratory, runs: list[Trial]) -> bool:
+def _is_race(runner: ScheduleRunner, runs: list[RunResult]) -> bool:
     """Rows that are lost in some runs and not in a later one were not left out because of an earlier run: what that
     had left would still be there. The sink itself loses them now and then; that is for the campaign to show.
     """
-    if laboratory.scratch.shell != "process" or not all(_only_lost(run) for run in runs):
+    if runner.scratch.shell != "process" or not all(_only_lost(run) for run in runs):
         return False
     while all(run.anomalies for run in runs[1:]):
         if len(runs) > RACES_MOST:
             return False
-        runs.append(laboratory.run(Schedule()))
+        runs.append(runner.run(Schedule()))
     return True
 
 
-def _only_lost(trial: Trial) -> bool:
-    return trial.finished and {anomaly.oracle for anomaly in trial.anomalies} <= {"O1"}
+def _only_lost(run_result: RunResult) -> bool:
+    return run_result.finished and {anomaly.oracle for anomaly in run_result.anomalies} <= {"O1"}
 
 
-def not_copied(laboratory: Laboratory) -> str:
+def not_copied(runner: ScheduleRunner) -> str:
     """After a run without faults: why a copy of the target does not hold all of it."""
-    world = JobWorld(laboratory)
-    before, full = sorted(laboratory.look()), world.freeze_target()
+    world = JobWorld(runner)
+    before, full = sorted(runner.look()), world.freeze_target()
     (beginning,) = world.beginnings()
     world.thaw_target(full)
-    brought_back = sorted(laboratory.look())
+    brought_back = sorted(runner.look())
     world.thaw_target(beginning.target)  # also what the last `setup` has noted there, for the next `teardown`
     if brought_back != before:
         return "a copy does not bring back what was committed"
-    if laboratory.look():
+    if runner.look():
         return "rows that were committed do not go away with what is copied"
-    if laboratory.contract.copies and (lacking := _lacking(world, beginning)):
+    if runner.contract.copies and (lacking := _lacking(world, beginning)):
         return f"what freeze returns and thaw brings back lacks {lacking}"
     first = world.run(beginning, None)
     if first == world.run(beginning, None):
@@ -100,5 +100,5 @@ def _files(world: JobWorld) -> FrozenFolder:
     return {name: contents for name, contents in folder.items() if contents is not None}
 
 
-def _ending(trial: Trial) -> tuple[object, ...]:
-    return trial.finished, trial.rows_committed, trial.anomalies
+def _ending(run_result: RunResult) -> tuple[object, ...]:
+    return run_result.finished, run_result.rows_committed, run_result.anomalies

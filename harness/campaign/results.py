@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from sinkproof.chaos.faults.toxics import TOXICS
 from sinkproof.chaos.points import CATALOGUE, COORDINATOR_POINTS, is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -38,7 +38,7 @@ STEPS_REQUIRED: Final = (
 )
 
 
-class Way(NamedTuple):
+class ReachingSchedule(NamedTuple):
     """Leads to a point: faults after which somebody passes it, and a kill there."""
 
     before: Schedule
@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class CampaignResults:
     """Counts while schedules run; nothing in it decides."""
 
     contract: Contract
@@ -72,60 +72,64 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
     seen_places: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
-    ways: dict[str, list[Way]] = field(default_factory=dict)  # to points that nobody had struck when they were passed
-    elusive: set[Schedule] = field(default_factory=set)  # ways, with their last step, that did not lead there again
+    reaching: dict[str, list[ReachingSchedule]] = field(
+        default_factory=dict
+    )  # to points that nobody had struck when they were passed
+    unreproducible: set[Schedule] = field(
+        default_factory=set
+    )  # ways, with their last step, that did not lead there again
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
     closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
     first_rounds_done: bool = False  # of the process shell: whatever is telling was tried, but for lines
-    left_over: str = ""  # why the simulated shell leaves crashes to the process shell
+    deferred: str = ""  # why the simulated shell leaves crashes to the process shell
 
     def announce(self, schedules: int) -> None:
         """So many more are to be run."""
         self.in_bound += schedules
         self.progress.start(self.contract.name, self.shell, self.in_bound)
 
-    def add(self, trial: Trial) -> None:
+    def add(self, run_result: RunResult) -> None:
         self.runs += 1
-        self.rows_committed += trial.rows_committed
-        places = dict.fromkeys(trial.trace)  # with lines, a run passes each some ten times
-        self._witness(trial, places)
+        self.rows_committed += run_result.rows_committed
+        places = dict.fromkeys(run_result.trace)  # with lines, a run passes each some ten times
+        self._witness(run_result, places)
         self.saw(point for _, point in places)
-        for fault in trial.struck:
+        for fault in run_result.struck:
             self.struck[fault.point] += fault.kind != "pause"  # where somebody only paused, nobody has died yet
             self.stops += fault.kind == "stop"
-        faults = trial.schedule.faults
-        if not trial.fired:
-            self.unfired.append(str(trial.schedule))
-            self._look_for_another_way(trial)
+        faults = run_result.schedule.faults
+        if not run_result.fired:
+            self.unfired.append(str(run_result.schedule))
+            self._look_for_another_way(run_result)
         if faults:
             cell = self.cells.setdefault((row_of(faults[0].point), faults[0].kind), [0, 0, 0])
             cell[0] += 1
-            cell[1] += trial.fired
-            cell[2] += bool(trial.anomalies)
-        if trial.broken_rule and not self.unknowns:
+            cell[1] += run_result.fired
+            cell[2] += bool(run_result.anomalies)
+        if run_result.broken_rule and not self.unknowns:
             self.unknowns.append(
-                f"{trial.broken_rule}. It shows: {replay_line(trial.schedule, self.contract.locator, self.shell)}"
+                f"{run_result.broken_rule}. It shows: {replay_line(run_result.schedule, self.contract.locator, self.shell)}"
             )
-        for anomaly in trial.anomalies:
-            self.find(anomaly, trial.schedule, trial=trial)
+        for anomaly in run_result.anomalies:
+            self.find(anomaly, run_result.schedule, run_result=run_result)
 
-    def add_one_of_many(self, trial: Trial) -> None:
+    def add_one_of_many(self, run_result: RunResult) -> None:
         """As `add`, for runs that pass what others have passed: there are tens of thousands."""
-        if trial.anomalies or not trial.fired:
-            self.add(trial)
+        if run_result.anomalies or not run_result.fired:
+            self.add(run_result)
             return
         self.runs += 1
-        self.rows_committed += trial.rows_committed
-        for fault in trial.struck:
+        self.rows_committed += run_result.rows_committed
+        for fault in run_result.struck:
             self.struck[fault.point] += 1
             self.stops += fault.kind == "stop"
-        first = trial.schedule.faults[0]
+        first = run_result.schedule.faults[0]
         cell = self.cells.setdefault((row_of(first.point), first.kind), [0, 0, 0])
         cell[0] += 1
         cell[1] += 1
 
-    def no_basis(self, baseline: Trial, why: str) -> None:
+    def no_basis(self, baseline: RunResult, why: str) -> None:
         """A run without faults that came to nothing convicts nobody of losing rows: it is a reason not to judge."""
         self.unknowns.append(why)
         if not (baseline.finished and baseline.rows_committed):
@@ -136,30 +140,32 @@ class Tally:
         for kept in (self.findings, self.finding_count, self.seen_places, self.cells):
             kept.clear()
 
-    def _witness(self, trial: Trial, places: Iterable[tuple[int, str]]) -> None:
+    def _witness(self, run_result: RunResult, places: Iterable[tuple[int, str]]) -> None:
         """Points that nobody has struck: how to come there, after faults that have all struck. Short ways first."""
-        if not trial.fired:
+        if not run_result.fired:
             return
-        length = len(trial.schedule.faults)
+        length = len(run_result.schedule.faults)
         for actor, point in places:
             if self.struck.get(point):
                 continue
-            ways = self.ways.setdefault(point, [])
-            if len(ways) == WAYS_MOST and len(ways[-1].before.faults) <= length:  # this one would come behind them
+            reaching = self.reaching.setdefault(point, [])
+            if (
+                len(reaching) == WAYS_MOST and len(reaching[-1].before.faults) <= length
+            ):  # this one would come behind them
                 continue
-            if any(way.before == trial.schedule for way in ways):
+            if any(way.before == run_result.schedule for way in reaching):
                 continue
-            way = Way(trial.schedule, Fault(trial.names[actor], point, 1, "kill"))
-            if way.schedule not in self.elusive:
-                ways.append(way)
-                ways.sort(key=lambda way: len(way.before.faults))
-                del ways[WAYS_MOST:]
+            way = ReachingSchedule(run_result.schedule, Fault(run_result.names[actor], point, 1, "kill"))
+            if way.schedule not in self.unreproducible:
+                reaching.append(way)
+                reaching.sort(key=lambda way: len(way.before.faults))
+                del reaching[WAYS_MOST:]
 
-    def _look_for_another_way(self, trial: Trial) -> None:
+    def _look_for_another_way(self, run_result: RunResult) -> None:
         """What a recovery does may depend on how far a broker had come: where it was passed, it is not passed again."""
-        point = trial.schedule.faults[-1].point
-        self.elusive.add(trial.schedule)
-        self.ways[point] = [way for way in self.ways.get(point, ()) if way.schedule != trial.schedule]
+        point = run_result.schedule.faults[-1].point
+        self.unreproducible.add(run_result.schedule)
+        self.reaching[point] = [way for way in self.reaching.get(point, ()) if way.schedule != run_result.schedule]
 
     def saw(self, points: Iterable[str]) -> None:
         for point in {*points} - self.passed - self.lines_passed:
@@ -179,7 +185,7 @@ class Tally:
         return place_of(anomaly, schedule) not in self.seen_places and kept < FINDINGS_PER_ORACLE_MOST
 
     def find(
-        self, anomaly: Anomaly, schedule: Schedule, *, trial: Trial | None = None, counted: bool | None = None
+        self, anomaly: Anomaly, schedule: Schedule, *, run_result: RunResult | None = None, counted: bool | None = None
     ) -> None:
         """Keeps the first finding of each oracle at each place, up to a handful; counts all. `counted`: the trial is
         in the cells already, as one that was added is.
@@ -187,14 +193,14 @@ class Tally:
         self.finding_count[anomaly.oracle] += 1
         last = schedule.faults[-1] if schedule.faults else None
         if last is not None:
-            is_new = trial is None if counted is None else not counted
+            is_new = run_result is None if counted is None else not counted
             self.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0])[2] += is_new
         if not self.would_keep(anomaly, schedule):
             return
         self.seen_places.add(place_of(anomaly, schedule))
-        self.findings.append(self._finding(anomaly, schedule, trial))
+        self.findings.append(self._finding(anomaly, schedule, run_result))
 
-    def _finding(self, anomaly: Anomaly, schedule: Schedule, trial: Trial | None) -> Finding:
+    def _finding(self, anomaly: Anomaly, schedule: Schedule, run_result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
         why = anomaly.why + (f" (struck when {sentence(last)})" if last else "")
@@ -211,9 +217,9 @@ class Tally:
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
             extra=anomaly.extra[:ROWS_LISTED_MOST],
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
-            timeline=timeline(trial) if trial else (),
-            steps=steps(trial) if trial and self.shell != "spark" else (),  # counts only: no order
-            line=trial.struck_line if trial else source_line(last, self.files),
+            timeline=timeline(run_result) if run_result else (),
+            steps=steps(run_result) if run_result and self.shell != "spark" else (),  # counts only: no order
+            line=run_result.struck_line if run_result else source_line(last, self.files),
         )
 
     def outcomes(self) -> Sequence[Outcome]:
@@ -259,7 +265,7 @@ class Tally:
     def to_strike(self) -> list[Schedule]:
         """Schedules that lead to places which were passed but never struck, and kill there."""
         places = [point for point in (*self.never_struck(), *sorted(self.lines_passed)) if not self.struck[point]]
-        return [self.ways[point][0].schedule for point in places if self.ways.get(point)]
+        return [self.reaching[point][0].schedule for point in places if self.reaching.get(point)]
 
 
 def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
@@ -279,12 +285,12 @@ def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
     return line + (f" --nodes {nodes_wanted()}" if nodes_wanted() > 1 else "")
 
 
-def steps(trial: Trial) -> list[str]:
+def steps(run_result: RunResult) -> list[str]:
     """What whoever was struck last had passed right before, in order; nothing where the order is not known."""
-    if not trial.fired or not trial.struck:
+    if not run_result.fired or not run_result.struck:
         return []
-    fault = trial.struck[-1]
-    own = [point for actor, point in trial.trace if trial.names[actor] == fault.actor]
+    fault = run_result.struck[-1]
+    own = [point for actor, point in run_result.trace if run_result.names[actor] == fault.actor]
     places = [place for place, point in enumerate(own) if point == fault.point]
     if len(places) < fault.occurrence:
         return []
@@ -292,10 +298,10 @@ def steps(trial: Trial) -> list[str]:
     return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
 
 
-def timeline(trial: Trial) -> list[Event]:
-    struck = [(fault.actor, fault.point, fault.kind) for fault in trial.struck]  # a detail may be a list
+def timeline(run_result: RunResult) -> list[Event]:
+    struck = [(fault.actor, fault.point, fault.kind) for fault in run_result.struck]  # a detail may be a list
     events = []
-    for at, actor, generation, what, detail in trial.history:
+    for at, actor, generation, what, detail in run_result.history:
         text = f"{what}: {detail}" if detail is not None else what
         who = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
         events.append(Event(at=at / 1000, actor=who, what=text, struck=(actor, what, detail) in struck))

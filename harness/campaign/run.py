@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.campaign.results import LINES_UNSTRUCK_MOST, Tally
+from sinkproof.campaign.results import LINES_UNSTRUCK_MOST, CampaignResults
 from sinkproof.chaos.clock import now
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import EVERYWHERE, READ_BESIDE, WATCH
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -56,7 +56,7 @@ class ShellOutcome:
     findings: Sequence[Finding]
     unknowns: Sequence[str]  # the job came to nothing, nothing was committed
     never_struck: Sequence[str]  # protocol steps
-    left_over: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
+    deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
     lines_struck: frozenset[str] = frozenset()
 
@@ -69,95 +69,103 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
         return outcome
     began = now()
 
-    def enough(tally: Tally) -> bool:
+    def should_stop(results: CampaignResults) -> bool:
         spent = now() - began
         if spent < task.budget_seconds:
             return False
         if spent > (LEAST_SECONDS_ON_SERVICES if USED else LEAST_SECONDS)[task.shell]:
             return True
-        if tally.left_over:
+        if results.deferred:
             return True
-        return any(finding.claimed for finding in tally.findings) or has_least(tally, task)
+        return any(finding.claimed for finding in results.findings) or has_least(results, task)
 
     folder = fresh_folder()
     try:
-        return run_campaign(contract, task, folder=folder, progress=progress, enough=enough)
+        return run_campaign(contract, task, folder=folder, progress=progress, should_stop=should_stop)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def has_least(tally: Tally, task: Task) -> bool:
+def has_least(results: CampaignResults, task: Task) -> bool:
     """Whether nothing is left that would make the verdict UNKNOWN."""
     simulated = task.shell == "simulated"
-    woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in tally.cells.items())
-    unstruck = sum(not tally.struck[line] for line in tally.lines_passed)
-    ours = tally.contract.marks_points  # the simulated shell strikes all of its lines
+    woken = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in results.cells.items())
+    unstruck = sum(not results.struck[line] for line in results.lines_passed)
+    ours = results.contract.marks_points  # the simulated shell strikes all of its lines
     elsewhere = task.shell == "spark" and ours
-    lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(tally.lines_passed)
-    beside = task.shell == "process" and (task.alone or not tally.contract.copies)  # else the simulated shell does it
-    early = task.shell == "process" and not (tally.contract.is_ours or USED or tally.first_rounds_done)
-    unread = beside and tally.contract.claims & READ_BESIDE and (EVERYWHERE, WATCH) not in tally.cells
-    return woken and lines and not early and not unread and not tally.never_struck()
+    lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(results.lines_passed)
+    beside = task.shell == "process" and (task.alone or not results.contract.copies)  # else the simulated shell does it
+    early = task.shell == "process" and not (results.contract.is_ours or USED or results.first_rounds_done)
+    unread = beside and results.contract.claims & READ_BESIDE and (EVERYWHERE, WATCH) not in results.cells
+    return woken and lines and not early and not unread and not results.never_struck()
 
 
 def run_campaign(
-    contract: Contract, task: Task, *, folder: Path, progress: Progress, enough: Callable[[Tally], bool]
+    contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: Callable[[CampaignResults], bool]
 ) -> ShellOutcome:
-    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
     began = now()
-    closure = CAMPAIGNS[task.shell](tally, scratch, enough=enough, task=task)
-    tally.progress.done(f"{len(tally.findings)} findings")
-    return conclude(tally, seconds=now() - began, closure=closure, stopped=enough(tally))
+    closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
+    results.progress.done(f"{len(results.findings)} findings")
+    return conclude(results, seconds=now() - began, closure=closure, stopped=should_stop(results))
 
 
-def _simulated(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
+def _simulated(
+    results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
+) -> Closure | None:
     from sinkproof.campaign.simulated_campaign import SimulatedCampaign
-    from sinkproof.campaign.simulated_workers import lanes_beside
+    from sinkproof.campaign.simulated_workers import workers_beside
     from sinkproof.exploration.closures import MIXED_SECONDS
 
     with (
-        Laboratory(tally.contract, scratch) as laboratory,
-        lanes_beside(laboratory, task.cores, hang_seconds=task.hang_seconds) as lanes,
+        ScheduleRunner(results.contract, scratch) as runner,
+        workers_beside(runner, task.cores, hang_seconds=task.hang_seconds) as workers,
     ):
         seconds = max(MIXED_SECONDS, task.budget_seconds / 4)
-        campaign = SimulatedCampaign(laboratory, tally, enough=enough, mixed_seconds=seconds, lanes=lanes)
+        campaign = SimulatedCampaign(runner, results, should_stop=should_stop, mixed_seconds=seconds, workers=workers)
         campaign.run()
-        if task.soak_seconds and not tally.left_over and not any(finding.claimed for finding in tally.findings):
+        if task.soak_seconds and not results.deferred and not any(finding.claimed for finding in results.findings):
             from sinkproof.campaign.random_soak import soak
 
-            soak(laboratory, tally, seconds=task.soak_seconds, first_seed=task.seed)
-    if not tally.contract.is_ours and any(finding.claimed for finding in tally.findings):
+            soak(runner, results, seconds=task.soak_seconds, first_seed=task.seed)
+    if not results.contract.is_ours and any(finding.claimed for finding in results.findings):
         from sinkproof.campaign.confirmation import confirm
 
-        confirm(tally, hang_seconds=task.hang_seconds)
+        confirm(results, hang_seconds=task.hang_seconds)
     return campaign.closures.told()
 
 
-def _process(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
+def _process(
+    results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
+) -> Closure | None:
     from sinkproof.campaign.process_campaign import ProcessCampaign
-    from sinkproof.campaign.process_workers import lanes_beside
-    from sinkproof.execution.process_runner import process_laboratory
+    from sinkproof.campaign.process_workers import workers_beside
+    from sinkproof.execution.process_runner import process_runner
 
-    if hasattr(tally.contract.given, "command"):
-        tally.notes.append("a command's interior is not explored: it dies and stops between requests and replies only")
+    if hasattr(results.contract.given, "command"):
+        results.notes.append(
+            "a command's interior is not explored: it dies and stops between requests and replies only"
+        )
     with (
-        process_laboratory(tally.contract, scratch, hang_seconds=task.hang_seconds) as laboratory,
-        lanes_beside(laboratory, task.cores) as lanes,
+        process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
+        workers_beside(runner, task.cores) as workers,
     ):
-        ProcessCampaign(laboratory, tally, enough=enough, trials=lanes.trials).run()
+        ProcessCampaign(runner, results, should_stop=should_stop, trials=workers.trials).run()
     return None
 
 
-def _spark(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], task: Task) -> Closure | None:
+def _spark(
+    results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
+) -> Closure | None:
     from sinkproof.campaign.spark_campaign import SparkCampaign, plan_for
-    from sinkproof.execution.spark_runner import spark_laboratory
+    from sinkproof.execution.spark_runner import spark_runner
     from sinkproof.reference_engine.shells.spark.driver_supervisor import TooFewSlots
 
-    tally.progress.step("starting Spark", 0)
+    results.progress.step("starting Spark", 0)
     try:
-        with spark_laboratory(tally.contract, scratch, master=task.master) as laboratory:
-            SparkCampaign(laboratory, tally, plan=plan_for(task.budget_seconds), enough=enough).run()
+        with spark_runner(results.contract, scratch, master=task.master) as runner:
+            SparkCampaign(runner, results, plan=plan_for(task.budget_seconds), should_stop=should_stop).run()
     except TooFewSlots as error:
         raise ContractError(str(error)) from error
     return None
@@ -166,34 +174,34 @@ def _spark(tally: Tally, scratch: Scratch, *, enough: Callable[[Tally], bool], t
 CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "process": _process, "spark": _spark}
 
 
-def conclude(tally: Tally, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
+def conclude(results: CampaignResults, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
     """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not looked at."""
-    unknowns = list(tally.unknowns)
-    if not unknowns and not tally.rows_committed:
-        unknowns.append(f"no row was committed in the {tally.shell} shell")
-    if tally.unfired:
-        tally.notes.append(f"{len(tally.unfired)} schedules never found their place, such as {tally.unfired[0]}")
-    if unstruck := sorted(line for line in tally.lines_passed if not tally.struck[line]):
+    unknowns = list(results.unknowns)
+    if not unknowns and not results.rows_committed:
+        unknowns.append(f"no row was committed in the {results.shell} shell")
+    if results.unfired:
+        results.notes.append(f"{len(results.unfired)} schedules never found their place, such as {results.unfired[0]}")
+    if unstruck := sorted(line for line in results.lines_passed if not results.struck[line]):
         some = ", ".join(unstruck[:10])
-        tally.notes.append(f"{len(unstruck)} of {len(tally.lines_passed)} executed lines were not struck: {some}")
+        results.notes.append(f"{len(unstruck)} of {len(results.lines_passed)} executed lines were not struck: {some}")
     if stopped:
-        tally.notes.append("the budget ended before everything in the bound was tried")
-    left_over = f"the simulated shell could not crash it: {tally.left_over}" if tally.left_over else ""
-    tally.notes += [left_over] if left_over else []
+        results.notes.append("the budget ended before everything in the bound was tried")
+    deferred = f"the simulated shell could not crash it: {results.deferred}" if results.deferred else ""
+    results.notes += [deferred] if deferred else []
     return ShellOutcome(
-        result=tally.result(seconds=seconds, closure=closure),
-        findings=tally.findings,
+        result=results.result(seconds=seconds, closure=closure),
+        findings=results.findings,
         unknowns=unknowns,
-        never_struck=() if left_over else tally.never_struck(),
-        left_over=left_over,
-        lines_passed=frozenset(tally.lines_passed),
-        lines_struck=frozenset(line for line in tally.lines_passed if tally.struck[line]),
+        never_struck=() if deferred else results.never_struck(),
+        deferred=deferred,
+        lines_passed=frozenset(results.lines_passed),
+        lines_struck=frozenset(line for line in results.lines_passed if results.struck[line]),
     )
 
 
 def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryResult]:
     """Every canary and every control in one shell."""
-    from sinkproof.canaries.trial import try_all
+    from sinkproof.canaries.try_canaries import try_all
 
     return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds)
 

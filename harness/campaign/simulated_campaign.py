@@ -27,21 +27,21 @@ from sinkproof.campaign.baseline import first_run, rescaled
 from sinkproof.campaign.checkpoint_recovery import try_recoveries
 from sinkproof.campaign.exhaustive import Thousands
 from sinkproof.campaign.reset_checks import not_copied
-from sinkproof.campaign.results import Tally
-from sinkproof.campaign.simulated_workers import ALONE, LanesBeside, tracer_of
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.simulated_workers import ALONE, SimulatedWorkers, tracer_of
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.exploration.closures import MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.exploration.shrinking import smallest
 from sinkproof.generators.fault_sites import DECIDED, first_of_each, places
 from sinkproof.generators.high_yield import at_first
 from sinkproof.generators.interleavings import in_files_not_forced
-from sinkproof.generators.rare import Hardships
+from sinkproof.generators.rare import RareFaults
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.workload.jobs import JOBS, LATE_JOB, OVERSLEPT_JOB
 
@@ -55,7 +55,7 @@ ORDERS: Final = (*STEPS, EVERY_STEP)
 BULK_TIMES_MOST: Final = 6  # what is done for each row is done a thousand times a checkpoint
 
 
-class Enough(Exception):
+class CampaignStopped(Exception):
     """The campaign was asked to stop: what was looked for is found, or the time is up."""
 
 
@@ -66,17 +66,17 @@ class SimulatedCampaign:
 
     def __init__(
         self,
-        laboratory: Laboratory,
-        tally: Tally,
+        runner: ScheduleRunner,
+        results: CampaignResults,
         *,
-        enough: Callable[[Tally], bool] = lambda tally: False,
+        should_stop: Callable[[CampaignResults], bool] = lambda results: False,
         mixed_seconds: float = MIXED_SECONDS,
-        lanes: LanesBeside = ALONE,
+        workers: SimulatedWorkers = ALONE,
     ) -> None:
-        self.laboratory, self.tally, self.enough = laboratory, tally, enough
-        self.lanes = lanes
-        self.exact = laboratory.contract.copies
-        self.closures = Closures(laboratory, close=self._close, may=self._may, mixed_seconds=mixed_seconds)
+        self.runner, self.results, self.should_stop = runner, results, should_stop
+        self.workers = workers
+        self.exact = runner.contract.copies
+        self.closures = Closures(runner, close=self._close, may=self._may, mixed_seconds=mixed_seconds)
         self.tracer = LineTracer({})
         self.found_in_closures: Counter[str] = Counter()
 
@@ -86,20 +86,20 @@ class SimulatedCampaign:
             baseline = self._baseline()
             if baseline is None:
                 return
-            for job in JOBS if not self.tally.left_over else ():
-                try_recoveries(self.laboratory, self.tally, job)
-            if not self.tally.left_over:
+            for job in JOBS if not self.results.deferred else ():
+                try_recoveries(self.runner, self.results, job)
+            if not self.results.deferred:
                 # Where attempts cannot die, one that was cancelled may still hold what a third one waits for.
-                for schedule in at_first(self.laboratory, "kill", rescaled=rescaled(self.tally) if self.exact else ()):
+                for schedule in at_first(self.runner, "kill", rescaled=rescaled(self.results) if self.exact else ()):
                     self._try(schedule)
                 self._close(self.closures.world(tracing=self.tracer), depth_most=1)
             self._singles(baseline)
-            if self.tally.left_over:
+            if self.results.deferred:
                 return
-            Hardships(self.laboratory, self.tally, run=self._try, close=self._crash_job).try_all(baseline)
+            RareFaults(self.runner, self.results, run=self._try, close=self._crash_job).try_all(baseline)
             if self.exact:
                 self._deaths_before_losses()
-            for job in rescaled(self.tally):
+            for job in rescaled(self.results):
                 self._close(self.closures.world(job=job), depth_most=1)
                 self._close(self._recovery_in(job), depth_most=1)
             self._before_endless_closures()
@@ -109,23 +109,23 @@ class SimulatedCampaign:
             if self.exact:
                 self._close(self._bulk_at_lines(), depth_most=1)
                 self._thousands(baseline)
-        except Enough:
+        except CampaignStopped:
             pass
-        self.tally.closures += self.closures.others_told()
+        self.results.closures += self.closures.others_told()
 
     # -- 1 -----------------------------------------------------------------------------------------
 
-    def _baseline(self) -> Trial | None:
-        self.tracer = tracer_of(self.laboratory)
-        self.tally.files = self.tracer.files
-        first = first_run(self.laboratory, self.tally, self._run)
+    def _baseline(self) -> RunResult | None:
+        self.tracer = tracer_of(self.runner)
+        self.results.files = self.tracer.files
+        first = first_run(self.runner, self.results, self._run)
         if first is None:
             return None
-        if why := not_copied(self.laboratory):
-            self.tally.left_over = why
-        again = self.laboratory.run(Schedule())
+        if why := not_copied(self.runner):
+            self.results.deferred = why
+        again = self.runner.run(Schedule())
         if again.trace != first.trace:
-            self.tally.notes.append("two runs without faults passed different points: some schedules may not fire")
+            self.results.notes.append("two runs without faults passed different points: some schedules may not fire")
         for job in JOBS:
             for seed in range(3):
                 self._try(Schedule(seed=seed, job=job))
@@ -135,13 +135,13 @@ class SimulatedCampaign:
 
     # -- 3 -----------------------------------------------------------------------------------------
 
-    def _singles(self, baseline: Trial) -> None:
+    def _singles(self, baseline: RunResult) -> None:
         schedules = [*self._named_singles(baseline), *self._after_decline(baseline)]
-        self.tally.announce(len(schedules))
+        self.results.announce(len(schedules))
         for schedule in schedules:
             self._try(schedule)
 
-    def _named_singles(self, baseline: Trial) -> Iterator[Schedule]:
+    def _named_singles(self, baseline: RunResult) -> Iterator[Schedule]:
         for kind in ORDER_OF_KINDS:
             yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
         late = (fault for fault in places(baseline, "stop", sparse=True) if self._may(fault))
@@ -149,10 +149,10 @@ class SimulatedCampaign:
         slept = (fault for fault in first_of_each(baseline, "stop", lines=False) if self._may(fault))
         yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept)
 
-    def _after_decline(self, baseline: Trial) -> Iterator[Schedule]:
+    def _after_decline(self, baseline: RunResult) -> Iterator[Schedule]:
         """Steps that only an aborted checkpoint makes them pass."""
         decline = next(places(baseline, "decline"))
-        declined = self.laboratory.run(Schedule((decline,)))
+        declined = self.runner.run(Schedule((decline,)))
         for kind in ("lose", "kill", "stop"):
             faults = (fault for fault in places(declined, kind) if "abort" in fault.point and self._may(fault))
             yield from (Schedule((decline, fault)) for fault in faults)
@@ -181,27 +181,27 @@ class SimulatedCampaign:
         """Whether a death of this actor in this process is as good as SIGKILL."""
         return self.exact or fault.actor == COORDINATOR or fault.kind == "decline"
 
-    def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
-        trial = self._run(schedule, tracing=tracing)
-        if self.enough(self.tally):
-            raise Enough
-        return trial
+    def _try(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
+        run_result = self._run(schedule, tracing=tracing)
+        if self.should_stop(self.results):
+            raise CampaignStopped
+        return run_result
 
-    def _run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
-        self.tally.progress.step(str(schedule), 0)
-        trial = self.laboratory.run(schedule, tracing=tracing)
-        self.tally.add(trial)
-        return trial
+    def _run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
+        self.results.progress.step(str(schedule), 0)
+        run_result = self.runner.run(schedule, tracing=tracing)
+        self.results.add(run_result)
+        return run_result
 
     # -- 4 -----------------------------------------------------------------------------------------
 
-    def _messages(self, baseline: Trial) -> list[tuple[Fault, ...]]:
+    def _messages(self, baseline: RunResult) -> list[tuple[Fault, ...]]:
         """Each lost notification and each declined vote, after which everything may die."""
         return [(fault,) for kind in ("decline", "lose") for fault in places(baseline, kind)]
 
     def _missed(self) -> list[tuple[Fault, ...]]:
         """What leads to steps that were passed, but never struck: a cancelled attempt's abort, for one."""
-        found = (each for each in self.tally.to_strike() if not any(is_virtual(fault.kind) for fault in each.faults))
+        found = (each for each in self.results.to_strike() if not any(is_virtual(fault.kind) for fault in each.faults))
         schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
         return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
 
@@ -226,80 +226,80 @@ class SimulatedCampaign:
         def may_go_on(closure: Closure[JobState]) -> bool:
             if not go_on():
                 return False
-            self.tally.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
-            self.tally.crashed(world.points)  # at once: `enough` may ask which steps were struck
+            self.results.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
+            self.results.crashed(world.points)  # at once: `enough` may ask which steps were struck
             world.points.clear()
             tell(closure)
-            return not self.enough(self.tally)
+            return not self.should_stop(self.results)
 
         explorer = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most)
         closure = explorer.explore()
         keep(closure)
-        self.tally.runs += closure.runs
-        self.tally.in_bound += closure.runs
-        self.tally.crashed(world.points)
-        self.tally.lines_known |= self.tracer.known()
+        self.results.runs += closure.runs
+        self.results.in_bound += closure.runs
+        self.results.crashed(world.points)
+        self.results.lines_known |= self.tracer.known()
         tell(closure)
         if closure.growing is not None:
             self._accumulates(world, closure.growing)
-        if self.enough(self.tally):
-            raise Enough
+        if self.should_stop(self.results):
+            raise CampaignStopped
         return closure
 
     def _accumulates(self, world: JobWorld, state: JobState) -> None:
         """There is no end of states. What a contract calls residue must not grow with every crash."""
         crashes, schedule = len(state.path), world.schedule(state)
         world.thaw_target(state.target)
-        residue = self.laboratory.contract.optional("residue")
-        left = list(residue(self.laboratory.scratch)) if residue is not None else []
+        residue = self.runner.contract.optional("residue")
+        left = list(residue(self.runner.scratch)) if residue is not None else []
         why = f"{STATES_MOST:,} crashes leave {STATES_MOST:,} different states: something accumulates with every crash"
         if len(left) > max(RESIDUE_LEAST, crashes):
             why += f"; after {crashes} of them {len(left)} things linger, such as {left[0]}"
-            self.tally.find(Anomaly(oracle="O7", why=why), schedule)
+            self.results.find(Anomaly(oracle="O7", why=why), schedule)
         else:
-            self.tally.notes.append(f"{why}. One path that grows: {schedule}")
+            self.results.notes.append(f"{why}. One path that grows: {schedule}")
 
     def _find(self, world: JobWorld, anomaly: Anomaly, *, state: JobState) -> None:
         """Keeps the smallest schedule that shows the same."""
         schedule = world.schedule(state)
         self.found_in_closures[anomaly.oracle] += 1
         few = self.found_in_closures[anomaly.oracle] <= SHRUNK_MOST
-        if not (few and self.tally.would_keep(anomaly, schedule)):
-            self.tally.find(anomaly, schedule)
+        if not (few and self.results.would_keep(anomaly, schedule)):
+            self.results.find(anomaly, schedule)
             return
-        found = smallest(self.laboratory, schedule, oracle=anomaly.oracle, tracer=self.tracer)
+        found = smallest(self.runner, schedule, oracle=anomaly.oracle, tracer=self.tracer)
         if found is not None:
-            self.tally.find(found.anomaly, found.schedule, trial=found.trial, counted=False)
+            self.results.find(found.anomaly, found.schedule, run_result=found.run_result, counted=False)
         else:
-            self.tally.find(anomaly, schedule)
+            self.results.find(anomaly, schedule)
 
     # -- 5 -----------------------------------------------------------------------------------------
 
     def _deaths_before_losses(self) -> None:
         """Deaths in a commit, and a loss of power when the next attempt has taken over what was there."""
-        if not self.laboratory.contract.offers("lose_power"):
+        if not self.runner.contract.offers("lose_power"):
             return
         traced = self._traced(Schedule())
-        schedules = list(in_files_not_forced(traced, self.laboratory.contract))
-        self.tally.announce(len(schedules))
+        schedules = list(in_files_not_forced(traced, self.runner.contract))
+        self.results.announce(len(schedules))
         for schedule in schedules:
-            trial = self._traced(schedule)
-            named = [passed for passed in trial.trace if not is_line(passed[1])]
-            self.tally.add(replace(trial, trace=named))  # lines of recoveries are the closures' to strike
-            if self.enough(self.tally):
-                raise Enough
+            run_result = self._traced(schedule)
+            named = [passed for passed in run_result.trace if not is_line(passed[1])]
+            self.results.add(replace(run_result, trace=named))  # lines of recoveries are the closures' to strike
+            if self.should_stop(self.results):
+                raise CampaignStopped
 
-    def _traced(self, schedule: Schedule) -> Trial:
-        self.tally.progress.step(str(schedule), 0)
-        return self.laboratory.run(schedule, tracing=self.tracer)
+    def _traced(self, schedule: Schedule) -> RunResult:
+        self.results.progress.step(str(schedule), 0)
+        return self.runner.run(schedule, tracing=self.tracer)
 
     # -- 6, 7 --------------------------------------------------------------------------------------
 
-    def _thousands(self, baseline: Trial) -> None:
-        tracer, lanes, enough = self.tracer, self.lanes, self.enough
-        thousands = Thousands(self.laboratory, self.tally, tracer=tracer, lanes=lanes, enough=enough)
+    def _thousands(self, baseline: RunResult) -> None:
+        tracer, workers, should_stop = self.tracer, self.workers, self.should_stop
+        thousands = Thousands(self.runner, self.results, tracer=tracer, workers=workers, should_stop=should_stop)
         thousands.at_lines()
-        if self.enough(self.tally):
-            raise Enough
+        if self.should_stop(self.results):
+            raise CampaignStopped
         self.closures.with_partial_deaths()
         thousands.pairs(baseline, may=self._may)

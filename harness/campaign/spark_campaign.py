@@ -16,12 +16,12 @@ from typing import Final
 
 from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.results import Tally
-from sinkproof.campaign.simulated_campaign import Enough
-from sinkproof.campaign.spark_endurance import Chain, Plan
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.simulated_campaign import CampaignStopped
+from sinkproof.campaign.spark_endurance import EnduranceJob, Plan
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.execution.schedule_runner import Trial
-from sinkproof.execution.spark_runner import SparkLaboratory
+from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators.fault_sites import first_of_each
 from sinkproof.subject.services_in_use import breakable
 from sinkproof.workload.jobs import JOBS
@@ -58,25 +58,25 @@ def plan_for(budget_seconds: float) -> Plan:
 class SparkCampaign(ProcessCampaign):
     """One subject in the Spark shell. `plan`: how long the long job is; `first`: what is tried before all else."""
 
-    laboratory: SparkLaboratory  # type: ignore[assignment]
+    runner: SparkRunner  # type: ignore[assignment]
 
     def __init__(
         self,
-        laboratory: SparkLaboratory,
-        tally: Tally,
+        runner: SparkRunner,
+        results: CampaignResults,
         *,
         plan: Plan,
         first: Sequence[Schedule] = (),
-        enough: Callable[[Tally], bool] = lambda tally: False,
+        should_stop: Callable[[CampaignResults], bool] = lambda results: False,
     ) -> None:
-        super().__init__(laboratory, tally, enough=enough)  # type: ignore[arg-type]
+        super().__init__(runner, results, should_stop=should_stop)  # type: ignore[arg-type]
         self.plan, self.first = plan, first
 
     def run(self) -> None:
         """Fills the tally; stops early when there is enough."""
         try:
             self._run_all(self.first)
-            self.laboratory.reset()
+            self.runner.reset()
             baseline = self._baseline()
             if baseline is None:
                 return
@@ -92,14 +92,14 @@ class SparkCampaign(ProcessCampaign):
             self._run_all(self._jobs(baseline))
             self._run_all(self._rescales(baseline))
             self._run_all(self._other_faults(baseline))
-        except Enough:
+        except CampaignStopped:
             pass
 
-    def _baseline(self) -> Trial | None:
+    def _baseline(self) -> RunResult | None:
         """Lines of a stranger's sink are points in here, too; those of our own adapters are struck in other shells."""
-        if not self.laboratory.contract.marks_points:
+        if not self.runner.contract.marks_points:
             return super()._baseline()
-        baseline = first_run(self.laboratory, self.tally, self._run)
+        baseline = first_run(self.runner, self.results, self._run)
         for job in JOBS if baseline is not None else ():
             self._try(Schedule(job=job))
         return baseline
@@ -109,32 +109,32 @@ class SparkCampaign(ProcessCampaign):
         same death does not lead there any more, others do.
         """
         super()._strike_what_was_missed()
-        for point in self.tally.never_struck():
-            ways = (*self.tally.elusive, *(way.schedule for way in self.tally.ways.get(point, ())))
-            places = {way.faults[-1] for way in ways if way.faults[-1].point == point}
+        for point in self.results.never_struck():
+            reaching = (*self.results.unreproducible, *(way.schedule for way in self.results.reaching.get(point, ())))
+            places = {way.faults[-1] for way in reaching if way.faults[-1].point == point}
             for place, before in product(sorted(places), BEFORE):
-                if not self.tally.struck[point]:
+                if not self.results.struck[point]:
                     self._run_all([Schedule((Fault(place.actor, before, 1, "kill"), place))])
 
-    def _lines(self, baseline: Trial) -> Iterator[Schedule]:
+    def _lines(self, baseline: RunResult) -> Iterator[Schedule]:
         yield from (Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
 
-    def _workers(self, baseline: Trial) -> Iterator[Schedule]:
+    def _workers(self, baseline: RunResult) -> Iterator[Schedule]:
         faults = first_of_each(baseline, "kill-worker", lines=False)
         yield from (Schedule((fault,)) for fault in faults if fault.point in WORKERS_KILLED_AT)
 
-    def _jobs(self, baseline: Trial) -> Iterator[Schedule]:
+    def _jobs(self, baseline: RunResult) -> Iterator[Schedule]:
         faults = first_of_each(baseline, "kill-job", lines=False)
         yield from (Schedule((fault,)) for fault in faults if fault.point in JOBS_KILLED_AT)
 
-    def _long_job(self, baseline: Trial) -> None:
-        if not self.plan.attempts or self.laboratory.contract.rows != "append":
+    def _long_job(self, baseline: RunResult) -> None:
+        if not self.plan.attempts or self.runner.contract.rows != "append":
             return
         steps = list(dict.fromkeys((baseline.names[actor], point) for actor, point in baseline.trace))
         plan = ON_SERVICES if breakable() else self.plan
-        outcome = Chain(self.laboratory, plan, steps=steps, progress=self.tally.progress).run()
-        self.tally.kills += outcome.trial.kills
-        self.tally.add(outcome.trial)
-        self.tally.notes.append(outcome.told)
-        if self.enough(self.tally):
-            raise Enough
+        outcome = EnduranceJob(self.runner, plan, steps=steps, progress=self.results.progress).run()
+        self.results.kills += outcome.run_result.kills
+        self.results.add(outcome.run_result)
+        self.results.notes.append(outcome.told)
+        if self.should_stop(self.results):
+            raise CampaignStopped

@@ -18,9 +18,9 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.execution.spark_row_difference import Difference
-from sinkproof.execution.spark_runner import SparkLaboratory, deaths, history_of, trace_of
+from sinkproof.execution.spark_runner import SparkRunner, deaths, history_of, trace_of
 from sinkproof.judging.oracle import Anomaly, named
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongTrial(Trial):
+class LongTrial(RunResult):
     """Its schedule names the last fault only: nobody could read, or replay, hundreds."""
 
     @property
@@ -78,15 +78,15 @@ class LongTrial(Trial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainOutcome:
-    trial: Trial
+    run_result: RunResult
     told: str
 
 
-class Chain:
+class EnduranceJob:
     def __init__(
-        self, laboratory: SparkLaboratory, plan: Plan, *, steps: Sequence[tuple[str, str]], progress: Progress
+        self, runner: SparkRunner, plan: Plan, *, steps: Sequence[tuple[str, str]], progress: Progress
     ) -> None:
-        self.laboratory, self.plan, self.progress = laboratory, plan, progress
+        self.runner, self.plan, self.progress = runner, plan, progress
         self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
         self.story: list[Happening] = []
         self.rows, self.strikes, self.services_killed = 0, 0, 0
@@ -94,10 +94,10 @@ class Chain:
         self.outages = Outages()
 
     def run(self) -> ChainOutcome:
-        laboratory = self.laboratory
-        laboratory.reset()
+        runner = self.runner
+        runner.reset()
         plan = self.plan
-        run = laboratory.new_run(
+        run = runner.new_run(
             "sinkproof.execution.spark_recipes:long_running",
             pace_ms=plan.pace_ms,
             batch_rows=plan.batch_rows,
@@ -106,13 +106,13 @@ class Chain:
         self.folder = RunFolder(run.folder)
         self.armed = self.folder.armed()
         self.names = run.deployment().job.widest.names
-        execution = laboratory.cluster.begin(run, tasks=len(self.names) - 1)
+        execution = runner.cluster.begin(run, tasks=len(self.names) - 1)
         failure = ""
         try:
             self._strike_all(execution)
         except SparkFailed as error:
             failure = str(error)
-            laboratory.cluster.close()
+            runner.cluster.close()
         try:
             return self._outcome(failure)
         finally:
@@ -195,7 +195,7 @@ class Chain:
         told = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
         places = {fault.point for fault in faults}
-        trial = LongTrial(
+        run_result = LongTrial(
             schedule=Schedule(faults[-1:]),
             struck=faults,
             anomalies=tuple(anomalies),
@@ -210,12 +210,14 @@ class Chain:
             log=b"",
             kills=len(found),
         )
-        return ChainOutcome(trial=trial, told=f"the long job: {rows:,} rows committed over {told or 'no deaths'}")
+        return ChainOutcome(
+            run_result=run_result, told=f"the long job: {rows:,} rows committed over {told or 'no deaths'}"
+        )
 
     def _difference(self) -> Difference:
         record = FolderCheckpointStorage(self.folder.checkpoints).latest()
-        seen: Difference = self.laboratory.cluster.call(
-            "sinkproof.execution.spark_row_difference:difference", self.laboratory.where, covered(record)
+        seen: Difference = self.runner.cluster.call(
+            "sinkproof.execution.spark_row_difference:difference", self.runner.where, covered(record)
         )
         return seen
 

@@ -16,11 +16,11 @@ from typing import Any, Final, Protocol
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child import Child
 from sinkproof.chaos.processes.child_channel import Inside
-from sinkproof.chaos.processes.current_step import Doing, tell
+from sinkproof.chaos.processes.current_step import StepStatus, tell
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.judging.observer import NeverQuiet
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
@@ -34,21 +34,23 @@ class Trials(Protocol):
     """Of each schedule one, in their order. `run` makes one here; `traced`: with its lines, wherever it is made."""
 
     def __call__(
-        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], Trial]
-    ) -> Iterable[Trial]: ...
+        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+    ) -> Iterable[RunResult]: ...
 
 
-def one_by_one(schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], Trial]) -> Iterable[Trial]:
+def one_by_one(
+    schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+) -> Iterable[RunResult]:
     return map(run, schedules)
 
 
-class Lane:
+class PoolWorker:
     """One of them, as the first laboratory sees it. `seconds`: after which silence it counts as hung. `ready`: it may
     be given something; if not, it says so when it has imported what it needs, which may take long.
     """
 
-    def __init__(self, child: Child, seconds: float, *, doing: Doing, ready: bool = True) -> None:
-        self.child, self.seconds, self.doing, self.ready = child, seconds, doing, ready
+    def __init__(self, child: Child, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
+        self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
         self.given: deque[list[int]] = deque()
         self.remark = ""
 
@@ -57,7 +59,7 @@ class Lane:
         with self._told():
             self.child.send(pickle.dumps(([schedule for _, schedule in batch], traced)), Deadline(self.seconds))
 
-    def take(self, *, wait: bool) -> list[tuple[int, Trial]]:
+    def take(self, *, wait: bool) -> list[tuple[int, RunResult]]:
         """What has come of the first batch that it was given; nothing: nothing yet."""
         if not self.given:
             return []
@@ -68,12 +70,12 @@ class Lane:
         self.ready = self.ready or self._answer(wait=False) is not None
         return self.ready
 
-    def _answer(self, *, wait: bool) -> list[Trial] | None:
+    def _answer(self, *, wait: bool) -> list[RunResult] | None:
         with self._told():
             message = self.child.receive(Deadline(self.seconds)) if wait else self.child.take()
         if message is None:
             return None
-        trials: list[Trial] | None
+        trials: list[RunResult] | None
         trials, bad_input, said = pickle.loads(message)
         if trials is None:
             raise ContractError(said) if bad_input else ReaderFailed("has failed", evidence=said)
@@ -87,29 +89,29 @@ class Lane:
             yield
         except NoReply as silence:
             words = self.child.output.tail().strip() or "none"
-            said = f"{silence.silence.value} while {self.doing}; its last words: {words}"
+            said = f"{silence.silence.value} while {self.status}; its last words: {words}"
             raise ReaderFailed("is out of reach: a second laboratory is gone", evidence=said) from silence
 
     def close(self) -> None:
         self.child.close()
-        self.doing.close()
+        self.status.close()
 
 
-class Lanes:
+class WorkerPool:
     """Beside the first laboratory, which runs what nobody else has been given. `batch_most`: schedules in a message."""
 
-    def __init__(self, lanes: Sequence[Lane], *, batch_most: int = 1) -> None:
-        self.lanes, self.batch_most = lanes, batch_most
+    def __init__(self, workers: Sequence[PoolWorker], *, batch_most: int = 1) -> None:
+        self.workers, self.batch_most = workers, batch_most
         self.seconds, self.runs = 0.0, 0  # of the first laboratory's own
 
     def trials(
-        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], Trial]
-    ) -> Iterator[Trial]:
+        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+    ) -> Iterator[RunResult]:
         """See `Trials`. Before the next call, all of them are to be taken."""
         waiting = deque(enumerate(schedules))
-        done: dict[int, Trial] = {}
+        done: dict[int, RunResult] = {}
         place = 0
-        while waiting or done or any(lane.given for lane in self.lanes):
+        while waiting or done or any(worker.given for worker in self.workers):
             self._give(waiting, traced=traced)
             is_ahead = len(done) > AHEAD_MOST
             if waiting and not is_ahead:
@@ -120,38 +122,42 @@ class Lanes:
                 yield done.pop(place)
                 place += 1
 
-    def _run(self, schedule: Schedule, run: Callable[[Schedule], Trial]) -> Trial:
+    def _run(self, schedule: Schedule, run: Callable[[Schedule], RunResult]) -> RunResult:
         began = now()
-        trial = run(schedule)
+        run_result = run(schedule)
         self.seconds, self.runs = self.seconds + now() - began, self.runs + 1
-        return trial
+        return run_result
 
     def _give(self, waiting: deque[tuple[int, Schedule]], *, traced: bool) -> None:
         each = self.seconds / self.runs if self.runs else BATCH_SECONDS
         size = min(self.batch_most, max(1, int(BATCH_SECONDS / max(each, 1e-6))))
-        for lane in self.lanes:
-            while waiting and len(lane.given) < GIVEN_MOST and lane.is_ready():
-                lane.give([waiting.popleft() for _ in range(min(size, len(waiting)))], traced=traced)
+        for worker in self.workers:
+            while waiting and len(worker.given) < GIVEN_MOST and worker.is_ready():
+                worker.give([waiting.popleft() for _ in range(min(size, len(waiting)))], traced=traced)
 
-    def _take(self, done: dict[int, Trial], *, wait: bool) -> None:
+    def _take(self, done: dict[int, RunResult], *, wait: bool) -> None:
         """`wait`: for the batch whose turn it is to be told, whoever has it."""
-        for lane in sorted(self.lanes, key=lambda lane: lane.given[0] if lane.given else []):
-            while taken := lane.take(wait=wait and bool(lane.given)):
+        for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
+            while taken := worker.take(wait=wait and bool(worker.given)):
                 done.update(taken)
                 wait = False
 
 
-def start_lane(
+def start_worker(
     server: ForkServer, stack: ExitStack, entry: str, *what: Any, seconds: float, ready: bool = True
-) -> Lane:
+) -> PoolWorker:
     """It lives as long as the stack."""
-    doing = Doing()
-    lane = Lane(server.spawn(entry, *what, descriptors=[doing.descriptor]), seconds, doing=doing, ready=ready)
-    stack.callback(lane.close)
-    return lane
+    status = StepStatus()
+    worker = PoolWorker(
+        server.spawn(entry, *what, descriptors=[status.descriptor]), seconds, status=status, ready=ready
+    )
+    stack.callback(worker.close)
+    return worker
 
 
-def serve(inside: Inside, run: Callable[[Schedule, bool], Trial], *, remark: Callable[[], str] = lambda: "") -> None:
+def serve(
+    inside: Inside, run: Callable[[Schedule, bool], RunResult], *, remark: Callable[[], str] = lambda: ""
+) -> None:
     """A lane's life: a batch of schedules, their trials, until nobody asks any more."""
     while (request := inside.receive()) is not None:
         schedules, traced = pickle.loads(request)

@@ -8,7 +8,7 @@ from typing import Final
 
 from sinkproof.canaries import cassandra
 from sinkproof.canaries.on_services import Told, run_these
-from sinkproof.canaries.trial import try_canary, try_control
+from sinkproof.canaries.try_canaries import try_canary, try_control
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
@@ -43,13 +43,13 @@ CONTROLS: Final = (
 def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
     """One node serves all but one of them; both end with this process."""
     results = [
-        try_canary(told.canary(SHELL), SHELL, progress=progress, runner=partial(run_these, told.schedules))
+        try_canary(told.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, told.schedules))
         for told in ON_CASSANDRA
     ]
     for name, contract in CONTROLS:
         schedules = telling(contract)
-        runner = partial(run_these, schedules)
-        results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, runner=runner))
+        run_as = partial(run_these, schedules)
+        results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as))
     return results
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from sinkproof.canaries import kafka
 from sinkproof.canaries.on_services import Told, run_these
-from sinkproof.canaries.trial import try_canary, try_control
+from sinkproof.canaries.try_canaries import try_canary, try_control
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
@@ -36,12 +36,12 @@ ON_KAFKA: Final = (
 def try_all_on_kafka(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
     """One broker serves them all; it ends with this process."""
     results = [
-        try_canary(told.canary(SHELL), SHELL, progress=progress, runner=partial(run_these, told.schedules))
+        try_canary(told.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, told.schedules))
         for told in ON_KAFKA
     ]
     everything = dict.fromkeys(schedule for told in ON_KAFKA for schedule in told.schedules)
-    runner = partial(run_these, [schedule for schedule in everything if schedule not in TIME_PASSES])
+    run_as = partial(run_these, [schedule for schedule in everything if schedule not in TIME_PASSES])
     control = try_control(
-        "two-phase on Kafka", kafka.OnKafka, SHELL, progress=progress, seconds=CONTROL_SECONDS, runner=runner
+        "two-phase on Kafka", kafka.OnKafka, SHELL, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as
     )
     return [*results, control]

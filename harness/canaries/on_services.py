@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import ShellOutcome, Task, conclude
 from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import parse
-from sinkproof.execution.process_runner import process_laboratory
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract
@@ -46,19 +46,19 @@ def run_these(
     *,
     folder: Path,
     progress: Progress,
-    enough: Callable[[Tally], bool],
+    should_stop: Callable[[CampaignResults], bool],
 ) -> ShellOutcome:
     """As `run_campaign`, in processes, and these only."""
-    tally = Tally(contract=contract, shell="process", progress=progress)
+    results = CampaignResults(contract=contract, shell="process", progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
     began = now()
-    with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
-        laboratory.watches = bool(contract.claims & READ_BESIDE)
+    with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+        runner.watches = bool(contract.claims & READ_BESIDE)
         for schedule in map(parse, schedules):
-            progress.step(str(schedule), tally.kills)
-            trial = laboratory.run(schedule)
-            tally.kills += trial.kills
-            tally.add(trial)
-            if any(finding.claimed for finding in tally.findings) and enough(tally):
+            progress.step(str(schedule), results.kills)
+            run_result = runner.run(schedule)
+            results.kills += run_result.kills
+            results.add(run_result)
+            if any(finding.claimed for finding in results.findings) and should_stop(results):
                 break
-    return conclude(tally, seconds=now() - began, closure=None, stopped=True)
+    return conclude(results, seconds=now() - began, closure=None, stopped=True)

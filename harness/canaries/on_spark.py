@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import ShellOutcome, Task, conclude
 from sinkproof.campaign.spark_campaign import SparkCampaign
 from sinkproof.campaign.spark_endurance import Plan
 from sinkproof.canaries.catalogue import CONTROLS, CONTROLS_ON_SPARK, Canary
-from sinkproof.canaries.trial import canaries_for, told_by, try_canary, try_control
+from sinkproof.canaries.try_canaries import canaries_for, convicting_schedule, try_canary, try_control
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.spark_runner import fresh_cluster, laboratory_on
@@ -38,11 +38,11 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
         for canary in canaries_for("spark"):
             found_out = found_out_by(canary, progress=progress)
             telling += found_out
-            results.append(try_canary(canary, "spark", progress=progress, runner=partial(run_on, (cluster, found_out))))
+            results.append(try_canary(canary, "spark", progress=progress, run_as=partial(run_on, (cluster, found_out))))
         for name, contract in CONTROLS[:CONTROLS_ON_SPARK]:
-            runner = partial(run_on, (cluster, list(dict.fromkeys(telling))))
+            run_as = partial(run_on, (cluster, list(dict.fromkeys(telling))))
             results.append(
-                try_control(name, contract, "spark", progress=progress, seconds=control_seconds, runner=runner)
+                try_control(name, contract, "spark", progress=progress, seconds=control_seconds, run_as=run_as)
             )
     return results
 
@@ -53,7 +53,7 @@ def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
     How far its successors have come when a zombie goes on is luck: it is woken right after their recovery or after
     their next checkpoint, several times.
     """
-    schedule = told_by(canary, progress=progress)
+    schedule = convicting_schedule(canary, progress=progress)
     if schedule is None:
         return []
     fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
@@ -68,13 +68,13 @@ def run_on(
     *,
     folder: Path,
     progress: Progress,
-    enough: Callable[[Tally], bool],
+    should_stop: Callable[[CampaignResults], bool],
 ) -> ShellOutcome:
     """As `run_campaign`, on a session that is there already, without the long job; what is to be tried first."""
     cluster, first = session
-    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
     began = now()
-    with laboratory_on(cluster, contract, scratch) as laboratory:
-        SparkCampaign(laboratory, tally, plan=Plan(), first=first, enough=enough).run()
-    return conclude(tally, seconds=now() - began, closure=None, stopped=True)
+    with laboratory_on(cluster, contract, scratch) as runner:
+        SparkCampaign(runner, results, plan=Plan(), first=first, should_stop=should_stop).run()
+    return conclude(results, seconds=now() - began, closure=None, stopped=True)

@@ -15,14 +15,14 @@ from typing import Final
 
 from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import ShellOutcome, Task, conclude, run_campaign
 from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.execution.process_runner import HANG_SECONDS, PRELOAD, ProcessLaboratory, Servers, fork_servers
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.process_runner import HANG_SECONDS, PRELOAD, ProcessRunner, Servers, fork_servers
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each, places
 from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
@@ -32,41 +32,43 @@ from sinkproof.subject.source_files import files_of
 
 SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
 
-Enough = Callable[[Tally], bool]
-Run = Callable[[Schedule], Trial]
+CampaignStopped = Callable[[CampaignResults], bool]
+Run = Callable[[Schedule], RunResult]
 
 
 def search(
-    canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, enough: Enough
+    canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: CampaignStopped
 ) -> ShellOutcome:
     """As `run_campaign`, in the simulated shell."""
-    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     began = now()
-    with Laboratory(contract, _scratch(contract, task, folder)) as laboratory:
-        laboratory.watches = bool(contract.claims & READ_BESIDE)
-        _look_where_it_shows(canary, laboratory, tally, enough=enough)
-        laboratory.reset()
-    if enough(tally):
-        return conclude(tally, seconds=now() - began, closure=None, stopped=True)
-    return run_campaign(contract, task, folder=folder, progress=progress, enough=enough)
+    with ScheduleRunner(contract, _scratch(contract, task, folder)) as runner:
+        runner.watches = bool(contract.claims & READ_BESIDE)
+        _look_where_it_shows(canary, runner, results, should_stop=should_stop)
+        runner.reset()
+    if should_stop(results):
+        return conclude(results, seconds=now() - began, closure=None, stopped=True)
+    return run_campaign(contract, task, folder=folder, progress=progress, should_stop=should_stop)
 
 
 def _scratch(contract: Contract, task: Task, folder: Path) -> Scratch:
     return Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
 
 
-def _look_where_it_shows(canary: Canary, laboratory: Laboratory, tally: Tally, *, enough: Enough) -> None:
-    def run(schedule: Schedule) -> Trial:
-        tally.progress.step(str(schedule), 0)
-        trial = laboratory.run(schedule)
-        tally.add(trial)
-        return trial
+def _look_where_it_shows(
+    canary: Canary, runner: ScheduleRunner, results: CampaignResults, *, should_stop: CampaignStopped
+) -> None:
+    def run(schedule: Schedule) -> RunResult:
+        results.progress.step(str(schedule), 0)
+        run_result = runner.run(schedule)
+        results.add(run_result)
+        return run_result
 
-    if first_run(laboratory, tally, run) is None or enough(tally):
+    if first_run(runner, results, run) is None or should_stop(results):
         return
     for schedule in _telling(canary, run):
         run(schedule)
-        if enough(tally):
+        if should_stop(results):
             return
 
 
@@ -104,20 +106,20 @@ def repeat(
     *,
     folder: Path,
     progress: Progress,
-    enough: Enough,
+    should_stop: CampaignStopped,
 ) -> ShellOutcome:
     """As `run_campaign`, in the process shell, after the schedule that told in the simulated one."""
     servers, telling = told
-    tally = Tally(contract=contract, shell=task.shell, progress=progress)
+    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     scratch = _scratch(contract, task, folder)
     began = now()
-    with ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as laboratory:
-        laboratory.files = files_of(contract.given, contract.sink(scratch))
+    with ProcessRunner(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
+        runner.files = files_of(contract.given, contract.sink(scratch))
         if telling is not None:
             progress.step(str(telling), 0)
-            trial = laboratory.run(telling)
-            tally.kills += trial.kills
-            tally.add(trial)
-        if not enough(tally):
-            ProcessCampaign(laboratory, tally, enough=enough).run()
-    return conclude(tally, seconds=now() - began, closure=None, stopped=True)
+            run_result = runner.run(telling)
+            results.kills += run_result.kills
+            results.add(run_result)
+        if not should_stop(results):
+            ProcessCampaign(runner, results, should_stop=should_stop).run()
+    return conclude(results, seconds=now() - began, closure=None, stopped=True)

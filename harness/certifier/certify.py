@@ -15,7 +15,7 @@ from typing import Any, Final
 from sinkproof.campaign.run import ShellOutcome, Task
 from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
 from sinkproof.certifier.glossary import glossary
-from sinkproof.certifier.subject_verdict import Course, judge_subject
+from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
@@ -84,7 +84,7 @@ def certify(
     """
     sweep_folders_of_the_dead()
     with redirect_stdout(sys.stderr):  # what somebody's module prints when it is imported is talk
-        courses = {locator: Course(load(locator)) for locator in locators}
+        courses = {locator: SubjectProgress(load(locator)) for locator in locators}
     writer = CertificateWriter(
         out,
         clock=now,
@@ -100,12 +100,12 @@ def certify(
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
-        verdicts = [_conclude(writer, course, blind) for course in courses.values()]
+        verdicts = [_conclude(writer, progress_of_subject, blind) for progress_of_subject in courses.values()]
         return writer.finish(merge(verdicts).value)
 
 
 def _try_everything(
-    writer: CertificateWriter, courses: Mapping[str, Course], *, options: Options, progress: Progress
+    writer: CertificateWriter, courses: Mapping[str, SubjectProgress], *, options: Options, progress: Progress
 ) -> list[str]:
     """Canaries and subjects, written down as they end; returns why the certifier is blind, if it is."""
     blind: list[str] = []
@@ -132,16 +132,16 @@ def exit_status(document: Document) -> int:
 
 
 @contextmanager
-def _readable_when_interrupted(writer: CertificateWriter, courses: Mapping[str, Course]) -> Iterator[None]:
+def _readable_when_interrupted(writer: CertificateWriter, courses: Mapping[str, SubjectProgress]) -> Iterator[None]:
     """Of every subject what is known by then; what was found stands."""
     try:
         yield
     except BaseException as ending:  # Ctrl-C, SIGTERM, a failure of ours: the certificate says that it is not whole
         why = f"ended before it was complete: {type(ending).__name__}"
         with suppress(DocumentError):
-            for course in courses.values():
-                course.unknowns.append(why)
-                writer.subject(judge_subject(course))
+            for progress_of_subject in courses.values():
+                progress_of_subject.unknowns.append(why)
+                writer.subject(judge_subject(progress_of_subject))
             writer.note(why)
         raise
 
@@ -228,24 +228,26 @@ def blindness(task: Task, result: Any) -> list[str]:
     return blind
 
 
-def _take_subject(writer: CertificateWriter, course: Course, result: ShellOutcome | Failure) -> None:
+def _take_subject(
+    writer: CertificateWriter, progress_of_subject: SubjectProgress, result: ShellOutcome | Failure
+) -> None:
     if isinstance(result, Failure):
-        if result.why not in course.unknowns:
-            course.unknowns.append(result.why)
+        if result.why not in progress_of_subject.unknowns:
+            progress_of_subject.unknowns.append(result.why)
         whose = "ours" if result.ours else "input" if result.bad_input else "subject"
         writer.failure(result.why, whose=whose, details=result.details)
     else:
-        course.shells.append(result.result)
-        course.findings += result.findings
-        course.unknowns += [why for why in result.unknowns if why not in course.unknowns]
-        course.left_over += [result.left_over] if result.left_over else []
-        course.lines_passed |= result.lines_passed
-        course.lines_struck |= result.lines_struck
+        progress_of_subject.shells.append(result.result)
+        progress_of_subject.findings += result.findings
+        progress_of_subject.unknowns += [why for why in result.unknowns if why not in progress_of_subject.unknowns]
+        progress_of_subject.deferred += [result.deferred] if result.deferred else []
+        progress_of_subject.lines_passed |= result.lines_passed
+        progress_of_subject.lines_struck |= result.lines_struck
         if result.never_struck and not result.unknowns:
-            course.unknowns.append(_missed(result.never_struck, result.result))
+            progress_of_subject.unknowns.append(_missed(result.never_struck, result.result))
     order = [*SHELLS]
-    course.shells.sort(key=lambda shell: order.index(shell.shell))
-    writer.subject(judge_subject(course))
+    progress_of_subject.shells.sort(key=lambda shell: order.index(shell.shell))
+    writer.subject(judge_subject(progress_of_subject))
 
 
 def _missed(points: Sequence[str], shell: ShellResult) -> str:
@@ -261,10 +263,10 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
     )
 
 
-def _conclude(writer: CertificateWriter, course: Course, blind: Sequence[str]) -> Verdict:
+def _conclude(writer: CertificateWriter, progress_of_subject: SubjectProgress, blind: Sequence[str]) -> Verdict:
     """The last word on one subject. A blind certifier upholds nothing; what it saw all the same stands."""
-    course.unknowns += blind
-    result = judge_subject(course)
+    progress_of_subject.unknowns += blind
+    result = judge_subject(progress_of_subject)
     writer.subject(result)
     return Verdict(result.verdict)
 

@@ -15,8 +15,8 @@ DOCSTRING_CHARACTERS_MOST: Final = 400
 
 def as_test(replayed: Replay, *, shell: str) -> str:
     """The text of a module. The test fails as long as the schedule breaks a claim, or strikes nowhere."""
-    schedule, locator = str(replayed.trial.schedule), replayed.contract.locator
-    found = "; ".join(f"{each.oracle}: {each.why}" for each in replayed.trial.anomalies) or "nothing was wrong"
+    schedule, locator = str(replayed.run_result.schedule), replayed.contract.locator
+    found = "; ".join(f"{each.oracle}: {each.why}" for each in replayed.run_result.anomalies) or "nothing was wrong"
     said = f"When it was printed: {found}"[:DOCSTRING_CHARACTERS_MOST]
     return f'''"""Printed by `sinkproof replay --as-test`; run it where `{_plain(locator)}` is found."""
 

@@ -17,7 +17,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, executable_lines
 from sinkproof.chaos.points import LINE, is_line
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.execution.schedule_runner import Laboratory, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.generators.rare import refuse_impossible
 from sinkproof.judging.oracle import named
@@ -33,31 +33,31 @@ from sinkproof.workload.jobs import named_job
 @dataclass(frozen=True, slots=True)
 class Replay:
     contract: Contract
-    trial: Trial
+    run_result: RunResult
 
     @property
     def verdict(self) -> Verdict:
         """VIOLATED: a claim broke. UNKNOWN: the faults never found their place, or there was none and nothing came."""
-        if not (self.trial.schedule.faults or (self.trial.finished and self.trial.rows_committed)):
+        if not (self.run_result.schedule.faults or (self.run_result.finished and self.run_result.rows_committed)):
             return Verdict.UNKNOWN
-        claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.trial.anomalies]
+        claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.run_result.anomalies]
         if any(claims):
             return Verdict.VIOLATED
-        return Verdict.UPHELD if self.trial.fired else Verdict.UNKNOWN
+        return Verdict.UPHELD if self.run_result.fired else Verdict.UNKNOWN
 
     @property
     def document(self) -> dict[str, Any]:
         anomalies = [
             {"oracle": each.oracle, "why": each.why, "lost": list(each.lost), "extra": list(each.extra)}
-            for each in self.trial.anomalies
+            for each in self.run_result.anomalies
         ]
         return {
-            "schedule": str(self.trial.schedule),
-            "struck": [str(fault) for fault in self.trial.struck],
+            "schedule": str(self.run_result.schedule),
+            "struck": [str(fault) for fault in self.run_result.struck],
             "verdict": self.verdict.value,
             "anomalies": anomalies,
-            "finished": self.trial.finished,
-            "log": self.trial.event_log.decode(),
+            "finished": self.run_result.finished,
+            "log": self.run_result.event_log.decode(),
         }
 
 
@@ -90,42 +90,42 @@ def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = Fa
     return Replay(contract, result)
 
 
-def try_again(task: Task, *, progress: Progress = SILENT) -> Trial:
+def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
     schedule, contract = parse(task.schedule), load(task.locator)
     progress.step(task.schedule, 0)
     if (again := contract.optional("try_again")) is not None:  # a subject that is no sink
-        tried: Trial = again(contract, task, progress)
+        tried: RunResult = again(contract, task, progress)
         return tried
     folder = fresh_folder()
     try:
         scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
         if task.shell == "spark":
-            from sinkproof.execution.spark_runner import spark_laboratory
+            from sinkproof.execution.spark_runner import spark_runner
 
-            with spark_laboratory(contract, scratch, master=task.master) as spark:
+            with spark_runner(contract, scratch, master=task.master) as spark:
                 return spark.run(schedule)
         if task.shell == "process":
-            from sinkproof.execution.process_runner import process_laboratory
+            from sinkproof.execution.process_runner import process_runner
 
-            with process_laboratory(contract, scratch, hang_seconds=task.hang_seconds) as laboratory:
-                laboratory.watches = True
-                return laboratory.run(schedule)
-        with Laboratory(contract, scratch) as laboratory:
+            with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+                runner.watches = True
+                return runner.run(schedule)
+        with ScheduleRunner(contract, scratch) as runner:
             tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
-            laboratory.files, laboratory.watches = tracer.files, True
+            runner.files, runner.watches = tracer.files, True
             lines = any(is_line(fault.point) for fault in schedule.faults)
-            run = partial(run_with_copies, laboratory) if needs_copies(laboratory, schedule) else laboratory.run
+            run = partial(run_with_copies, runner) if needs_copies(runner, schedule) else runner.run
             return run(schedule, tracing=tracer if lines else no_tracing)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _why_never(fault: Fault, contract: Contract, trial: Trial) -> str:
+def _why_never(fault: Fault, contract: Contract, run_result: RunResult) -> str:
     line = LINE.fullmatch(fault.point)
     file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
     if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
         return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
-    places = Counter((trial.names[actor], point) for actor, point in trial.trace)
+    places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     times = places[fault.actor, fault.point]
     if times >= fault.occurrence:
         return "it was passed before the fault ahead of it had struck: they strike in their order"
@@ -137,19 +137,19 @@ def _why_never(fault: Fault, contract: Contract, trial: Trial) -> str:
 
 def told(replayed: Replay, *, log: bool = False) -> str:
     """For people: what happened in order, what struck, what was wrong."""
-    trial, lines = replayed.trial, [f"{replayed.contract.name}: {replayed.trial.schedule}"]
-    for event in timeline(trial):
+    run_result, lines = replayed.run_result, [f"{replayed.contract.name}: {replayed.run_result.schedule}"]
+    for event in timeline(run_result):
         lines.append(f"  {'!' if event.struck else ' '} {event.at:7.3f}  {event.actor:34} {event.what}")
-    if trial.struck_line is not None:
-        at = trial.struck_line
+    if run_result.struck_line is not None:
+        at = run_result.struck_line
         lines.append(f"struck at {at.file}:{at.number}: {at.text}")
-    missing = trial.schedule.faults[len(trial.struck) :]
-    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract, trial)})" for fault in missing]
-    for anomaly in trial.anomalies:
+    missing = run_result.schedule.faults[len(run_result.struck) :]
+    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract, run_result)})" for fault in missing]
+    for anomaly in run_result.anomalies:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
         lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []
         lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
-    lines.append(f"{trial.rows_committed} rows committed; {replayed.verdict.value}")
+    lines.append(f"{run_result.rows_committed} rows committed; {replayed.verdict.value}")
     if log:
-        lines += ["", trial.event_log.decode()]
+        lines += ["", run_result.event_log.decode()]
     return "\n".join(lines)

@@ -23,14 +23,14 @@ ELSEWHERE: Final = "run it --on simulated as well"
 
 
 @dataclass(slots=True)
-class Course:
+class SubjectProgress:
     """What is known of one subject so far. `unknowns`: why the shells cannot vouch; violations stand all the same."""
 
     contract: Contract
     shells: list[ShellResult] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)
-    left_over: list[str] = field(default_factory=list)  # what one shell has left to the process shell
+    deferred: list[str] = field(default_factory=list)  # what one shell has left to the process shell
     lines_passed: set[str] = field(default_factory=set)  # executed lines of the sink's own code, in any shell
     lines_struck: set[str] = field(default_factory=set)
 
@@ -39,16 +39,16 @@ class Course:
         return sum(shell.schedules_run for shell in self.shells)
 
 
-def judge_subject(course: Course) -> SubjectResult:
+def judge_subject(progress_of_subject: SubjectProgress) -> SubjectResult:
     """The verdict per claim and over all, and the grade that the findings leave."""
-    contract = course.contract
-    claimed = _claimed(course)
-    claims = [_judge_claim(claim, course) for claim in _single(claimed)]
+    contract = progress_of_subject.contract
+    claimed = _claimed(progress_of_subject)
+    claims = [_judge_claim(claim, progress_of_subject) for claim in _single(claimed)]
     verdict = merge(Verdict(result.verdict) for result in claims)
-    grade = Grade.of({finding.oracle for finding in course.findings})
-    if (course.unknowns or _left_over(course)) and grade is Grade.EXACTLY_ONCE:
+    grade = Grade.of({finding.oracle for finding in progress_of_subject.findings})
+    if (progress_of_subject.unknowns or _left_over(progress_of_subject)) and grade is Grade.EXACTLY_ONCE:
         grade = Grade.UNKNOWN  # nothing found, because not enough was looked at
-    why = _why(verdict, claims, course)
+    why = _why(verdict, claims, progress_of_subject)
     if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
         verdict = Verdict.UNKNOWN
         why = f"measured {grade.value}, above the {contract.grade} that is expected: the certifier did not see enough"
@@ -60,16 +60,16 @@ def judge_subject(course: Course) -> SubjectResult:
         expected_grade=contract.grade,
         claimed=claimed_names(claimed),
         claims=claims,
-        shells=course.shells,
-        findings=course.findings,
+        shells=progress_of_subject.shells,
+        findings=progress_of_subject.findings,
     )
 
 
-def _claimed(course: Course) -> Claim:
+def _claimed(progress_of_subject: SubjectProgress) -> Claim:
     """Some of our own pairs' claims can be examined in the simulated shell only, or in all but the Spark shell, in
     which nobody looks beside the sinks: they are made only there.
     """
-    contract, shells = course.contract, {shell.shell for shell in course.shells}
+    contract, shells = progress_of_subject.contract, {shell.shell for shell in progress_of_subject.shells}
     claims = contract.claims
     if "simulated" not in shells:
         claims &= ~contract.claims_simulated
@@ -93,18 +93,24 @@ def _single(claims: Claim) -> list[Claim]:
     return [Claim[name] for name in names(claims)]
 
 
-def _judge_claim(claim: Claim, course: Course) -> ClaimResult:
+def _judge_claim(claim: Claim, progress_of_subject: SubjectProgress) -> ClaimResult:
     name = claim.name or ""
-    against = [finding for finding in course.findings if ORACLE_CLAIMS[finding.oracle] is claim]
+    against = [finding for finding in progress_of_subject.findings if ORACLE_CLAIMS[finding.oracle] is claim]
     if against:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, course.contract, course.shells) or _left_over(course) or _unstruck(course)
-    if doubt or course.unknowns:
-        return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or course.unknowns[0])
-    kills = sum(shell.kills for shell in course.shells)
-    why = f"upheld in {course.schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
+    doubt = (
+        _doubt(claim, progress_of_subject.contract, progress_of_subject.shells)
+        or _left_over(progress_of_subject)
+        or _unstruck(progress_of_subject)
+    )
+    if doubt or progress_of_subject.unknowns:
+        return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or progress_of_subject.unknowns[0])
+    kills = sum(shell.kills for shell in progress_of_subject.shells)
+    why = f"upheld in {progress_of_subject.schedules:,} schedules" + (
+        f", {kills:,} of them real kills" if kills else ""
+    )
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
 
 
@@ -126,21 +132,22 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
     return ""
 
 
-def _unstruck(course: Course) -> str:
+def _unstruck(progress_of_subject: SubjectProgress) -> str:
     """A sink's bug sits between two of its lines: a budget that did not get there has shown nothing."""
-    unstruck = sorted(course.lines_passed - course.lines_struck)
-    if len(unstruck) <= LINES_UNSTRUCK_MOST * len(course.lines_passed):
+    unstruck = sorted(progress_of_subject.lines_passed - progress_of_subject.lines_struck)
+    if len(unstruck) <= LINES_UNSTRUCK_MOST * len(progress_of_subject.lines_passed):
         return ""
-    return f"{len(unstruck)} of {len(course.lines_passed)} executed lines were not struck in any shell, such as " + (
-        f"{unstruck[0]}; give it a larger --budget"
+    return (
+        f"{len(unstruck)} of {len(progress_of_subject.lines_passed)} executed lines were not struck in any shell, such as "
+        + (f"{unstruck[0]}; give it a larger --budget")
     )
 
 
-def _left_over(course: Course) -> str:
+def _left_over(progress_of_subject: SubjectProgress) -> str:
     """Only real kills make up for what the simulated shell could not do."""
-    if not course.left_over or any(shell.kills for shell in course.shells):
+    if not progress_of_subject.deferred or any(shell.kills for shell in progress_of_subject.shells):
         return ""
-    return f"{course.left_over[0]}; run it --on process as well"
+    return f"{progress_of_subject.deferred[0]}; run it --on process as well"
 
 
 def _struck(shells: Sequence[ShellResult], kinds: frozenset[str]) -> bool:
@@ -152,12 +159,12 @@ def _too_good(grade: Grade, expected: str | None) -> bool:
     return expected is not None and GRADE_ORDER.index(grade) < GRADE_ORDER.index(Grade(expected))
 
 
-def _why(verdict: Verdict, results: Sequence[ClaimResult], course: Course) -> str:
+def _why(verdict: Verdict, results: Sequence[ClaimResult], progress_of_subject: SubjectProgress) -> str:
     decisive = [claim for claim in results if claim.verdict == verdict.value]
     if verdict is Verdict.UPHELD:
-        return f"every claim upheld in {course.schedules:,} schedules"
-    if verdict is Verdict.UNKNOWN and course.unknowns:
-        return "; ".join(course.unknowns)
+        return f"every claim upheld in {progress_of_subject.schedules:,} schedules"
+    if verdict is Verdict.UNKNOWN and progress_of_subject.unknowns:
+        return "; ".join(progress_of_subject.unknowns)
     reasons: dict[str, list[str]] = {}
     for claim in decisive:
         reasons.setdefault(claim.why, []).append(claim.claim)

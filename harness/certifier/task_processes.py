@@ -21,7 +21,7 @@ from typing import Any, Final
 from sinkproof.campaign.run import Task, perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
-from sinkproof.chaos.processes.current_step import Doing, tell
+from sinkproof.chaos.processes.current_step import StepStatus, tell
 from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.judging.observer import NeverQuiet
@@ -63,7 +63,7 @@ class Reporting:
 
     def __init__(self, inside: Inside) -> None:
         self.inside, self.pid = inside, os.getpid()
-        self.doing = inside.descriptors[0]  # read by our caller when we hang or die: each step is there at once
+        self.status = inside.descriptors[0]  # read by our caller when we hang or die: each step is there at once
         self.last, self.steps = 0.0, 0
 
     def send(self, *message: object) -> None:
@@ -76,7 +76,7 @@ class Reporting:
 
     def step(self, what: str, kills: int) -> None:
         self.steps += 1
-        tell(self.doing, what)
+        tell(self.status, what)
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
             self.send("step", what, kills, self.steps)
@@ -126,7 +126,7 @@ def place_of(raised_in: TracebackType | None) -> str:
 class Worker:
     task: Task
     child: Child
-    doing: Doing
+    status: StepStatus
     silence: Deadline
 
     @property
@@ -166,10 +166,10 @@ def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, A
 
 
 def _start(server: ForkServer, task: Task) -> Worker:
-    doing = Doing()
+    status = StepStatus()
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
-    child = server.spawn(ENTRY, task, descriptors=[doing.descriptor], limits=limits)
-    worker = Worker(task, child, doing, Deadline(0))
+    child = server.spawn(ENTRY, task, descriptors=[status.descriptor], limits=limits)
+    worker = Worker(task, child, status, Deadline(0))
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker
 
@@ -193,10 +193,10 @@ def _listen(worker: Worker, progress: Progress) -> Any:
                 return rest[0]
             _show(kind, rest, worker=worker, progress=progress)
     except NoReply as ended:
-        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.doing}{_last_words(worker)}")
+        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_words(worker)}")
     worker.child.output.cut()
     if worker.silence.over:
-        silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.doing}"
+        silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.status}"
         return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_words(worker)}")
     return None
 
@@ -227,4 +227,4 @@ def _last_words(worker: Worker) -> str:
 def _end(worker: Worker) -> None:
     worker.child.kill()
     worker.child.close()
-    worker.doing.close()
+    worker.status.close()

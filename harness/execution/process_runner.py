@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.generators.service_faults import armed, struck_messages
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
@@ -66,7 +66,7 @@ class Patience:
         return self.strategy.next_delay(now) if slow < HANGS_MOST else None
 
 
-class ProcessLaboratory(Laboratory):
+class ProcessRunner(ScheduleRunner):
     """A laboratory whose attempts are processes. Each run has a host of its own; two fork servers serve them all."""
 
     def __init__(
@@ -124,14 +124,14 @@ class ProcessLaboratory(Laboratory):
         simulation.play()
         self.target.raise_what_failed()
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
         self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
         try:
-            trial = super().run(schedule)
+            run_result = super().run(schedule)
             assert self.host is not None
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            return replace(trial, kills=self.host.kills, struck=(*struck_messages(), *trial.struck))
+            return replace(run_result, kills=self.host.kills, struck=(*struck_messages(), *run_result.struck))
         finally:
             if self.host is not None:
                 self.host.close()
@@ -154,16 +154,16 @@ def libraries_of(contract: Contract) -> list[str]:
 
 
 @contextmanager
-def process_laboratory(
+def process_runner(
     contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
-) -> Iterator[ProcessLaboratory]:
+) -> Iterator[ProcessRunner]:
     """A laboratory with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
     warm = [] if is_command else [("sinkproof.subject.contract:load", contract.locator)]
     with (
         fork_servers(preload=(*PRELOAD, *libraries_of(contract)), warm=warm) as servers,
-        ProcessLaboratory(contract, scratch, servers=servers, hang_seconds=hang_seconds) as laboratory,
+        ProcessRunner(contract, scratch, servers=servers, hang_seconds=hang_seconds) as runner,
     ):
         if not is_command:
-            laboratory.files = files_of(contract.given, contract.sink(scratch))
-        yield laboratory
+            runner.files = files_of(contract.given, contract.sink(scratch))
+        yield runner

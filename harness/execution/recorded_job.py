@@ -165,11 +165,11 @@ class WatchedSimulation(Simulation):
             self.happen(f"barrier{BARRIERS[kind]}", came, actor=self.names[to], at_ms=arrives)
 
     def _passed(self, point: str) -> None:
-        doing: Any = self._doing.get(self.actor[0])
+        status: Any = self._doing.get(self.actor[0])
         if point == "write.after":
-            self.happen("writes", doing.rows)
+            self.happen("writes", status.rows)
         elif point in DONE:
-            self.happen(DONE[point], doing)
+            self.happen(DONE[point], status)
         self.happen("point", point)
 
 

@@ -34,7 +34,7 @@ def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class RunResult:
     """What came of one schedule."""
 
     schedule: Schedule
@@ -69,7 +69,7 @@ ASKED_OF_COORDINATORS: Final = frozenset({"decline", "late", "cancel", "drain"})
 COLLECTED_AFTER: Final = (20_000, 20, 50)
 
 
-class Laboratory:
+class ScheduleRunner:
     """A contract, its scratch and a job: everything that stays the same from trial to trial.
 
     Use as a context manager.
@@ -152,17 +152,17 @@ class Laboratory:
         found = judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
         return still_promised(found, observer.observation, claims=self.contract.claims) if found else found
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
         """From the empty target to the end. `tracing` makes executed lines points."""
         self.reset()
         simulation, observer = self.simulation(schedule)
         self.play(simulation, tracing=tracing)
-        trial = self.trial(schedule, simulation, observer)
+        run_result = self.run_result(schedule, simulation, observer)
         asked = not schedule.faults or not ASKED_OF_COORDINATORS.isdisjoint(fault.kind for fault in schedule.faults)
         is_refereed = asked or self.runs % REFEREED_EVERY == 0
         self.runs += 1
         broken = broken_rule(simulation.terms, simulation.job.configuration) if is_refereed else ""
-        return replace(trial, broken_rule=broken) if broken else trial
+        return replace(run_result, broken_rule=broken) if broken else run_result
 
     def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
         """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
@@ -185,9 +185,9 @@ class Laboratory:
                 gc.collect()
                 gc.freeze()
 
-    def trial(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> Trial:
+    def run_result(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> RunResult:
         committed = observer.observation.committed
-        return Trial(
+        return RunResult(
             schedule=schedule,
             struck=tuple(simulation.struck),
             anomalies=self.judge(observer),

@@ -16,7 +16,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
@@ -32,7 +32,7 @@ RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 
 
-class SparkLaboratory(Laboratory):
+class SparkRunner(ScheduleRunner):
     """`run` as in the other shells; nothing of a run is simulated."""
 
     def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
@@ -55,7 +55,7 @@ class SparkLaboratory(Laboratory):
         arguments = {**self.where, **arguments}
         return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> Trial:
+    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
         self.reset()
         lines = self.trace_lines or any(is_line(fault.point) for fault in schedule.faults)
         run = self.new_run("sinkproof.execution.spark_recipes:certifying", job=schedule.job, lines=lines)
@@ -67,9 +67,9 @@ class SparkLaboratory(Laboratory):
         self._observe(observer, story, failure=failure)
         trace = trace_of(run.folder, names)
         self._look_for_residue(observer, run, tasks=len(names) - 1)
-        trial = self._trial(schedule, story, observer)
+        run_result = self._trial(schedule, story, observer)
         shutil.rmtree(run.folder, ignore_errors=True)
-        return replace(trial, names=names, trace=trace)
+        return replace(run_result, names=names, trace=trace)
 
     def _look_for_residue(self, observer: Observer, run: Run, *, tasks: int) -> None:
         """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
@@ -102,7 +102,7 @@ class SparkLaboratory(Laboratory):
                 seen.zombie_removed += [(each["actor"], _row(row)) for row in each["removed"]]
         observer.look_at_the_end()
 
-    def _trial(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> Trial:
+    def _trial(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
         committed = len(observer.observation.committed)
         covered = 0
@@ -110,7 +110,7 @@ class SparkLaboratory(Laboratory):
             if each["what"] == "struck" and struck and _fault(each) == struck[-1]:
                 break
             covered = each["rows"] if each["what"] == "complete" else covered
-        return Trial(
+        return RunResult(
             schedule=schedule,
             struck=struck,
             anomalies=self.judge(observer),
@@ -195,14 +195,14 @@ def fresh_cluster(*, master: str = MASTER) -> Iterator[Cluster]:
 
 
 @contextmanager
-def laboratory_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkLaboratory]:
-    with SparkLaboratory(contract, scratch, cluster=cluster, folder=cluster.folder) as laboratory:
-        laboratory.files = files_of(contract.given, contract.sink(scratch))
-        yield laboratory
+def laboratory_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkRunner]:
+    with SparkRunner(contract, scratch, cluster=cluster, folder=cluster.folder) as runner:
+        runner.files = files_of(contract.given, contract.sink(scratch))
+        yield runner
 
 
 @contextmanager
-def spark_laboratory(contract: Contract, scratch: Scratch, *, master: str = MASTER) -> Iterator[SparkLaboratory]:
+def spark_runner(contract: Contract, scratch: Scratch, *, master: str = MASTER) -> Iterator[SparkRunner]:
     """A laboratory with a session of its own."""
-    with fresh_cluster(master=master) as cluster, laboratory_on(cluster, contract, scratch) as laboratory:
-        yield laboratory
+    with fresh_cluster(master=master) as cluster, laboratory_on(cluster, contract, scratch) as runner:
+        yield runner

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import now
 from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, Stage, WatchedSimulation
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.explain.checkpoint_folders import scratch_folder
 from sinkproof.explain.demonstration import Fact, Scene, check, fact
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
@@ -137,13 +137,13 @@ def _measured(name: str) -> tuple[Measures, float]:
     """And rows a second."""
     with scratch_folder() as folder:
         contract, scratch = load(name), Scratch(name=f"explain-{name}", path=folder)
-        with Laboratory(contract, scratch) as laboratory:
-            crashed = crashed_everywhere(laboratory)
-            laboratory.reset()
+        with ScheduleRunner(contract, scratch) as runner:
+            crashed = crashed_everywhere(runner)
+            runner.reset()
             early, late, effects, state = _watched(contract, scratch)
-            laboratory.reset()
+            runner.reset()
             lost = recovered_late(contract, scratch).rows_lost
-            laboratory.reset()
+            runner.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
     return Measures(crashed, early, late, effects, state, peak, lost), rows_per_second
 

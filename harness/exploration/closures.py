@@ -19,10 +19,10 @@ from sinkproof.chaos.canonical_text import FINDABLE_IDS
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure as Explored
 from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
-from sinkproof.execution.schedule_runner import Laboratory, Trial
-from sinkproof.exploration.equivalent_faults import told_apart
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.exploration.equivalent_faults import equivalence_classes
 from sinkproof.exploration.job_world import JobState, JobWorld
-from sinkproof.exploration.run_memo import Endings, Mark
+from sinkproof.exploration.run_memo import Mark, MemoizedRuns
 from sinkproof.generators.fault_sites import places
 from sinkproof.reports.document import Closure
 
@@ -41,13 +41,13 @@ class Closures:
 
     def __init__(
         self,
-        laboratory: Laboratory,
+        runner: ScheduleRunner,
         *,
         close: Close,
         may: Callable[[Fault], bool],
         mixed_seconds: float = MIXED_SECONDS,
     ) -> None:
-        self.laboratory, self.close, self.may, self.mixed_seconds = laboratory, close, may, mixed_seconds
+        self.runner, self.close, self.may, self.mixed_seconds = runner, close, may, mixed_seconds
         self.plain: Explored[JobState] | None = None
         self.ordered: Explored[JobState] | None = None
         self.mixed: Explored[JobState] | None = None
@@ -58,8 +58,8 @@ class Closures:
         """In which runs that are known to end alike are run to their end once. Not for two worlds: what another
         explorer has visited, this one has not.
         """
-        endings = Endings(self.laboratory) if self.laboratory.contract.copies else None
-        return JobWorld(self.laboratory, endings=endings, **options)
+        memo = MemoizedRuns(self.runner) if self.runner.contract.copies else None
+        return JobWorld(self.runner, memo=memo, **options)
 
     def whole_job(self, preludes: Sequence[tuple[Fault, ...]]) -> None:
         """`preludes`: what else may strike first."""
@@ -92,13 +92,13 @@ class Closures:
     def _keep_mixed(self, found: Explored[JobState]) -> None:
         self.mixed = found
 
-    def _between(self, trial: Trial, marks: Sequence[Mark]) -> list[Fault]:
+    def _between(self, run_result: RunResult, marks: Sequence[Mark]) -> list[Fault]:
         """One death and one stop wherever they differ. A stopped source is as good as a dead one: nobody hears it
         later.
         """
-        stops = (fault for fault in places(trial, "stop") if fault.actor.startswith("sink"))
-        faults = [fault for fault in (*places(trial, "kill"), *stops) if self.may(fault)]
-        return [first for first, *_ in told_apart(faults, trial, marks)]
+        stops = (fault for fault in places(run_result, "stop") if fault.actor.startswith("sink"))
+        faults = [fault for fault in (*places(run_result, "kill"), *stops) if self.may(fault)]
+        return [first for first, *_ in equivalence_classes(faults, run_result, marks)]
 
     # -- what may be said --------------------------------------------------------------------------
 

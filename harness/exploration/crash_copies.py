@@ -13,7 +13,7 @@ from typing import Any
 
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.source_files import source_line
@@ -21,9 +21,9 @@ from sinkproof.subject.source_files import source_line
 DEATHS = ("kill", "stop", "pause")
 
 
-def needs_copies(laboratory: Laboratory, schedule: Schedule) -> bool:
+def needs_copies(runner: ScheduleRunner, schedule: Schedule) -> bool:
     """Raises ContractError for deaths that neither a copy nor this process can show."""
-    if laboratory.contract.copies:
+    if runner.contract.copies:
         return False
     for fault in schedule.faults:
         if fault.kind in DEATHS and fault.actor != COORDINATOR and not fault.actor.startswith("source"):
@@ -34,9 +34,9 @@ def needs_copies(laboratory: Laboratory, schedule: Schedule) -> bool:
     return any(fault.kind == "kill-job" for fault in schedule.faults)
 
 
-def run_with_copies(laboratory: Laboratory, schedule: Schedule, *, tracing: Tracing) -> Trial:
+def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, tracing: Tracing) -> RunResult:
     """From the empty target to the end, as `Laboratory.run`."""
-    world = JobWorld(laboratory, job=schedule.job, tracing=tracing, ids=schedule.ids)
+    world = JobWorld(runner, job=schedule.job, tracing=tracing, ids=schedule.ids)
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
     struck: list[Fault] = []
@@ -52,7 +52,7 @@ def run_with_copies(laboratory: Laboratory, schedule: Schedule, *, tracing: Trac
             break
         struck.append(crash)
         state = state_next
-    lines = [source_line(fault.point, laboratory.files) for fault in struck if is_line(fault.point)]
+    lines = [source_line(fault.point, runner.files) for fault in struck if is_line(fault.point)]
     line = last.struck_line or (lines[-1] if lines else None)
     return replace(last, struck=tuple(struck), history=[*history, *last.history], struck_line=line)
 

@@ -24,7 +24,13 @@ from sinkproof.sink_adapters.protocol import Batch, Context
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
 HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 # What a sink may reach, but does not hold: the shell is compared as such.
-SHELLS: Final = tuple(f"sinkproof.{name}" for name in ("reference_engine.", "endings", "trial", "scratch", "contract"))
+SHELLS: Final = (
+    "sinkproof.reference_engine.",
+    *(
+        f"sinkproof.{name}"
+        for name in ("exploration.run_memo", "execution.schedule_runner", "subject.scratch", "subject.contract")
+    ),
+)
 CONSTANT: Final = (CheckpointConfiguration, Input, Output, Plan, SubtaskPlan)  # the same objects in all runs of a job
 DEPTH_OUTSIDE_MOST: Final = 4
 NODES_MOST: Final = 500  # a sink that has just been opened holds a few dozen

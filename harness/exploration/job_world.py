@@ -12,9 +12,9 @@ from typing import Any
 from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
 from sinkproof.chaos.explorer import Run, digest
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.exploration.fingerprints import Opaque
-from sinkproof.exploration.run_memo import Endings, Mark, WatchedSimulation
+from sinkproof.exploration.run_memo import Mark, MemoizedRuns, WatchedSimulation
 from sinkproof.exploration.run_state import is_new, opening_of
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
@@ -43,7 +43,7 @@ class JobState:
     is_known: bool = False  # the prelude strikes where a run has stood as another, from which it has struck as well
 
 
-Between = Callable[[Trial, Sequence[Mark]], Sequence[Fault]]
+Between = Callable[[RunResult, Sequence[Mark]], Sequence[Fault]]
 
 
 class JobWorld:
@@ -57,7 +57,7 @@ class JobWorld:
 
     def __init__(
         self,
-        laboratory: Laboratory,
+        runner: ScheduleRunner,
         *,
         job: str = STANDARD,
         tracing: Tracing = no_tracing,
@@ -66,13 +66,13 @@ class JobWorld:
         order: str = IN_ORDER,
         orders: Sequence[str] = (),
         between: Between | None = None,
-        endings: Endings | None = None,
+        memo: MemoizedRuns | None = None,
         times_most: float = inf,
     ) -> None:
-        self.laboratory, self.job, self.preludes = laboratory, job, preludes
-        self.ids, self.order, self.orders, self.between, self.endings = ids, order, orders, between, endings
+        self.runner, self.job, self.preludes = runner, job, preludes
+        self.ids, self.order, self.orders, self.between, self.memo = ids, order, orders, between, memo
         self.times_most = times_most
-        self.contract, self.scratch = laboratory.contract, laboratory.scratch
+        self.contract, self.scratch = runner.contract, runner.scratch
         self.tracing = tracing
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
@@ -85,7 +85,7 @@ class JobWorld:
         self._while_powered = self.contract.optional("while_powered") if self._canonical is not None else None
 
     def beginnings(self) -> Sequence[JobState]:
-        self.laboratory.reset()
+        self.runner.reset()
         empty = self.freeze_target()
         return [
             JobState(FIRST_GENERATION - 1 + self.ids, None, empty, prelude=prelude, orders=(self.order,))
@@ -144,7 +144,7 @@ class JobWorld:
         if self.between is None or self.simulation is None:
             return others
         looked = isinstance(self.simulation, WatchedSimulation) and self.simulation.looks  # at a clock: times differ
-        marks = [] if self.endings is None or looked else self.endings.marks
+        marks = [] if self.memo is None or looked else self.memo.marks
         faults = self.between(self.last_trial(Schedule()), marks)
         return others + [replace(state, prelude=(fault,), is_known=self._is_known(fault)) for fault in faults]
 
@@ -161,9 +161,9 @@ class JobWorld:
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
         marking = self.between is not None and not state.prelude and visit is not None
         whole = in_full or marking or self.tracing is not no_tracing
-        endings = None if whole or self.endings is None or not self.endings.is_worth_it else self.endings
-        kind = WatchedSimulation if marking or endings is not None else Simulation
-        simulation, observer = self.laboratory.simulation(schedule, storage=storage, shell=kind)
+        memo = None if whole or self.memo is None or not self.memo.is_worth_it else self.memo
+        kind = WatchedSimulation if marking or memo is not None else Simulation
+        simulation, observer = self.runner.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state, self.observer = simulation, state, observer
         if visit is not None:
             simulation.spy = self._spy(visit, marking=marking)
@@ -171,25 +171,25 @@ class JobWorld:
             simulation.actions = {**simulation.actions, "open": self._opening}
             self.known_from = None
         known = 0
-        if endings is not None and isinstance(simulation, WatchedSimulation):
-            crossing = endings.play(simulation, observer, resumed=True)
-            known = 0 if crossing is None else len(crossing.trace)
+        if memo is not None and isinstance(simulation, WatchedSimulation):
+            join_point = memo.play(simulation, observer, resumed=True)
+            known = 0 if join_point is None else len(join_point.trace)
         else:
-            self.laboratory.play(simulation, tracing=self.tracing)
+            self.runner.play(simulation, tracing=self.tracing)
         if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
             self.points.update(point for _, point in simulation.trace)
-        found = self.laboratory.judge(observer)
+        found = self.runner.judge(observer)
         claims = self.contract.claims
         return Run(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
 
     def _opening(self, shell: Simulation, key: Any, effect: Effect) -> None:
         """Notes where the run stands when the last sink is open, or that another has stood there."""
         open_sink(shell, key, effect)
-        if self.endings is None or not is_new(shell, opened=True):
+        if self.memo is None or not is_new(shell, opened=True):
             return
         assert self.state is not None
         with suppress(Opaque):
-            opening = opening_of(shell, self.observer, outside=self.endings.outside)
+            opening = opening_of(shell, self.observer, outside=self.memo.outside)
             here = digest(canonical(f"{self._text_with(self._live() + opening)}{self.state.orders[-1:]}"))
             if here in self.openings:
                 self.known_from = len(shell.trace)
@@ -198,8 +198,8 @@ class JobWorld:
     def _spy(self, visit: Callable[[], None], *, marking: bool) -> Spy:
         if self.between is not None and not marking:  # what comes before the fault was visited without it
             return lambda shell, point: visit() if shell.struck else None
-        if marking and self.endings is not None and isinstance(self.simulation, WatchedSimulation):
-            return self._marking(visit, note=self.endings.marker(self.simulation, self.observer))
+        if marking and self.memo is not None and isinstance(self.simulation, WatchedSimulation):
+            return self._marking(visit, note=self.memo.marker(self.simulation, self.observer))
         return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
 
     def _marking(self, visit: Callable[[], None], *, note: Spy) -> Spy:
@@ -224,10 +224,10 @@ class JobWorld:
     def names(self) -> Sequence[str]:
         return named_job(self.job).widest.names
 
-    def last_trial(self, schedule: Schedule) -> Trial:
+    def last_trial(self, schedule: Schedule) -> RunResult:
         """The run before, as one of this schedule."""
         assert self.simulation is not None
-        return self.laboratory.trial(schedule, self.simulation, self.observer)
+        return self.runner.run_result(schedule, self.simulation, self.observer)
 
     def _storage(self) -> MemoryCheckpointStorage:
         assert self.simulation is not None

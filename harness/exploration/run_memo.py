@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults.fault_target import Killed
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Tracing, Trial, no_tracing
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.exploration.fingerprints import Opaque, outside_of
-from sinkproof.exploration.run_state import PARTS, Crossing, contents_of, crossing_of, is_new
+from sinkproof.exploration.run_state import PARTS, JoinPoint, contents_of, is_new, join_point_of
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.dataflow.subtask import Effect
@@ -44,7 +44,7 @@ LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(ge
 class Mark(NamedTuple):
     """What had happened when somebody stood at a place."""
 
-    doing: tuple[Key, int]  # whoever stood there (actor id, generation), and which event it handled
+    status: tuple[Key, int]  # whoever stood there (actor id, generation), and which event it handled
     durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
     sent: tuple[float, int]  # the time, and how many events were posted
     left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
@@ -59,7 +59,7 @@ class WatchedSimulation(Simulation):
     def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
         super().__init__(*given, schedule=schedule, **named)
         self.schedule, self.woke_at, self.looks, self.crossed_at = schedule, 0, 0, 0.0
-        self.crossings: list[tuple[Any, Crossing]] = []
+        self.join_points: list[tuple[Any, JoinPoint]] = []
         self.actions = {**self.actions, "settle": _settle_at}
         self.haunted = False  # somebody was stopped, and may be there still
         self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
@@ -99,8 +99,8 @@ class WatchedSimulation(Simulation):
 
     def somebody_looked(self) -> None:
         self.looks += 1
-        for _, crossing in self.crossings:
-            crossing.asked = True
+        for _, join_point in self.join_points:
+            join_point.asked = True
 
 
 def _settle_at(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
@@ -109,7 +109,7 @@ def _settle_at(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
     settle(shell, key, effect)
 
 
-class Endings:
+class MemoizedRuns:
     """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
 
     `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
@@ -118,45 +118,45 @@ class Endings:
 
     def __init__(
         self,
-        laboratory: Laboratory,
+        runner: ScheduleRunner,
         *,
         audited_every: int = AUDITED_EVERY,
         confirms: bool = True,
         tracing: Tracing = no_tracing,
     ) -> None:
-        self.laboratory, self.audited_every, self.confirms = laboratory, audited_every, confirms
+        self.runner, self.audited_every, self.confirms = runner, audited_every, confirms
         self.tracing = tracing
-        self.known: defaultdict[Any, list[Crossing]] = defaultdict(list)
+        self.known: defaultdict[Any, list[JoinPoint]] = defaultdict(list)
         self.used, self.audited = 0, 0
         self.kept, self.met = 0, 0
-        self.outside = outside_of(laboratory.contract.given)
-        self.crossed: tuple[int, Crossing] | None = None  # of the last run: where in its trace, and what it equals
+        self.outside = outside_of(runner.contract.given)
+        self.crossed: tuple[int, JoinPoint] | None = None  # of the last run: where in its trace, and what it equals
         self.marks: list[Mark] = []  # of the last run that was asked to: at each place, what had happened by then
         self.woke_at = 0  # of the last run: where in its trace a sleeper woke up
         self.sees_through = True  # sinks can be compared when they are open
-        self.why_not = "" if laboratory.contract.copies else "the contract does not copy its target"
+        self.why_not = "" if runner.contract.copies else "the contract does not copy its target"
         self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
-        self.copy = laboratory.contract.optional("while_powered") or getattr(laboratory.contract.given, "freeze", None)
+        self.copy = runner.contract.optional("while_powered") or getattr(runner.contract.given, "freeze", None)
 
-    def run(self, schedule: Schedule, *, marked: bool = False) -> Trial:
+    def run(self, schedule: Schedule, *, marked: bool = False) -> RunResult:
         """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
         self.crossed, self.marks = None, []
         if self.why_not:
-            return self.laboratory.run(schedule, tracing=self.tracing)
-        self.laboratory.reset()
-        simulation, observer = self.laboratory.simulation(schedule, shell=WatchedSimulation)
+            return self.runner.run(schedule, tracing=self.tracing)
+        self.runner.reset()
+        simulation, observer = self.runner.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
         if marked:
             simulation.spy = self.marker(simulation, observer)
         found = self.play(simulation, observer)
         if simulation.looks:
             self.marks = []  # times differ, and somebody has seen it
-        trial = self.laboratory.trial(schedule, simulation, observer)
+        run_result = self.runner.run_result(schedule, simulation, observer)
         if found is None:
-            return trial
+            return run_result
         self.used += 1
-        is_due = self.used % self.audited_every == 0 or (self.confirms and trial.anomalies)
-        return self.in_full(trial) if is_due else trial
+        is_due = self.used % self.audited_every == 0 or (self.confirms and run_result.anomalies)
+        return self.in_full(run_result) if is_due else run_result
 
     @property
     def is_worth_it(self) -> bool:
@@ -166,10 +166,10 @@ class Endings:
     def marker(self, simulation: WatchedSimulation, observer: Observer) -> Callable[[Simulation, str], None]:
         """To be called at each place of this run."""
         self.marks = marks = []
-        version, scratch = self.laboratory.contract.optional("version"), self.laboratory.scratch
+        version, scratch = self.runner.contract.optional("version"), self.runner.scratch
         if version is None:
             return lambda shell, point: None
-        asked = self.laboratory.contract.optional("touched") or (lambda scratch: None)
+        asked = self.runner.contract.optional("touched") or (lambda scratch: None)
         before: tuple[Any, Any] = (None, None)
 
         def note(shell: Simulation, point: str) -> None:
@@ -180,8 +180,8 @@ class Endings:
                 before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
             touched = asked(scratch)
             touched = None if touched is None else (touched, simulation.looks)
-            doing, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
-            marks.append(Mark(doing, durable, sent, before[1], touched))
+            status, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
+            marks.append(Mark(status, durable, sent, before[1], touched))
 
         return note
 
@@ -199,21 +199,21 @@ class Endings:
     def _target(self) -> Any:
         """To be compared. All faults have struck, or none that is still to come takes the power away."""
         assert self.copy is not None
-        return self.copy(self.laboratory.scratch)
+        return self.copy(self.runner.scratch)
 
-    def in_full(self, concluded: Trial) -> Trial:
+    def in_full(self, concluded: RunResult) -> RunResult:
         """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
-        trial = self.laboratory.run(concluded.schedule, tracing=self.tracing)
+        run_result = self.runner.run(concluded.schedule, tracing=self.tracing)
         self.audited += 1
-        if ending_of(trial) != ending_of(concluded):
+        if outcome_of(run_result) != outcome_of(concluded):
             self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
-        return trial
+        return run_result
 
-    def play(self, simulation: WatchedSimulation, observer: Observer, *, resumed: bool = False) -> Crossing | None:
+    def play(self, simulation: WatchedSimulation, observer: Observer, *, resumed: bool = False) -> JoinPoint | None:
         """To its end, or to where an earlier run has stood: that one, whose end is then this one's, too. `resumed`:
         it begins with what a crash has left.
         """
-        found: list[Crossing] = []
+        found: list[JoinPoint] = []
 
         def cross(shell: WatchedSimulation) -> None:
             if resumed or shell.struck:
@@ -229,21 +229,21 @@ class Endings:
 
         simulation.actions = {**simulation.actions, "open": opening}
         simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
-        self.laboratory.play(simulation, tracing=self.tracing)
-        own = [crossing for _, crossing in simulation.crossings]
+        self.runner.play(simulation, tracing=self.tracing)
+        own = [join_point for _, join_point in simulation.join_points]
         self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
         self.woke_at = simulation.woke_at
         if found:
             self.met += 1
             found[0].go_on(simulation, observer, at=simulation.crossed_at)
-        for head, crossing in simulation.crossings:
+        for head, join_point in simulation.join_points:
             candidates = self.known[head]
             if len(candidates) < CANDIDATES_MOST and self.kept < KEPT_MOST:
-                candidates.append(crossing.completed(simulation, observer))
+                candidates.append(join_point.completed(simulation, observer))
                 self.kept += 1
         return found[0] if found else None
 
-    def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing]) -> None:
+    def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint]) -> None:
         """Where a generation opens its sinks."""
         if simulation.muted or simulation.faults:  # muted: the run was judged already
             return
@@ -252,14 +252,14 @@ class Endings:
             self._compare(simulation, observer, found=found, at_rest=False)
 
     def _compare(
-        self, simulation: WatchedSimulation, observer: Observer, *, found: list[Crossing], at_rest: bool
+        self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint], at_rest: bool
     ) -> None:
         """Ends the run if it stands where an earlier one has stood; otherwise this place is kept."""
         if at_rest and not self.sees_through:
             return
         outside, target = self.outside, self._target()
         try:
-            here = crossing_of(
+            here = join_point_of(
                 *(simulation, observer), target=target, outside=outside, opened=self.sees_through, at_rest=at_rest
             )
         except Opaque:
@@ -271,7 +271,7 @@ class Endings:
                 found.append(known)
                 simulation.crossed_at, simulation.over = simulation.now, True
                 raise Killed
-        simulation.crossings.append((head, here))
+        simulation.join_points.append((head, here))
 
 
 def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, at_rest: bool) -> Any:
@@ -292,5 +292,5 @@ def key_of(target: Any) -> int:
         return 0
 
 
-def ending_of(trial: Trial) -> tuple[Any, ...]:
-    return trial.finished, trial.rows_committed, trial.anomalies
+def outcome_of(run_result: RunResult) -> tuple[Any, ...]:
+    return run_result.finished, run_result.rows_committed, run_result.anomalies

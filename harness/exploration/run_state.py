@@ -29,7 +29,7 @@ TIMES, NO_MATTER = ("ended_last_ms", "unsettled"), ("restart",)
 
 
 @dataclass(slots=True)
-class Crossing:
+class JoinPoint:
     """A run at such a moment, and, once it is over, what came after."""
 
     record: Any
@@ -49,14 +49,14 @@ class Crossing:
     finished: bool = False
     failure: str = ""
 
-    def is_same(self, other: Crossing) -> bool:
+    def is_same(self, other: JoinPoint) -> bool:
         """Whether both runs go on alike from here."""
         mine = (self.events, self.sinks, self.engine, self.complete, self.record)
         if mine != (other.events, other.sinks, other.engine, other.complete, other.record):
             return False
         return is_same_copy(self.target, other.target) and (not self.asked or self.now == other.now)
 
-    def completed(self, simulation: Simulation, observer: Observer) -> Crossing:
+    def completed(self, simulation: Simulation, observer: Observer) -> JoinPoint:
         """With all that came after, now that the run is over."""
         for part, mark in zip(PARTS, self.marks, strict=True):
             value = getattr(observer.observation, part)
@@ -76,20 +76,20 @@ class Crossing:
             setattr(observation, part, getattr(observation, part) + value if mark >= 0 else value)
 
 
-def crossing_of(
+def join_point_of(
     simulation: Simulation, observer: Observer, *, target: Any, outside: Mapping[int, Any], opened: bool, at_rest: bool
-) -> Crossing:
+) -> JoinPoint:
     """Where it stands now. Raises Opaque if somebody may hide something. `opened`: sinks are compared; `at_rest`: so
     is everybody else, who has gone on meanwhile.
     """
     observation = observer.observation
-    return Crossing(
+    return JoinPoint(
         record=simulation.storage.latest(),
         target=target,
         sinks=[(key, fingerprint(sink, outside)) for key, sink in simulation.sinks.items()] if opened else None,
         engine=held_by_engine(simulation) if at_rest else None,
         events=to_come(simulation),
-        complete=list(observer.epochs.complete),
+        complete=list(observer.checkpoint_rows.complete),
         now=simulation.now,
         marks=tuple(_length(getattr(observation, part)) for part in PARTS),
         passed=len(simulation.trace),
@@ -105,7 +105,7 @@ def opening_of(simulation: Simulation, observer: Observer, *, outside: Mapping[i
         (key, fingerprint_but_for_names(sink, outside, undrawn=simulation.random_for(key).getstate()))
         for key, sink in simulation.sinks.items()
     ]
-    reader = list(observer.epochs.complete), observer.is_up_to_date()
+    reader = list(observer.checkpoint_rows.complete), observer.is_up_to_date()
     return repr((simulation.now, sinks, to_come(simulation), reader))
 
 

@@ -14,7 +14,7 @@ from sinkproof.campaign.run import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.foreach_batch.function_canaries import blind_spots
 from sinkproof.foreach_batch.function_results import Record
 from sinkproof.foreach_batch.real_streaming import Experiment, StreamingLaboratory
@@ -42,7 +42,7 @@ def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutco
     return record.outcome(seconds=now() - began, closure=closure)
 
 
-def try_again(contract: Contract, task: Task, *, progress: Progress) -> Trial:
+def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResult:
     """One schedule, from the empty folder."""
     schedule = parse(task.schedule, kinds=frozenset(KINDS))
     for fault in schedule.faults:
@@ -60,8 +60,8 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> Trial:
             with simulated_query(contract, scratch, progress=progress) as query:
                 ending, state, trail = follow(query, schedule)
                 return _trial(contract, schedule, ending, struck=state.faults, line=state.line, trail=trail)
-        with streaming_laboratory(contract, scratch, task=task, progress=progress) as laboratory:
-            done = laboratory.run(schedule.faults)
+        with streaming_laboratory(contract, scratch, task=task, progress=progress) as runner:
+            done = runner.run(schedule.faults)
             if done.why_not:
                 raise ContractError(done.why_not)
             return _trial(
@@ -77,7 +77,7 @@ def _simulated(record: Record, scratch: Scratch, *, task: Task, progress: Progre
     contract = record.contract
     with simulated_query(contract, scratch, progress=progress) as query:
         record.unknowns += blind_spots(scratch, query.session)
-        exploration = Exploration(query, enough=lambda: deadline.over, step=lambda what: progress.step(what, 0))
+        exploration = Exploration(query, should_stop=lambda: deadline.over, step=lambda what: progress.step(what, 0))
         exploration.run()
     record.lines_known = query.tracer.known()
     _base(record, exploration.base)
@@ -147,8 +147,8 @@ def _beating(progress: Progress) -> Iterator[None]:
 
 def _streaming(record: Record, scratch: Scratch, *, task: Task, progress: Progress) -> Closure | None:
     deadline = Deadline(task.budget_seconds)
-    with streaming_laboratory(record.contract, scratch, task=task, progress=progress) as laboratory:
-        base = laboratory.run(())
+    with streaming_laboratory(record.contract, scratch, task=task, progress=progress) as runner:
+        base = runner.run(())
         _take(record, base, ())
         if base.why_not or base.ending.failure:
             record.unknowns += [base.why_not or f"without any fault, {base.ending.failure}"]
@@ -159,7 +159,7 @@ def _streaming(record: Record, scratch: Scratch, *, task: Task, progress: Progre
             if deadline.over and number >= EXPERIMENTS_LEAST:
                 record.notes.append(f"the budget ended before {fault} and what follows it")
                 break
-            _take(record, laboratory.run((fault,)), (fault,))
+            _take(record, runner.run((fault,)), (fault,))
     return None
 
 
@@ -184,11 +184,11 @@ def streaming_laboratory(
     contract: Contract, scratch: Scratch, *, task: Task, progress: Progress
 ) -> Iterator[StreamingLaboratory]:
     with _understood():
-        laboratory = StreamingLaboratory(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
+        runner = StreamingLaboratory(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
     try:
-        yield laboratory
+        yield runner
     finally:
-        laboratory.close()
+        runner.close()
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -227,14 +227,14 @@ def _trial(
     line: SourceLine | None,
     trail: list[tuple[int, str, int]],
     kills: int = 0,
-) -> Trial:
+) -> RunResult:
     history: list[tuple[Any, ...]] = []
     for at, (start, point, batch) in enumerate(trail):
         history.append((at, f"batch {batch}", start, point, None))
         ahead = trail[at + 1][0] if at + 1 < len(trail) else start
         if ahead != start and start < len(struck):
             history.append((at, COORDINATOR, start, struck[start].point, struck[start].kind))
-    return Trial(
+    return RunResult(
         schedule=schedule,
         struck=struck,
         anomalies=ending.anomalies(contract.rows),

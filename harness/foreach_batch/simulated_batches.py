@@ -182,8 +182,8 @@ class Judged:
 class Exploration:
     """Every crash from every state, breadth first, until no state is new or it was enough."""
 
-    def __init__(self, query: SimulatedQuery, *, enough: Callable[[], bool], step: Callable[[str], None]) -> None:
-        self.query, self.enough, self.step = query, enough, step
+    def __init__(self, query: SimulatedQuery, *, should_stop: Callable[[], bool], step: Callable[[str], None]) -> None:
+        self.query, self.should_stop, self.step = query, should_stop, step
         self.states: dict[Any, Judged] = {}
         self.waiting: deque[Any] = deque()
         self.bad_states = 0
@@ -195,7 +195,7 @@ class Exploration:
         self.base = self._explore(start)
         if any(anomaly.oracle != EARLY for anomaly in self.base.anomalies(self.query.contract.rows)):
             return  # nothing can be said of crashes where it goes wrong without one
-        while self.waiting and not (self.enough() and len(self.states[self.waiting[0]].first.faults) > 1):
+        while self.waiting and not (self.should_stop() and len(self.states[self.waiting[0]].first.faults) > 1):
             judged = self.states[self.waiting.popleft()]
             self.step(str(Schedule(judged.first.faults)))
             ending = self._explore(judged.first)

@@ -11,34 +11,34 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault
 
 if TYPE_CHECKING:
-    from sinkproof.execution.schedule_runner import Trial
+    from sinkproof.execution.schedule_runner import RunResult
 
 DECIDED: Final = "checkpoint.persist.after"
 
 
-def places(trial: Trial, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
+def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
     """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last
     of each place.
     """
-    total = Counter(trial.trace)
+    total = Counter(run_result.trace)
     seen: Counter[tuple[int, str]] = Counter()
-    for place in trial.trace:
+    for place in run_result.trace:
         actor, point = place
         seen[place] += 1
-        name = trial.names[actor]
+        name = run_result.names[actor]
         if is_line(point) is not lines or not KINDS[kind].applies(name, point):
             continue
         if not sparse or seen[place] in (1, (total[place] + 1) // 2, total[place]):
             yield Fault(name, point, seen[place], kind)
 
 
-def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
+def spread(run_result: RunResult, kind: str, *, times: int = 3) -> Iterator[Fault]:
     """Up to so many occurrences of each point, whoever passes it: the first, the last, and those in the middle."""
     passed: defaultdict[str, list[Fault]] = defaultdict(list)
     seen: defaultdict[tuple[int, str], int] = defaultdict(int)
-    for actor, point in trial.trace:
+    for actor, point in run_result.trace:
         seen[actor, point] += 1
-        name = trial.names[actor]
+        name = run_result.names[actor]
         if not is_line(point) and KINDS[kind].applies(name, point):
             passed[point].append(Fault(name, point, seen[actor, point], kind))
     for faults in passed.values():
@@ -46,7 +46,7 @@ def spread(trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
         yield from dict.fromkeys(faults[step * last // steps] for step in range(times))
 
 
-def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]:
+def first_of_each(baseline: RunResult, kind: str, *, lines: bool) -> Iterator[Fault]:
     """The first time that anybody passes each point, in the order of the run."""
     met: set[str] = set()
     seen: Counter[tuple[int, str]] = Counter()
@@ -58,7 +58,7 @@ def first_of_each(baseline: Trial, kind: str, *, lines: bool) -> Iterator[Fault]
             yield Fault(name, point, seen[actor, point], kind)
 
 
-def first_of_each_call(baseline: Trial, kind: str, *, since: int = 0) -> Iterator[Fault]:
+def first_of_each_call(baseline: RunResult, kind: str, *, since: int = 0) -> Iterator[Fault]:
     """The same for named points, but apart for each line of the sink's code that leads there, where lines are told.
     `since`: a place of the run.
     """
@@ -75,12 +75,12 @@ def first_of_each_call(baseline: Trial, kind: str, *, since: int = 0) -> Iterato
             yield Fault(name, point, seen[actor, point], kind)
 
 
-def last_decision(baseline: Trial) -> int:
+def last_decision(baseline: RunResult) -> int:
     """The place of the run after which nothing is made good by a later commit."""
     return max((at for at, (_, point) in enumerate(baseline.trace) if point == DECIDED), default=0)
 
 
-def last_before_votes(baseline: Trial, kind: str) -> Iterator[Fault]:
+def last_before_votes(baseline: RunResult, kind: str) -> Iterator[Fault]:
     """The last time that each actor passes each named point before its last vote: whoever does not look then what
     became of it has no later write to look at.
     """

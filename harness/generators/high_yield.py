@@ -28,14 +28,14 @@ from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.workload.jobs import ELASTIC_JOB, PLAIN_JOBS, REUSED_JOB, UNSETTLED_JOB
 
 if TYPE_CHECKING:
-    from sinkproof.execution.schedule_runner import Laboratory, Trial
+    from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 
 OUTSIDE: Final = (DECIDED, TOLD, VOTE, "snapshot.after", "notify_complete.after")  # of sinks: where the engine stands
 DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
-def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
+def at_first(runner: ScheduleRunner, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
     """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
     if kind == "kill-job":  # the simulated shell begins with it; who lives in another process meets it here first
@@ -46,17 +46,17 @@ def at_first(laboratory: Laboratory, kind: str, *, rescaled: Iterable[str]) -> I
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
     again = (*rescaled, ELASTIC_JOB) if rescaled else ()
     yield from (Schedule(decided[:2], job=job) for job in again)  # of what one has made of the states of others
-    for each in of_target(laboratory.contract):
+    for each in of_target(runner.contract):
         if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
             yield Schedule((replace(decided[1], kind=each),))
     refused = Fault("sink[0]", VOTE, 1, "decline")
     yield Schedule((refused, decided[0]))
-    if settles(laboratory):
+    if settles(runner):
         unheard = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
         yield Schedule((unheard, decided[2]), job=UNSETTLED_JOB)
 
 
-def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False) -> Iterator[Schedule]:
+def in_processes(baseline: RunResult, runner: ScheduleRunner, *, slow: bool = False) -> Iterator[Schedule]:
     """The most telling ones, where the engine itself stands: attempts die by real kills all the same. In turn, so that
     a short budget has seen something of each. `slow`: long jobs take ten seconds each, and run with their deaths only.
     """
@@ -64,10 +64,10 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
-    if not laboratory.contract.is_ours:
+    if not runner.contract.is_ours:
         jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
-    if settles(laboratory):
+    if settles(runner):
         jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
@@ -78,9 +78,9 @@ def in_processes(baseline: Trial, laboratory: Laboratory, *, slow: bool = False)
     lost = list(several(baseline))
     jobs += [list(all_at_once(baseline, "kill-job")), list(map(Schedule, lost))]
     jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
-    if {"expire", "maintain"} <= {*of_target(laboratory.contract)}:
+    if {"expire", "maintain"} <= {*of_target(runner.contract)}:
         jobs.append([*both_after(decided[:2]), *both_before_commits(baseline)])
-    for kind in (*of_target(laboratory.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
+    for kind in (*of_target(runner.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
         places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in places]
         jobs.append([Schedule((fault,)) for fault in faults])

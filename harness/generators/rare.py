@@ -34,8 +34,8 @@ from sinkproof.workload.jobs import (
 )
 
 if TYPE_CHECKING:
-    from sinkproof.campaign.results import Tally
-    from sinkproof.execution.schedule_runner import Laboratory, Trial
+    from sinkproof.campaign.results import CampaignResults
+    from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 
 WATCH: Final = "watch"  # in a tally's cells: not a fault, but runs in which a reader looked beside the sinks
 READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # for all others it would only cost time
@@ -57,7 +57,7 @@ EACH: Final = 99  # more often than a certifying job passes any point
 TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9
 
 
-class Hardships:
+class RareFaults:
     """The schedules for one subject. `run` is called for each, and for the runs that others are derived from; `close`
     crashes the whole of a job at every named point, perhaps after other faults. Who cannot be copied is struck after an
     abort here, because its closures may never come to that.
@@ -65,14 +65,14 @@ class Hardships:
 
     def __init__(
         self,
-        laboratory: Laboratory,
-        tally: Tally,
+        runner: ScheduleRunner,
+        results: CampaignResults,
         *,
-        run: Callable[[Schedule], Trial],
+        run: Callable[[Schedule], RunResult],
         close: Callable[..., None],
     ) -> None:
-        self.laboratory, self.tally, self.run, self.close = laboratory, tally, run, close
-        self.contract: Contract = laboratory.contract
+        self.runner, self.results, self.run, self.close = runner, results, run, close
+        self.contract: Contract = runner.contract
         self.exact = self.contract.copies
         self.thin = False
 
@@ -83,13 +83,13 @@ class Hardships:
     def may(self, fault: Fault) -> bool:
         return self.exact or fault.kind in HARMLESS or (fault.kind == "kill" and fault.actor == COORDINATOR)
 
-    def try_all(self, baseline: Trial) -> None:
+    def try_all(self, baseline: RunResult) -> None:
         """Most telling first."""
         deadline = Deadline(SLOW_SECONDS)
         self.watch(baseline)
         if self.exact and deadline.over:
             self.thin = True
-            self.tally.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
+            self.results.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
         self._try(self._messages(baseline))
         self._try(Schedule(faults, ids=ids) for faults in several(baseline) for ids in (0, TWO_DIGITS))
         death = "kill-job" if self.exact else "kill"
@@ -109,46 +109,46 @@ class Hardships:
     def jobs(self) -> list[str]:
         left_out = set() if self.contract.offers("second_sink") else {SECOND_JOB}
         left_out.add(REUSED_JOB)  # all attempts are in this process
-        left_out |= set() if settles(self.laboratory) else {UNSETTLED_JOB}
+        left_out |= set() if settles(self.runner) else {UNSETTLED_JOB}
         return [job for job in VIRTUAL_JOBS if job not in left_out]
 
     def _preludes(self, job: str) -> list[tuple[Fault, ...]]:
         """What may strike before everybody dies: to be in doubt, two checkpoints have to become due at once."""
         if job != UNSETTLED_JOB:
             return [()]
-        alone = self.laboratory.run(Schedule(job=job))
+        alone = self.runner.run(Schedule(job=job))
         return [(), *((fault,) for kind in ("lose", "decline") for fault in self._spread(alone, kind, times=2))]
 
     def _try(self, schedules: Iterable[Schedule]) -> None:
         chosen = [each for each in dict.fromkeys(schedules) if all(map(self.may, each.faults))]
-        self.tally.in_bound += len(chosen)
-        self.tally.progress.start(self.contract.name, self.tally.shell, self.tally.in_bound)
+        self.results.in_bound += len(chosen)
+        self.results.progress.start(self.contract.name, self.results.shell, self.results.in_bound)
         for schedule in chosen:
             self.run(schedule if len(schedule.faults) <= FEW else self._shortened(schedule))
 
     def _shortened(self, schedule: Schedule) -> Schedule:
         """Of many faults those that are needed, if it convicts: nobody reads a line of ten."""
-        found = next(iter(self.laboratory.run(schedule).anomalies), None)
-        shorter = found and smallest(self.laboratory, schedule, oracle=found.oracle, tracer=LineTracer({}))
+        found = next(iter(self.runner.run(schedule).anomalies), None)
+        shorter = found and smallest(self.runner, schedule, oracle=found.oracle, tracer=LineTracer({}))
         return shorter.schedule if shorter else schedule
 
     # -- a reader beside the sinks -----------------------------------------------------------------
 
-    def watch(self, baseline: Trial, *, jobs: Iterable[str] = JOBS) -> None:
+    def watch(self, baseline: RunResult, *, jobs: Iterable[str] = JOBS) -> None:
         """Runs in which somebody reads wherever the target has changed."""
         faults = [fault for kind in WATCHED_KINDS for fault in spread(baseline, kind, times=1)]
         schedules = [*(Schedule(job=job) for job in jobs), *(Schedule((fault,)) for fault in faults if self.may(fault))]
         decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")  # with another parallelism not everybody finishes at once
-        schedules += [Schedule((decided,), job=job) for job in rescaled(self.tally) if self.may(decided)]
-        self.tally.in_bound += len(schedules)
-        watch(self.laboratory, self.tally, schedules, run=self.run)
+        schedules += [Schedule((decided,), job=job) for job in rescaled(self.results) if self.may(decided)]
+        self.results.in_bound += len(schedules)
+        watch(self.runner, self.results, schedules, run=self.run)
 
     # -- singles, and what follows them ------------------------------------------------------------
 
-    def _spread(self, trial: Trial, kind: str, *, times: int = 3) -> Iterator[Fault]:
-        return spread(trial, kind, times=1 if self.thin else times)
+    def _spread(self, run_result: RunResult, kind: str, *, times: int = 3) -> Iterator[Fault]:
+        return spread(run_result, kind, times=1 if self.thin else times)
 
-    def _messages(self, baseline: Trial) -> Iterator[Schedule]:
+    def _messages(self, baseline: RunResult) -> Iterator[Schedule]:
         """Told late, or twice: that a checkpoint is complete, and that one was aborted."""
         for kind in MESSAGES:
             yield from (Schedule((fault,)) for fault in spread(baseline, kind, times=8))
@@ -160,7 +160,7 @@ class Hardships:
             faults = (fault for fault in spread(declined, kind, times=4) if fault.point == "checkpoint.abort")
             yield from (Schedule((decline, fault)) for fault in faults)
 
-    def _of_target(self, baseline: Trial) -> Iterator[Schedule]:
+    def _of_target(self, baseline: RunResult) -> Iterator[Schedule]:
         """Time limits and maintenance, by themselves, between a death and the recovery from it, one after the other."""
         kinds = self.offered("expire", "maintain")
         for kind in kinds:
@@ -173,21 +173,21 @@ class Hardships:
             yield from both_before_commits(baseline)
             yield from both_after(self._spread(baseline, "kill-job", times=2))
 
-    def _after_deaths(self, baseline: Trial, kind: str) -> Iterator[Schedule]:
+    def _after_deaths(self, baseline: RunResult, kind: str) -> Iterator[Schedule]:
         """While nobody runs: right before the next generation begins."""
         for death in self._spread(baseline, "kill-job", times=2):
             yield Schedule((death, Fault(COORDINATOR, "generation.before", 2, kind)))
 
-    def _of_power(self, baseline: Trial) -> Iterator[Schedule]:
+    def _of_power(self, baseline: RunResult) -> Iterator[Schedule]:
         for kind in self.offered(*sorted(POWER_LOSSES)):
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind))
 
-    def _of_engine(self, baseline: Trial) -> Iterator[Schedule]:
+    def _of_engine(self, baseline: RunResult) -> Iterator[Schedule]:
         """A job that is cancelled or stopped and goes on, two coordinators, older checkpoints."""
         for kind, times in (("cancel", 3), ("drain", 3), ("depose", 3), ("rewind", 2), ("forget", 2)):
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
 
-    def _requests(self, baseline: Trial) -> Iterator[Schedule]:
+    def _requests(self, baseline: RunResult) -> Iterator[Schedule]:
         """Requests that outlive their sender, and calls that fail again and again."""
         for kind, times in (("land", 3), ("fail", 5)):
             yield from (Schedule((fault,)) for fault in self._spread(baseline, kind, times=times))
@@ -206,18 +206,22 @@ class Hardships:
 
 
 def watch(
-    laboratory: Laboratory, tally: Tally, schedules: Sequence[Schedule], *, run: Callable[[Schedule], Trial]
+    runner: ScheduleRunner,
+    results: CampaignResults,
+    schedules: Sequence[Schedule],
+    *,
+    run: Callable[[Schedule], RunResult],
 ) -> None:
     """Tries them while a reader looks wherever the target has changed."""
-    laboratory.watches = True
+    runner.watches = True
     try:
         for schedule in schedules:
             run(schedule)
-            cell = tally.cells.setdefault((EVERYWHERE, WATCH), [0, 0, 0])
+            cell = results.cells.setdefault((EVERYWHERE, WATCH), [0, 0, 0])
             cell[0] += 1
             cell[1] += 1
     finally:
-        laboratory.watches = False
+        runner.watches = False
 
 
 def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
@@ -260,14 +264,14 @@ def of_target(contract: Contract) -> list[str]:
     return [] if contract.copies else offered(contract, *OF_TARGET)
 
 
-def settles(laboratory: Laboratory) -> bool:
+def settles(runner: ScheduleRunner) -> bool:
     """Whether this sink is ever asked again about what it could not settle."""
-    if hasattr(laboratory.contract.given, "command"):
+    if hasattr(runner.contract.given, "command"):
         return True
-    return callable(getattr(laboratory.contract.sink(laboratory.scratch), "settle", None))
+    return callable(getattr(runner.contract.sink(runner.scratch), "settle", None))
 
 
-def both_before_commits(baseline: Trial) -> Iterator[Schedule]:
+def both_before_commits(baseline: RunResult) -> Iterator[Schedule]:
     """Time limits pass and maintenance runs between the last vote and the commit."""
     expired = (fault for fault in spread(baseline, "expire", times=EACH) if fault.point == "checkpoint.persist.before")
     yield from (Schedule((fault, replace(fault, point=DECIDED, kind="maintain"))) for fault in expired)
@@ -280,14 +284,14 @@ def both_after(deaths: Iterable[Fault]) -> Iterator[Schedule]:
     yield from (Schedule((death, expired, maintained)) for death in deaths)
 
 
-def unheard(baseline: Trial) -> list[Fault]:
+def unheard(baseline: RunResult) -> list[Fault]:
     """Nobody hears of any checkpoint but the last."""
     sinks = sum(name.startswith("sink[") for name in baseline.names)
     told = [fault for fault in spread(baseline, "lose", times=EACH) if fault.point == "checkpoint.notify"]
     return told[:-sinks]
 
 
-def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
+def several(baseline: RunResult) -> Iterator[tuple[Fault, ...]]:
     """Nothing heard of any checkpoint but the last: for each sink, for all of them; and all but the last refused."""
     sinks, lost = sum(name.startswith("sink[") for name in baseline.names), unheard(baseline)
     for first in range(sinks):
@@ -297,14 +301,14 @@ def several(baseline: Trial) -> Iterator[tuple[Fault, ...]]:
     yield tuple(refused[:-1])
 
 
-def all_at_once(baseline: Trial, death: str) -> Iterator[Schedule]:
+def all_at_once(baseline: RunResult, death: str) -> Iterator[Schedule]:
     """Who comes back has every checkpoint to commit, with ids of one digit, and of one and of two."""
     last = [fault for fault in spread(baseline, death) if fault.point == DECIDED][-1:]
     unheard = [faults for faults in several(baseline) if {fault.kind for fault in faults} == {"lose"}]
     yield from (Schedule((*faults, *last), ids=ids) for faults in unheard for ids in (0, TWO_DIGITS))
 
 
-def in_plain_jobs(run: Callable[[Schedule], Trial], kind: str) -> Iterator[Schedule]:
+def in_plain_jobs(run: Callable[[Schedule], RunResult], kind: str) -> Iterator[Schedule]:
     """Deaths when something was decided, and everything heard too late."""
     for job in PLAIN_JOBS:
         alone = run(Schedule(job=job))

@@ -18,8 +18,8 @@ from sinkproof.subject.contract import ContractError
 from sinkproof.subject.services_in_use import breakable, network, proxies
 
 if TYPE_CHECKING:
-    from sinkproof.campaign.results import Tally
-    from sinkproof.execution.schedule_runner import Laboratory, Trial
+    from sinkproof.campaign.results import CampaignResults
+    from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
@@ -50,7 +50,7 @@ def struck_messages() -> tuple[Fault, ...]:
     return tuple(fault for proxy in proxies() for fault in proxy.look().struck)
 
 
-def message_faults(baseline: Laboratory) -> Iterator[Schedule]:
+def message_faults(baseline: ScheduleRunner) -> Iterator[Schedule]:
     """Right after a run without faults: each end of a transaction, and the first of all other messages."""
     counts = Counter[str]()
     for proxy in proxies():
@@ -60,25 +60,25 @@ def message_faults(baseline: Laboratory) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for turn in turns for fault in turn if fault is not None)
 
 
-def node_faults(baseline: Trial, tally: Tally, *, near_only: bool = False) -> Iterator[Schedule]:
+def node_faults(baseline: RunResult, results: CampaignResults, *, near_only: bool = False) -> Iterator[Schedule]:
     """Steps next to a request first, or only those; kinds in turn: each takes seconds, and a short budget is to see
     something of all.
     """
     if not breakable():
         return
-    near = {point for point in tally.passed if point in SINK_POINTS} or {*AROUND_CALLS}
+    near = {point for point in results.passed if point in SINK_POINTS} or {*AROUND_CALLS}
     near |= DECIDED
     for steps in (COMMIT_WINDOW & near, *([] if near_only else [COMMIT_WINDOW - near])):
         kinds = NODE_KINDS if network() is None else (*TOXICS, *NODE_KINDS)
-        turns = zip_longest(*(_of_kind(kind, baseline, tally, steps=steps) for kind in kinds))
+        turns = zip_longest(*(_of_kind(kind, baseline, results, steps=steps) for kind in kinds))
         yield from (schedule for turn in turns for schedule in turn if schedule is not None)
 
 
-def _of_kind(kind: str, baseline: Trial, tally: Tally, *, steps: frozenset[str]) -> Iterator[Schedule]:
+def _of_kind(kind: str, baseline: RunResult, results: CampaignResults, *, steps: frozenset[str]) -> Iterator[Schedule]:
     """Once at each step: the first time that it is passed, or where a recovery has passed it."""
     found = {fault.point: Schedule((fault,)) for fault in spread(baseline, kind, times=1)}
-    for point, ways in tally.ways.items():
-        for before, fault in ways[:1]:
+    for point, reaching in results.reaching.items():
+        for before, fault in reaching[:1]:
             if KINDS[kind].applies(fault.actor, point):
                 found.setdefault(point, replace(before, faults=(*before.faults, replace(fault, kind=kind))))
     yield from (schedule for point, schedule in found.items() if point in steps)

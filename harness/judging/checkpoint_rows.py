@@ -23,7 +23,7 @@ def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
     return rows - in_flight(record) if record is not None and holds_rows(record) else rows
 
 
-class Epochs:
+class CheckpointRows:
     """The complete checkpoints of one run, as they come. What was complete before the run is one epoch."""
 
     def __init__(self, ledger: Ledger) -> None:

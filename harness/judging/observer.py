@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
-from sinkproof.judging.checkpoint_rows import Epochs
+from sinkproof.judging.checkpoint_rows import CheckpointRows
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows, in_flight
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
@@ -60,7 +60,7 @@ class Observer:
         self._evidence = contract.optional("evidence")
         self._looked_at = -1
         self._before: Counter[Identity] | None = None
-        self.epochs = Epochs(ledger)
+        self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
 
@@ -81,7 +81,7 @@ class Observer:
         return rows
 
     def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
-        self.epochs.note(simulation.storage.latest())
+        self.checkpoint_rows.note(simulation.storage.latest())
         if self._changed():
             self._look(simulation, record.checkpoint_id)
 
@@ -91,7 +91,7 @@ class Observer:
         """
         if self._version is None and point not in STEPS:
             return
-        self.epochs.note(simulation.storage.latest())
+        self.checkpoint_rows.note(simulation.storage.latest())
         if not self._changed():
             return
         latest = simulation.storage.latest()
@@ -112,9 +112,9 @@ class Observer:
     def _compare(self, visible: set[Identity]) -> None:
         """With what is to become visible all at once, and with what the sink's marker says."""
         if self._atomic:
-            self.observation.torn += self.epochs.torn(visible)
+            self.observation.torn += self.checkpoint_rows.torn(visible)
         if self._complete is not None:
-            self.observation.claimed += self.epochs.overclaimed(self._marked(), visible)
+            self.observation.claimed += self.checkpoint_rows.overclaimed(self._marked(), visible)
 
     def _marked(self) -> list[Any]:
         """What the marker calls complete: checkpoint ids, or rows. Nothing where it cannot be read yet."""
@@ -188,8 +188,8 @@ class Observer:
             simulation.target.come_to_rest()
         self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
         if self._complete is not None and not seen.unreadable:
-            self.epochs.note(simulation.storage.latest())
-            seen.claimed += self.epochs.overclaimed(self._marked(), set(seen.committed))
+            self.checkpoint_rows.note(simulation.storage.latest())
+            seen.claimed += self.checkpoint_rows.overclaimed(self._marked(), set(seen.committed))
         residue = self.contract.optional("residue")
         lingering = residue is not None and simulation.finished and list(residue(self.scratch))
         if self._evidence is not None and (lingering or Counter(seen.committed) != Counter(self.ledger.expected)):

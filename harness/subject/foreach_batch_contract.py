@@ -14,7 +14,7 @@ from sinkproof.subject.scratch import Scratch
 
 if TYPE_CHECKING:
     from sinkproof.campaign.run import ShellOutcome, Task
-    from sinkproof.execution.schedule_runner import Trial
+    from sinkproof.execution.schedule_runner import RunResult
     from sinkproof.reports.progress import Progress
 
 EXAMPLE: Final = """
@@ -57,7 +57,7 @@ class MicroBatchContract:
 
         return explore(contract, task, progress=progress)
 
-    def try_again(self, contract: Contract, task: Task, progress: Progress) -> Trial:
+    def try_again(self, contract: Contract, task: Task, progress: Progress) -> RunResult:
         from sinkproof.foreach_batch.certify_function import try_again
 
         return try_again(contract, task, progress=progress)

@@ -24,7 +24,7 @@ NEVER: Final = (
     "sinkproof.reference_engine.",
     "sinkproof.sink_adapters.protocol",
     "sinkproof.sink_adapters.memory.memory_store",  # the outside world, as is a disk
-    "sinkproof.sink_adapters.disk_",
+    "sinkproof.sink_adapters.files.disk_",
 )
 
 
@@ -55,7 +55,7 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
 
 def _ours_to_watch(module: str) -> bool:
     """Not the contracts: they only say how a sink is made."""
-    return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith("_contract")
+    return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith("_contracts")
 
 
 def _installed(file: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, Grade
 
 ACTORS: Final = re.compile(r"coordinator|sink\[0\]")  # the others pass the same steps
@@ -31,9 +31,9 @@ class Crashed(NamedTuple):
         return any(ORACLE_CLAIMS[oracle] & claims for oracle in self.oracles)
 
 
-def crashed_everywhere(laboratory: Laboratory, *, told: Told = lambda schedule, count: None) -> Crashed:
+def crashed_everywhere(runner: ScheduleRunner, *, told: Told = lambda schedule, count: None) -> Crashed:
     """Of job and process in turn, the second time that a step is passed, if there is one: rows are pending then."""
-    baseline = laboratory.run(Schedule())
+    baseline = runner.run(Schedule())
     steps = [
         (actor, point) for actor, point in dict.fromkeys(baseline.trace) if ACTORS.fullmatch(baseline.names[actor])
     ]
@@ -43,9 +43,9 @@ def crashed_everywhere(laboratory: Laboratory, *, told: Told = lambda schedule, 
         occurrence = min(2, baseline.trace.count((actor, point)))
         schedule = Schedule((Fault(baseline.names[actor], point, occurrence, kind),))
         told(str(schedule), len(steps))
-        trial = laboratory.run(schedule)
-        crashes += bool(trial.struck)
-        oracles |= {anomaly.oracle for anomaly in trial.anomalies}
+        run_result = runner.run(schedule)
+        crashes += bool(run_result.struck)
+        oracles |= {anomaly.oracle for anomaly in run_result.anomalies}
         if Grade.of(oracles) is not grade:
             grade, worst = Grade.of(oracles), str(schedule)
     return Crashed(crashes, oracles, worst)

@@ -16,8 +16,8 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child import Child, NoReply
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
-from sinkproof.execution.process_runner import process_laboratory
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
 from sinkproof.subject.contract import Contract, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -153,9 +153,9 @@ class Bench:
             folder = stack.enter_context(_folder(None))
             shell = "simulated" if self.simulated else "process"
             scratch = Scratch(name=f"table-{self.name}", path=folder, shell=shell)
-            make = Laboratory if self.simulated else process_laboratory
-            laboratory: Laboratory = stack.enter_context(make(self.contract, scratch))
-            return crashed_everywhere(laboratory, told=tell)
+            make = ScheduleRunner if self.simulated else process_runner
+            runner: ScheduleRunner = stack.enter_context(make(self.contract, scratch))
+            return crashed_everywhere(runner, told=tell)
 
     @contextmanager
     def place(self) -> Iterator[Scratch]:

@@ -25,12 +25,12 @@ from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
 from sinkproof.campaign.simulated_campaign import ORDER_OF_KINDS
-from sinkproof.canaries.trial import CANARIES, try_canary
+from sinkproof.canaries.try_canaries import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.fault_pairs import AT_STEPS, Pairs
-from sinkproof.exploration.run_memo import Endings
+from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable, check_available
 from sinkproof.subject.contract import Contract, check, load, locator_of
@@ -41,23 +41,23 @@ IN_MEMORY = "Hypothesis state machine of memory/two-phase"
 
 
 @contextmanager
-def bench_laboratory(contract: Contract, *, disk: str = "") -> Iterator[Laboratory]:
+def bench_laboratory(contract: Contract, *, disk: str = "") -> Iterator[ScheduleRunner]:
     """`disk`: "memory" or "real", for file sinks; real is tmpfs, where there is one."""
     folder = fresh_folder()
     settings = {"disk": disk} if disk else {}
     try:
-        with Laboratory(contract, Scratch(name="bench", path=folder, settings=settings)) as laboratory:
-            yield laboratory
+        with ScheduleRunner(contract, Scratch(name="bench", path=folder, settings=settings)) as runner:
+            yield runner
     finally:
         shutil.rmtree(folder)
 
 
 def simulated_rate(contract: Contract, *, seconds: float, disk: str = "") -> float:
     """Schedules per second on one core, each run to its end: all named singles of the subject, over and over."""
-    with bench_laboratory(contract, disk=disk) as laboratory:
-        baseline = laboratory.run(Schedule())
+    with bench_laboratory(contract, disk=disk) as runner:
+        baseline = runner.run(Schedule())
         faults = [fault for kind in (*ORDER_OF_KINDS, "kill-job") for fault in places(baseline, kind)]
-        return rate(laboratory.run, (Schedule((fault,)) for fault in cycle(faults)), seconds=seconds)
+        return rate(runner.run, (Schedule((fault,)) for fault in cycle(faults)), seconds=seconds)
 
 
 def checked_rate(contract: Contract, *, seconds: float, disk: str = "") -> float:
@@ -65,12 +65,12 @@ def checked_rate(contract: Contract, *, seconds: float, disk: str = "") -> float
     because it ends as that one did; a pair that cannot differ from one that is run is not run again. All of them are
     counted: the time for the whole bound, from the rate at which some of each part of it were run.
     """
-    with bench_laboratory(contract, disk=disk) as laboratory:
-        baseline, endings = laboratory.run(Schedule()), Endings(laboratory, confirms=False)
-        began, pairs = process_time(), Pairs(endings, AT_STEPS)
+    with bench_laboratory(contract, disk=disk) as runner:
+        baseline, memo = runner.run(Schedule()), MemoizedRuns(runner, confirms=False)
+        began, pairs = process_time(), Pairs(memo, AT_STEPS)
         rests = pairs.prepare(pairs.firsts(baseline))
         prepared = process_time() - began
-        per_second = rate(endings.run, spread([*pairs.schedules(rests)]), seconds=seconds)
+        per_second = rate(memo.run, spread([*pairs.schedules(rests)]), seconds=seconds)
         return pairs.in_bound / (prepared + (pairs.in_bound - pairs.equal) / per_second)
 
 
@@ -84,15 +84,15 @@ def spread(schedules: Sequence[Schedule]) -> Iterator[Schedule]:
 
 def process_rate(locator: str, *, seconds: float) -> float:
     """Kill and recover cycles per second: each schedule is one SIGKILL and a run to the end of input."""
-    from sinkproof.execution.process_runner import process_laboratory
+    from sinkproof.execution.process_runner import process_runner
 
     folder = fresh_folder()
     try:
-        with process_laboratory(load(locator), Scratch(name=locator, path=folder, shell="process")) as laboratory:
-            baseline = laboratory.run(Schedule())
+        with process_runner(load(locator), Scratch(name=locator, path=folder, shell="process")) as runner:
+            baseline = runner.run(Schedule())
             faults = [fault for fault in places(baseline, "kill") if fault.actor.startswith("sink")]
             schedules = (Schedule((fault,)) for fault in cycle(faults))
-            return rate(laboratory.run, schedules, seconds=seconds, clock=perf_counter)
+            return rate(runner.run, schedules, seconds=seconds, clock=perf_counter)
     finally:
         shutil.rmtree(folder)
 

@@ -85,7 +85,7 @@ class Followed:
         struck = self.strikes
         patience = Deadline(0.0)
 
-        def enough() -> bool:
+        def should_stop() -> bool:
             return self.strikes > struck or patience.over
 
         while self.strikes == struck:
@@ -98,7 +98,7 @@ class Followed:
             point = random.choice(steps)
             self.armed.arm([Fault(actor, point, counts[point] + 1, kind)])
             patience = Deadline(STRIKE_SECONDS)
-            self.until(enough)
+            self.until(should_stop)
 
     def recover(self) -> None:
         """Returns when a checkpoint with more rows than ever before is complete."""

@@ -14,14 +14,14 @@ from sinkproof.certifier.certify import Options, command_line
 from sinkproof.certifier.glossary import glossary
 from sinkproof.chaos.points import CATALOGUE
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, names
 
 
-def trial(schedule: Schedule, points: list[str], *, actors: tuple[int, ...] = ()) -> Trial:
+def run_result(schedule: Schedule, points: list[str], *, actors: tuple[int, ...] = ()) -> RunResult:
     """One in which points were passed in this order, by sink[0] or by whom `actors` says."""
     who = actors or (0,) * len(points)
-    return Trial(
+    return RunResult(
         schedule=schedule,
         struck=schedule.faults,
         anomalies=(),
@@ -66,20 +66,22 @@ def test_the_command_that_repeats_a_run(options: Options, told: str) -> None:
 def test_the_steps_end_where_the_last_fault_struck_and_are_those_of_who_was_struck() -> None:
     schedule = parse("sink[0].commit.after#2=kill")
     points = ["commit.after", "write.before", "open.before", "line(a.py:3)", "commit.after", "open.after"]
-    assert ["commit.after", "open.before", "commit.after"] == steps(trial(schedule, points, actors=(0, 1, 0, 0, 0, 0)))
+    assert ["commit.after", "open.before", "commit.after"] == steps(
+        run_result(schedule, points, actors=(0, 1, 0, 0, 0, 0))
+    )
 
 
 def test_many_steps_are_cut_short() -> None:
     schedule = parse("sink[0].commit.after#1=kill")
     points = [f"p.{letter}" for letter in "abcdefgh"]
-    found = steps(trial(schedule, [*points, "commit.after"]))
+    found = steps(run_result(schedule, [*points, "commit.after"]))
     assert STEPS_SHOWN == len(found)
     assert ["p.h", "commit.after"] == found[-2:]
 
 
 def test_there_are_no_steps_where_nothing_struck() -> None:
-    assert [] == steps(trial(parse("no-fault"), ["open.before"]))
-    assert [] == steps(trial(parse("sink[0].commit.after#2=kill"), ["commit.after"]))
+    assert [] == steps(run_result(parse("no-fault"), ["open.before"]))
+    assert [] == steps(run_result(parse("sink[0].commit.after#2=kill"), ["commit.after"]))
 
 
 def test_every_claim_is_told_with_what_breaks_it(project: Path) -> None:

@@ -23,9 +23,9 @@ from difflib import ndiff
 from pathlib import Path
 from time import process_time
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import Task, has_least, run_campaign
-from sinkproof.certifier.subject_verdict import Course, judge_subject
+from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.generators.rare import EVERYWHERE, WATCH
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.reports.progress import SILENT
@@ -119,22 +119,24 @@ def judged(locator: str) -> str:
     contract.is_ours = True  # other processes, where findings are confirmed, import what is not mutated
     began, power = process_time(), Claim.SURVIVES_POWER_LOSS in (contract.claims | contract.claims_simulated)
 
-    def enough(tally: Tally) -> bool:
-        found = any(finding.claimed for finding in tally.findings)
-        watched = (EVERYWHERE, WATCH) in tally.cells and (not power or POWER_LOSSES & {kind for _, kind in tally.cells})
+    def should_stop(results: CampaignResults) -> bool:
+        found = any(finding.claimed for finding in results.findings)
+        watched = (EVERYWHERE, WATCH) in results.cells and (
+            not power or POWER_LOSSES & {kind for _, kind in results.cells}
+        )
         spent = process_time() - began
-        done = spent > BUDGET_SECONDS and bool(watched) and has_least(tally, task)
+        done = spent > BUDGET_SECONDS and bool(watched) and has_least(results, task)
         return found or done or spent > BUDGET_SECONDS_MOST
 
     folder = fresh_folder()
     try:
-        outcome = run_campaign(contract, task, folder=folder, progress=SILENT, enough=enough)
+        outcome = run_campaign(contract, task, folder=folder, progress=SILENT, should_stop=should_stop)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if process_time() - began > BUDGET_SECONDS_MOST and not any(finding.claimed for finding in outcome.findings):
         return UNDECIDED
     unknowns = [*outcome.unknowns, *(f"never struck: {step}" for step in outcome.never_struck)]
-    course = Course(contract, [outcome.result], list(outcome.findings), unknowns)
+    course = SubjectProgress(contract, [outcome.result], list(outcome.findings), unknowns)
     result = judge_subject(course)
     if result.verdict == "upheld" and result.grade == contract.grade:
         return ""

@@ -16,14 +16,14 @@ import pytest
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.jvm_service import JvmService
 from sinkproof.chaos.services.running_services import Entry, Kept
-from sinkproof.execution.process_runner import ProcessLaboratory, process_laboratory
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import NODES, OWN
 
 Service = TypeVar("Service", bound=JvmService)
-Runs = Callable[[str, str], Trial]  # of a pair, under a schedule
+Runs = Callable[[str, str], RunResult]  # of a pair, under a schedule
 
 
 def give_time(items: Iterable[pytest.Item], fixtures: set[str]) -> None:
@@ -58,16 +58,16 @@ def one_for_the_run(
 @contextmanager
 def trials_against(service: JvmService) -> Iterator[Runs]:
     """Plays schedules of the pairs that write to it, with a laboratory for each pair."""
-    laboratories: dict[str, ProcessLaboratory] = {}
+    laboratories: dict[str, ProcessRunner] = {}
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setenv(f"SINKPROOF_{service.name.upper()}", f"external:{service.endpoint}")
 
-        def play(pair: str, schedule: str) -> Trial:
+        def play(pair: str, schedule: str) -> RunResult:
             if pair not in laboratories:
                 folder = fresh_folder()
                 stack.callback(folder.rmdir)
                 scratch = Scratch(name=service.name, path=folder, shell="process")
-                laboratories[pair] = stack.enter_context(process_laboratory(load(pair), scratch))
+                laboratories[pair] = stack.enter_context(process_runner(load(pair), scratch))
             return laboratories[pair].run(parse(schedule))
 
         yield play
@@ -76,15 +76,15 @@ def trials_against(service: JvmService) -> Iterator[Runs]:
 @contextmanager
 def trials_on_its_own(
     pair: str, factory: pytest.TempPathFactory, *, nodes: int = 1
-) -> Iterator[Callable[[str], Trial]]:
+) -> Iterator[Callable[[str], RunResult]]:
     """Plays schedules of this pair on a service of its own, which may be broken and ends with the block."""
     kind, folder = pair.partition("/")[0], fresh_folder()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(factory.mktemp("state")))
         patch.setenv(NODES, str(nodes))
         patch.delenv(f"SINKPROOF_{kind.upper()}", raising=False)
-        with process_laboratory(load(pair), Scratch(name="own", path=folder, shell="process")) as laboratory:
-            yield lambda schedule: laboratory.run(parse(schedule))
-            getattr(laboratory.contract.given, "close_readers", lambda: None)()
+        with process_runner(load(pair), Scratch(name="own", path=folder, shell="process")) as runner:
+            yield lambda schedule: runner.run(parse(schedule))
+            getattr(runner.contract.given, "close_readers", lambda: None)()
         OWN.pop(kind).end()
     folder.rmdir()

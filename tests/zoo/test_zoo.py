@@ -12,14 +12,14 @@ from typing import Final
 
 import pytest
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import ShellOutcome, Task, run_campaign
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.replay import try_again
-from sinkproof.certifier.subject_verdict import Course, judge_subject
+from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
-from sinkproof.execution.process_runner import process_laboratory
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import Finding, SubjectResult
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import load
@@ -195,25 +195,29 @@ def folder() -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def explored(member: str, shell: str, *, enough: Callable[[Tally], bool]) -> tuple[SubjectResult, ShellOutcome]:
+def explored(
+    member: str, shell: str, *, should_stop: Callable[[CampaignResults], bool]
+) -> tuple[SubjectResult, ShellOutcome]:
     """What one shell says of a member, until there is enough."""
     contract = load(locator_of(member))
     task = Task(locator=contract.locator, shell=shell, budget_seconds=0)
     with folder() as path:
-        outcome = run_campaign(contract, task, folder=path, progress=SILENT, enough=enough)
-    left_over = [outcome.left_over] if outcome.left_over else []
-    course = Course(contract, [outcome.result], list(outcome.findings), list(outcome.unknowns), left_over)
-    return judge_subject(course), outcome
+        outcome = run_campaign(contract, task, folder=path, progress=SILENT, should_stop=should_stop)
+    deferred = [outcome.deferred] if outcome.deferred else []
+    progress_of_subject = SubjectProgress(
+        contract, [outcome.result], list(outcome.findings), list(outcome.unknowns), deferred
+    )
+    return judge_subject(progress_of_subject), outcome
 
 
 @pytest.mark.parametrize("shell", ["simulated", "process"])
 @pytest.mark.parametrize(("member", "grade"), RIGHT.items())
 def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> None:
     deadline = Deadline(RIGHT_SECONDS)
-    result, outcome = explored(member, shell, enough=lambda tally: deadline.over)
+    result, outcome = explored(member, shell, should_stop=lambda results: deadline.over)
     assert [] == [f"{finding.oracle} {finding.schedule}" for finding in result.findings if finding.claimed]
     assert () == tuple(outcome.unknowns)
-    assert "" == outcome.left_over
+    assert "" == outcome.deferred
     assert grade == result.grade or (grade == AT_LEAST and result.grade == EFFECTIVELY)  # no death yet
 
 
@@ -221,10 +225,10 @@ def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> No
 def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
     deadline = Deadline(WRONG_SECONDS)
 
-    def enough(tally: Tally) -> bool:
-        return deadline.over or any(map(sin.is_shown_by, tally.findings))
+    def should_stop(results: CampaignResults) -> bool:
+        return deadline.over or any(map(sin.is_shown_by, results.findings))
 
-    result, _ = explored(member, sin.shell, enough=enough)
+    result, _ = explored(member, sin.shell, should_stop=should_stop)
     shown = [finding for finding in result.findings if sin.is_shown_by(finding)]
     assert shown, [f"{finding.oracle} {finding.schedule}" for finding in result.findings]
     assert shown[0].claimed
@@ -238,15 +242,20 @@ def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
 @pytest.mark.parametrize("occurrence", [1, 2, 3])
 def test_a_thread_is_struck_where_it_is_between_two_calls(occurrence: int) -> None:
     contract = load(locator_of("half_done:Worker"))
-    with folder() as path, process_laboratory(contract, Scratch(name="zoo", path=path, shell="process")) as laboratory:
-        trial = laboratory.run(parse(f"sink[0].file.create#{occurrence}=kill"))
-    assert (True, True, (), 24) == (trial.fired, trial.finished, trial.anomalies, trial.rows_committed)
+    with folder() as path, process_runner(contract, Scratch(name="zoo", path=path, shell="process")) as runner:
+        run_result = runner.run(parse(f"sink[0].file.create#{occurrence}=kill"))
+    assert (True, True, (), 24) == (
+        run_result.fired,
+        run_result.finished,
+        run_result.anomalies,
+        run_result.rows_committed,
+    )
 
 
 @pytest.mark.parametrize(("member", "shell"), UNJUDGED)
 def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) -> None:
     deadline = Deadline(RIGHT_SECONDS)
-    result, _ = explored(member, shell, enough=lambda tally: deadline.over)
+    result, _ = explored(member, shell, should_stop=lambda results: deadline.over)
     assert "unknown" == result.verdict
     assert re.search(UNJUDGED[member, shell].replace("()", r"\(\)"), result.why)
 

@@ -16,7 +16,7 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.notification_delivery import Held
-from sinkproof.reference_engine.shells.simulated.fault_injection import ELECT, Key, Struck
+from sinkproof.reference_engine.shells.simulated.fault_injection import ELECT, FaultInjector, Key
 
 ENDING_POLL_MS: Final = 3
 ENDING_POLLS_MOST: Final = 400  # a job that was told to end has ended after a few checkpoints, or never will
@@ -55,7 +55,7 @@ class Refusing:
         raise Killed
 
 
-class HardTimes(Struck):
+class EngineFaults(FaultInjector):
     """The parts of a simulation that faults of one's own engine change."""
 
     job: Job

@@ -26,7 +26,7 @@ ELECT: Final[Event] = ("elect", None, None)
 CANCELLED_LATE: Final = 6  # ms after it has woken up: a zombie goes on meanwhile
 
 
-class Struck(ABC):
+class FaultInjector(ABC):
     """The parts of a simulation that faults change. `run` and its kind are the simulation's own."""
 
     host: Host

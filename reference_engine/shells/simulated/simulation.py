@@ -31,7 +31,7 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.effects import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
-from sinkproof.reference_engine.shells.simulated.engine_faults import HardTimes
+from sinkproof.reference_engine.shells.simulated.engine_faults import EngineFaults
 from sinkproof.reference_engine.shells.simulated.fault_injection import ELECT, Key
 from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.sink_adapters.protocol import Sink
@@ -44,7 +44,7 @@ START: Final[Event] = ("start", None, None)
 HURRY: Final = 1_000  # of so many subtasks that open one after the other, none is late for a message of 1 ms
 
 
-class Simulation(HardTimes):
+class Simulation(EngineFaults):
     """One run of one schedule."""
 
     __slots__ = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 
 from ...support.real_services import trials_on_its_own
 
@@ -26,9 +26,12 @@ def test_a_quorum_goes_on_without_the_third_node(pair: str, tmp_path_factory: py
         assert (True, (), 24) == _end_of(play("no-fault"))
         for place in PLACES[pair]:
             for kind in ("service-kill", "service-pause"):
-                trial = play(f"{place}={kind}")
-                assert (1, True, (), 24) == (len(trial.struck), *_end_of(trial)), (trial.schedule, trial.failure)
+                run_result = play(f"{place}={kind}")
+                assert (1, True, (), 24) == (len(run_result.struck), *_end_of(run_result)), (
+                    run_result.schedule,
+                    run_result.failure,
+                )
 
 
-def _end_of(trial: Trial) -> tuple[bool, tuple[object, ...], int]:
-    return trial.finished, tuple(trial.anomalies), trial.rows_committed
+def _end_of(run_result: RunResult) -> tuple[bool, tuple[object, ...], int]:
+    return run_result.finished, tuple(run_result.anomalies), run_result.rows_committed

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 
 from sinkproof import replay
 from sinkproof.campaign.random_soak import soak
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.verdict import Verdict
 from sinkproof.strategies import interleavings, jobs, orders, run_in, schedules, tried
 from sinkproof.subject.contract import load
@@ -30,20 +30,20 @@ def soaked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.chdir(tmp_path)
     folder = fresh_folder()
 
-    def run(name: str, *, seconds: float) -> Tally:
+    def run(name: str, *, seconds: float) -> CampaignResults:
         contract = load(f"{SINKS}:{name}")
-        tally = Tally(contract=contract, shell="simulated")
-        with Laboratory(contract, Scratch(name="soak", path=folder)) as laboratory:
-            soak(laboratory, tally, seconds=seconds)
-        return tally
+        results = CampaignResults(contract=contract, shell="simulated")
+        with ScheduleRunner(contract, Scratch(name="soak", path=folder)) as runner:
+            soak(runner, results, seconds=seconds)
+        return results
 
     yield run
     shutil.rmtree(folder)
 
 
 def test_what_a_soak_finds_is_one_short_line_that_replay_shows_again(soaked: Any) -> None:
-    tally = soaked("ListContract", seconds=60)
-    (finding,) = tally.findings
+    results = soaked("ListContract", seconds=60)
+    (finding,) = results.findings
     assert "O1" == finding.oracle
     assert finding.claimed
     schedule = parse(finding.schedule)
@@ -56,12 +56,12 @@ def test_what_a_soak_finds_is_one_short_line_that_replay_shows_again(soaked: Any
 
 
 def test_a_right_sink_is_soaked_for_the_whole_time_and_the_tally_says_how_much(soaked: Any) -> None:
-    tally = soaked("CarefulContract", seconds=0.5)
-    assert [] == tally.findings
-    assert tally.runs > 0
-    assert tally.rows_committed > 0
-    (note,) = tally.notes
-    assert note.startswith(f"a soak of {tally.runs} random schedules")
+    results = soaked("CarefulContract", seconds=0.5)
+    assert [] == results.findings
+    assert results.runs > 0
+    assert results.rows_committed > 0
+    (note,) = results.notes
+    assert note.startswith(f"a soak of {results.runs} random schedules")
 
 
 @settings(max_examples=60)
@@ -73,17 +73,17 @@ def test_every_drawn_schedule_is_parsed_back(schedule: Schedule) -> None:
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(schedule=schedules(faults_most=3))
 def test_our_two_phase_sink_survives_what_is_drawn(schedule: Schedule) -> None:
-    trial = tried("memory/two-phase", schedule)
-    assert () == trial.anomalies, schedule
-    assert trial.finished
+    run_result = tried("memory/two-phase", schedule)
+    assert () == run_result.anomalies, schedule
+    assert run_result.finished
 
 
 def test_a_user_s_own_test_finds_the_smallest_failing_schedule() -> None:
     folder = fresh_folder()
-    with Laboratory(load(f"{SINKS}:ListContract"), Scratch(name="own", path=folder)) as laboratory:
+    with ScheduleRunner(load(f"{SINKS}:ListContract"), Scratch(name="own", path=folder)) as runner:
         found = find(
             schedules(faults_most=2),
-            lambda schedule: any(anomaly.oracle == "O1" for anomaly in run_in(laboratory, schedule).anomalies),
+            lambda schedule: any(anomaly.oracle == "O1" for anomaly in run_in(runner, schedule).anomalies),
             settings=settings(max_examples=2000, database=None),
         )
     shutil.rmtree(folder)
@@ -101,9 +101,9 @@ def test_jobs_are_drawn_in_many_shapes_and_shrink_to_the_standard_one() -> None:
 
 def test_a_made_job_delivers_every_row_and_is_replayed_by_its_name() -> None:
     schedule = parse(f"job={shape_name(sources=3, sinks=2, rows=7, batch=2, every=1)} sink[1].write.after#2=kill")
-    trial = tried("memory/two-phase", schedule)
-    assert (True, (), 21) == (trial.fired, trial.anomalies, trial.rows_committed)
-    assert "source[2]" in trial.names
+    run_result = tried("memory/two-phase", schedule)
+    assert (True, (), 21) == (run_result.fired, run_result.anomalies, run_result.rows_committed)
+    assert "source[2]" in run_result.names
 
 
 @pytest.mark.parametrize("name", ["made-", "made-2-2-12-2", "made-9-1-1-1-1", "made-1-1-1-1-0", "made-a-1-1-1-1"])

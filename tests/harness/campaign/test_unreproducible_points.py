@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.subject.contract import load
 
 NAMES = ("coordinator", "sink[0]")
 FIRST, SECOND = "sink[0].write.after#1=kill", "sink[0].commit.before#1=kill"
 
 
-def trial(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[str] = ()) -> Trial:
+def run_result(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[str] = ()) -> RunResult:
     parsed = parse(schedule)
-    return Trial(
+    return RunResult(
         schedule=parsed,
         struck=tuple(struck) or parsed.faults[:1],
         anomalies=(),
@@ -29,38 +29,38 @@ def trial(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[str] 
     )
 
 
-def to_strike(tally: Tally) -> list[str]:
-    return [str(schedule) for schedule in tally.to_strike() if "abort" in str(schedule)]
+def to_strike(results: CampaignResults) -> list[str]:
+    return [str(schedule) for schedule in results.to_strike() if "abort" in str(schedule)]
 
 
 def test_another_way_to_a_step_is_tried_when_the_first_one_does_not_lead_there_again() -> None:
-    tally = Tally(contract=load("memory/two-phase"), shell="process")
-    tally.add(trial(FIRST, passed=["abort.before"]))
-    tally.add(trial(SECOND, passed=["abort.before"]))
+    results = CampaignResults(contract=load("memory/two-phase"), shell="process")
+    results.add(run_result(FIRST, passed=["abort.before"]))
+    results.add(run_result(SECOND, passed=["abort.before"]))
     missed = f"{FIRST} sink[0].abort.before#1=kill"
-    assert [missed] == to_strike(tally)
-    tally.add(trial(missed))
-    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
-    tally.add(trial(f"{SECOND} sink[0].abort.before#1=kill"))
-    tally.add(trial(FIRST, passed=["abort.before"]))
-    assert [] == to_strike(tally)
+    assert [missed] == to_strike(results)
+    results.add(run_result(missed))
+    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(results)
+    results.add(run_result(f"{SECOND} sink[0].abort.before#1=kill"))
+    results.add(run_result(FIRST, passed=["abort.before"]))
+    assert [] == to_strike(results)
 
 
 def test_the_shortest_way_is_tried_first_and_none_that_leads_over_what_did_not_strike() -> None:
-    tally = Tally(contract=load("memory/two-phase"), shell="process")
-    tally.add(trial(f"{FIRST} {SECOND}", passed=["abort.before"]))
-    assert [] == to_strike(tally)
+    results = CampaignResults(contract=load("memory/two-phase"), shell="process")
+    results.add(run_result(f"{FIRST} {SECOND}", passed=["abort.before"]))
+    assert [] == to_strike(results)
     both = parse(f"{FIRST} {SECOND}")
-    tally.add(trial(str(both), struck=both.faults, passed=["abort.before"]))
-    assert [f"{both} sink[0].abort.before#1=kill"] == to_strike(tally)
-    tally.add(trial(SECOND, passed=["abort.before"]))
-    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(tally)
+    results.add(run_result(str(both), struck=both.faults, passed=["abort.before"]))
+    assert [f"{both} sink[0].abort.before#1=kill"] == to_strike(results)
+    results.add(run_result(SECOND, passed=["abort.before"]))
+    assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(results)
 
 
 def test_what_was_struck_is_not_looked_for_again() -> None:
-    tally = Tally(contract=load("memory/two-phase"), shell="process")
-    tally.add(trial(FIRST, passed=["abort.before"]))
+    results = CampaignResults(contract=load("memory/two-phase"), shell="process")
+    results.add(run_result(FIRST, passed=["abort.before"]))
     both = parse(f"{FIRST} sink[0].abort.before#1=kill")
-    tally.add(trial(str(both), struck=both.faults, passed=["abort.before"]))
-    assert [] == to_strike(tally)
-    assert not tally.elusive
+    results.add(run_result(str(both), struck=both.faults, passed=["abort.before"]))
+    assert [] == to_strike(results)
+    assert not results.unreproducible

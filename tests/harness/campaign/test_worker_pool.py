@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from sinkproof.campaign.process_workers import ENTRY, lanes_beside
-from sinkproof.campaign.worker_pool import Lane, Lanes, start_lane
+from sinkproof.campaign.process_workers import ENTRY, workers_beside
+from sinkproof.campaign.worker_pool import PoolWorker, WorkerPool, start_worker
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.process_runner import PRELOAD, ProcessLaboratory, process_laboratory
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -24,9 +24,9 @@ SCHEDULES = [
 
 
 @pytest.fixture
-def laboratory() -> Iterator[ProcessLaboratory]:
+def runner() -> Iterator[ProcessRunner]:
     folder = fresh_folder()
-    with process_laboratory(load(SUBJECT), Scratch(name="first", path=folder, shell="process")) as made:
+    with process_runner(load(SUBJECT), Scratch(name="first", path=folder, shell="process")) as made:
         yield made
     made.reset()
     folder.rmdir()
@@ -39,55 +39,55 @@ def server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture
-def lane_for(server: ForkServer) -> Iterator[Callable[[str], Lane]]:
+def lane_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
     """Makes a second laboratory for a subject."""
     with ExitStack() as stack:
 
-        def make(subject: str) -> Lane:
-            return start_lane(server, stack, ENTRY, (subject, "second", 10.0), seconds=120.0)
+        def make(subject: str) -> PoolWorker:
+            return start_worker(server, stack, ENTRY, (subject, "second", 10.0), seconds=120.0)
 
         yield make
 
 
 @pytest.mark.slow
 def test_a_second_laboratory_tells_what_the_first_one_would(
-    laboratory: ProcessLaboratory, lane_for: Callable[[str], Lane]
+    runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]
 ) -> None:
     own: list[Schedule] = []
 
-    def run(schedule: Schedule) -> Trial:
+    def run(schedule: Schedule) -> RunResult:
         own.append(schedule)
-        return laboratory.run(schedule)
+        return runner.run(schedule)
 
-    trials = list(Lanes([lane_for(SUBJECT)]).trials(SCHEDULES, traced=False, run=run))
-    assert SCHEDULES == [trial.schedule for trial in trials]
+    trials = list(WorkerPool([lane_for(SUBJECT)]).trials(SCHEDULES, traced=False, run=run))
+    assert SCHEDULES == [run_result.schedule for run_result in trials]
     assert 0 < len(own) < len(SCHEDULES)
-    for trial in trials:
-        assert (True, True, (), 1) == (trial.finished, trial.fired, trial.anomalies, trial.kills)
+    for run_result in trials:
+        assert (True, True, (), 1) == (run_result.finished, run_result.fired, run_result.anomalies, run_result.kills)
 
 
 @pytest.mark.slow
-def test_executed_lines_are_recorded_there_too(laboratory: ProcessLaboratory, lane_for: Callable[[str], Lane]) -> None:
-    lanes = Lanes([lane_for(SUBJECT)])
-    traced = list(lanes.trials([Schedule(), Schedule(job="sparse")], traced=True, run=laboratory.run))
+def test_executed_lines_are_recorded_there_too(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
+    workers = WorkerPool([lane_for(SUBJECT)])
+    traced = list(workers.trials([Schedule(), Schedule(job="sparse")], traced=True, run=runner.run))
     assert any(point.startswith("line(two_phase.py") for _, point in traced[0].trace)
 
 
 def test_what_fails_there_is_told_as_if_it_had_failed_here(
-    laboratory: ProcessLaboratory, lane_for: Callable[[str], Lane]
+    runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]
 ) -> None:
     with pytest.raises(ContractError, match="unknown subject"):
-        list(Lanes([lane_for("files/never")]).trials(SCHEDULES, traced=False, run=laboratory.run))
+        list(WorkerPool([lane_for("files/never")]).trials(SCHEDULES, traced=False, run=runner.run))
 
 
-def test_one_that_dies_makes_no_verdict(laboratory: ProcessLaboratory, lane_for: Callable[[str], Lane]) -> None:
-    lane = lane_for(SUBJECT)
-    lane.child.kill()
+def test_one_that_dies_makes_no_verdict(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
+    worker = lane_for(SUBJECT)
+    worker.child.kill()
     with pytest.raises(ReaderFailed, match="a second laboratory is gone"):
-        list(Lanes([lane]).trials(SCHEDULES, traced=False, run=laboratory.run))
+        list(WorkerPool([worker]).trials(SCHEDULES, traced=False, run=runner.run))
 
 
-def test_who_uses_no_external_system_has_no_second_laboratory(laboratory: ProcessLaboratory) -> None:
+def test_who_uses_no_external_system_has_no_second_laboratory(runner: ProcessRunner) -> None:
     """Files are quick: there is nothing to wait for."""
-    with lanes_beside(laboratory, 2) as lanes:
-        assert () == lanes.lanes
+    with workers_beside(runner, 2) as workers:
+        assert () == workers.workers

@@ -15,21 +15,28 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import Task, explore_subject, run_campaign
-from sinkproof.campaign.simulated_campaign import Enough, SimulatedCampaign
+from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
 from sinkproof.canaries import catalogue as every
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries import trial as kill_table
+from sinkproof.canaries import try_canaries as kill_table
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import found_out_by
-from sinkproof.canaries.trial import Runner, canaries_for, runners, try_all, try_canary, try_control
+from sinkproof.canaries.try_canaries import (
+    CampaignFunction,
+    campaign_functions,
+    canaries_for,
+    try_all,
+    try_canary,
+    try_control,
+)
 from sinkproof.certifier.certify import WITHOUT_SPARK
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.reports.document import CanaryResult, plain
 from sinkproof.reports.progress import SILENT
@@ -49,20 +56,21 @@ TRIALS = [(canary, shell) for shell in WITHOUT_SPARK for canary in CANARIES if s
 
 
 @pytest.fixture(scope="module")
-def runner_for() -> Iterator[Callable[[Canary, str], Runner]]:
+def campaign_for() -> Iterator[Callable[[Canary, str], CampaignFunction]]:
     """One fork server for all of them."""
     with ExitStack() as stack:
         kinds = {
-            shell: stack.enter_context(runners(canaries_for(shell), shell, progress=SILENT)) for shell in WITHOUT_SPARK
+            shell: stack.enter_context(campaign_functions(canaries_for(shell), shell, progress=SILENT))
+            for shell in WITHOUT_SPARK
         }
         yield lambda canary, shell: kinds[shell](canary)
 
 
 @pytest.mark.parametrize(("canary", "shell"), TRIALS, ids=lambda value: getattr(value, "name", value))
 def test_a_canary_is_convicted_of_its_own_sin(
-    canary: Canary, shell: str, runner_for: Callable[[Canary, str], Runner]
+    canary: Canary, shell: str, campaign_for: Callable[[Canary, str], CampaignFunction]
 ) -> None:
-    result = try_canary(canary, shell, runner=runner_for(canary, shell))
+    result = try_canary(canary, shell, run_as=campaign_for(canary, shell))
     assert result.convicted, result.why
     assert result.oracle in canary.oracles
     assert len(parse(result.schedule or "").faults) <= max(FAULTS_MOST, canary.times)
@@ -106,10 +114,10 @@ def test_each_says_its_sin() -> None:
 
 
 @contextmanager
-def laboratory_of(contract: type, folder: Path) -> Iterator[Laboratory]:
+def laboratory_of(contract: type, folder: Path) -> Iterator[ScheduleRunner]:
     checked = check(locator_of(contract), contract)
-    with Laboratory(checked, Scratch(name="rare", path=folder)) as laboratory:
-        yield laboratory
+    with ScheduleRunner(checked, Scratch(name="rare", path=folder)) as runner:
+        yield runner
 
 
 def crashed_at(*occurrences: int) -> Schedule:
@@ -118,17 +126,17 @@ def crashed_at(*occurrences: int) -> Schedule:
 
 
 def test_the_third_crash_is_one_too_many(tmp_path: Path) -> None:
-    with laboratory_of(rare.ThreePlaces, tmp_path) as laboratory:
+    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
         for fewer in ((1,), (3,), (1, 2), (1, 3), (2, 3)):
-            assert () == laboratory.run(crashed_at(*fewer)).anomalies, fewer
-        assert "O1" in [anomaly.oracle for anomaly in laboratory.run(crashed_at(1, 2, 3)).anomalies]
+            assert () == runner.run(crashed_at(*fewer)).anomalies, fewer
+        assert "O1" in [anomaly.oracle for anomaly in runner.run(crashed_at(1, 2, 3)).anomalies]
 
 
 @pytest.mark.slow
 def test_the_closure_finds_the_third_crash_and_no_earlier_one(tmp_path: Path) -> None:
     """At named points only: lines find it as well, in more states."""
-    with laboratory_of(rare.ThreePlaces, tmp_path) as laboratory:
-        world = JobWorld(laboratory)
+    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
+        world = JobWorld(runner)
         closure = Explorer(world, go_on=lambda closure: not closure.findings).explore()
         crashes = {len(world.schedule(state).faults) for state, _ in closure.findings}
     assert {3} == crashes
@@ -144,10 +152,10 @@ def test_the_closure_finds_the_third_crash_and_no_earlier_one(tmp_path: Path) ->
 def test_only_one_word_of_the_schedule_tells(
     contract: type, harmless: str, telling: str, *, oracle: str, tmp_path: Path
 ) -> None:
-    with laboratory_of(contract, tmp_path) as laboratory:
-        assert () == laboratory.run(Schedule()).anomalies
-        assert () == laboratory.run(parse(harmless)).anomalies
-        assert [oracle] == [anomaly.oracle for anomaly in laboratory.run(parse(telling)).anomalies]
+    with laboratory_of(contract, tmp_path) as runner:
+        assert () == runner.run(Schedule()).anomalies
+        assert () == runner.run(parse(harmless)).anomalies
+        assert [oracle] == [anomaly.oracle for anomaly in runner.run(parse(telling)).anomalies]
 
 
 # -- the usual campaign ----------------------------------------------------------------------------
@@ -158,22 +166,22 @@ def test_only_one_word_of_the_schedule_tells(
 def test_the_usual_campaign_finds_it_as_well(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without being told where to look first."""
     monkeypatch.setattr(kill_table, "CANARY_SECONDS_MOST", 100.0)
-    result = try_canary(canary, "simulated", runner=run_campaign)
+    result = try_canary(canary, "simulated", run_as=run_campaign)
     assert result.convicted, result.why
 
 
 def test_all_that_a_crash_shows_is_known_at_once_and_counted_once(tmp_path: Path) -> None:
     """Of a state that shows two things, rows lost and no recovery, neither waits for the end of the closure."""
-    with laboratory_of(rare.ThreePlaces, tmp_path) as laboratory:
-        tally = Tally(contract=laboratory.contract, shell="simulated")
+    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
+        results = CampaignResults(contract=runner.contract, shell="simulated")
         kept: list[Closure[JobState]] = []
-        campaign = SimulatedCampaign(laboratory, tally, enough=lambda tally: bool(tally.finding_count["O6"]))
-        with pytest.raises(Enough):
-            campaign._close(JobWorld(laboratory), keep=kept.append)
+        campaign = SimulatedCampaign(runner, results, should_stop=lambda results: bool(results.finding_count["O6"]))
+        with pytest.raises(CampaignStopped):
+            campaign._close(JobWorld(runner), keep=kept.append)
     (closure,) = kept
     assert {"O1", "O6"} == {anomaly.oracle for _, anomaly in closure.findings}
     assert not closure.complete
-    assert Counter(anomaly.oracle for _, anomaly in closure.findings) == tally.finding_count
+    assert Counter(anomaly.oracle for _, anomaly in closure.findings) == results.finding_count
 
 
 # -- as text ---------------------------------------------------------------------------------------
@@ -270,11 +278,11 @@ def test_a_broken_sink_without_points_is_convicted(
     contract, deadline = Contract(pair, OfFiles(pair, make)), Deadline(CONVICTED_WITHIN_SECONDS)
     contract.is_ours = True  # in other processes its locator names another contract, so nothing is confirmed there
 
-    def enough(tally: Tally) -> bool:
-        return deadline.over or any(finding.oracle in oracles for finding in tally.findings)
+    def should_stop(results: CampaignResults) -> bool:
+        return deadline.over or any(finding.oracle in oracles for finding in results.findings)
 
     task = Task(locator=pair, shell="simulated", budget_seconds=0)
-    outcome = run_campaign(contract, task, folder=tmp_path, progress=SILENT, enough=enough)
+    outcome = run_campaign(contract, task, folder=tmp_path, progress=SILENT, should_stop=should_stop)
     assert oracles & {finding.oracle for finding in outcome.findings}, outcome.unknowns
 
 
@@ -292,7 +300,7 @@ def test_a_correct_sink_without_points_is_acquitted(pair: str) -> None:
 
 UNDER_O = """
 import json, sys
-from sinkproof.canaries.trial import try_all
+from sinkproof.canaries.try_canaries import try_all
 assert False, "this interpreter asserts"
 results = try_all(sys.argv[1], control_seconds=1.0)
 print(json.dumps([[row.name, row.control, row.convicted, row.why] for row in results]))

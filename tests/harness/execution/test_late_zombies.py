@@ -10,7 +10,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.contract_host import ContractTarget
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.rare import several
 from sinkproof.reference_engine.shells.effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
@@ -21,15 +21,15 @@ from sinkproof.workload.jobs import OUTAGE_SECONDS
 ZOO: Final = Path(__file__).parents[2] / "zoo"
 
 
-def run(member: str, schedule: str, folder: Path) -> Trial:
+def run(member: str, schedule: str, folder: Path) -> RunResult:
     file, _, name = member.partition(":")
     locator = f"{ZOO / file}.py:{name}" if name else member
-    with Laboratory(load(locator), Scratch(name="late", path=folder)) as laboratory:
-        return laboratory.run(parse(schedule))
+    with ScheduleRunner(load(locator), Scratch(name="late", path=folder)) as runner:
+        return runner.run(parse(schedule))
 
 
-def noted(trial: Trial, what: str) -> list[Any]:
-    return [detail for _, _, _, each, detail in trial.history if each == what]
+def noted(run_result: RunResult, what: str) -> list[Any]:
+    return [detail for _, _, _, each, detail in run_result.history if each == what]
 
 
 # -- in doubt after open --------------------------------------------------------------------------
@@ -55,10 +55,10 @@ def test_anything_else_that_a_notification_returns_is_an_error_that_says_so(answ
 
 def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(tmp_path: Path) -> None:
     """The job dies when all is decided: but for the timer, only the closing notification would come."""
-    trial = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
-    assert ((), True) == (trial.anomalies, trial.finished)
-    assert [1, 1] == [each for ids in noted(trial, IN_DOUBT) for each in ids]
-    points = [point for actor, point in trial.trace if trial.names[actor] == "sink[0]"]
+    run_result = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
+    assert ((), True) == (run_result.anomalies, run_result.finished)
+    assert [1, 1] == [each for ids in noted(run_result, IN_DOUBT) for each in ids]
+    points = [point for actor, point in run_result.trace if run_result.names[actor] == "sink[0]"]
     second = points.index("open.before", 1)
     assert "settle.before" in points[second : points.index("snapshot.before", second)]
 
@@ -69,8 +69,8 @@ def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
     contract = load(f"{ZOO / 'doubtful'}.py:NotYet")
     sink = contract.sink(Scratch(name="late", path=tmp_path))
     monkeypatch.setattr(type(sink), "settle", lambda self, now: 3)
-    trial = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
-    assert "settle() returned 3, not checkpoint ids" in str(noted(trial, "raised"))
+    run_result = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
+    assert "settle() returned 3, not checkpoint ids" in str(noted(run_result, "raised"))
 
 
 # -- a late timer ---------------------------------------------------------------------------------
@@ -93,20 +93,20 @@ def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
 def test_who_throws_away_what_has_grown_old_loses_it(member: str, tmp_path: Path) -> None:
     death = "checkpoint.persist.after#1=kill"
     assert () == run(f"doubtful:{member}", death, tmp_path).anomalies
-    trial = run(f"doubtful:{member}", f"job=outage {death}", tmp_path)
-    assert (["O1"], True) == ([each.oracle for each in trial.anomalies], trial.finished)
+    run_result = run(f"doubtful:{member}", f"job=outage {death}", tmp_path)
+    assert (["O1"], True) == ([each.oracle for each in run_result.anomalies], run_result.finished)
 
 
 def test_who_says_that_it_is_too_old_is_right(tmp_path: Path) -> None:
-    trial = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
-    assert ((), False) == (trial.anomalies, trial.finished)
-    assert "TransactionLost" in str(noted(trial, "raised"))
+    run_result = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
+    assert ((), False) == (run_result.anomalies, run_result.finished)
+    assert "TransactionLost" in str(noted(run_result, "raised"))
 
 
 @pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert"])
 def test_our_own_pairs_outlast_a_day(pair: str, tmp_path: Path) -> None:
-    trial = run(pair, "job=outage sink[0].notify_complete.before#1=kill-job", tmp_path)
-    assert ((), True, True) == (trial.anomalies, trial.finished, trial.fired)
+    run_result = run(pair, "job=outage sink[0].notify_complete.before#1=kill-job", tmp_path)
+    assert ((), True, True) == (run_result.anomalies, run_result.finished, run_result.fired)
 
 
 def test_an_outage_makes_files_and_folders_older(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_an_outage_makes_files_and_folders_older(tmp_path: Path) -> None:
 
 
 def test_a_late_vote_lets_the_next_checkpoint_come_first(tmp_path: Path) -> None:
-    trial = run("memory/two-phase", "sink[1].acknowledge.before#1=late", tmp_path)
-    assert ((), True, True) == (trial.anomalies, trial.finished, trial.fired)
-    assert [2, 3] == noted(trial, "complete")
-    assert "notify_aborted.before" in {point for _, point in trial.trace}
+    run_result = run("memory/two-phase", "sink[1].acknowledge.before#1=late", tmp_path)
+    assert ((), True, True) == (run_result.anomalies, run_result.finished, run_result.fired)
+    assert [2, 3] == noted(run_result, "complete")
+    assert "notify_aborted.before" in {point for _, point in run_result.trace}
 
 
 def test_several_notifications_are_lost_to_one_sink_and_to_all(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.process_runner import process_laboratory
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
@@ -18,46 +18,56 @@ from sinkproof.subject.source_files import files_of
 HERE = Path(__file__).parents[2] / "support" / "shared_lists.py"
 
 
-def paused_at_every_line(name: str, tmp_path: Path) -> list[Trial]:
+def paused_at_every_line(name: str, tmp_path: Path) -> list[RunResult]:
     contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="simulated")
-    with Laboratory(contract, scratch) as laboratory:
+    with ScheduleRunner(contract, scratch) as runner:
         tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
-        laboratory.files = tracer.files
-        baseline = laboratory.run(Schedule(), tracing=tracer)
+        runner.files = tracer.files
+        baseline = runner.run(Schedule(), tracing=tracer)
         pauses = [Schedule((fault,)) for fault in places(baseline, "pause", lines=True)]
-        return [laboratory.run(schedule, tracing=tracer) for schedule in pauses]
+        return [runner.run(schedule, tracing=tracer) for schedule in pauses]
 
 
 def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_path: Path) -> None:
-    wrong = [trial for trial in paused_at_every_line("Overwriting", tmp_path) if trial.anomalies]
+    wrong = [run_result for run_result in paused_at_every_line("Overwriting", tmp_path) if run_result.anomalies]
     assert wrong
-    assert {"O1"} == {anomaly.oracle for trial in wrong for anomaly in trial.anomalies}
+    assert {"O1"} == {anomaly.oracle for run_result in wrong for anomaly in run_result.anomalies}
 
 
 @pytest.mark.slow
 def test_who_is_refused_and_reads_again_loses_nothing(tmp_path: Path) -> None:
     trials = paused_at_every_line("Right", tmp_path)
     assert len(trials) > 100
-    assert [] == [(str(trial.schedule), trial.anomalies) for trial in trials if trial.anomalies or not trial.finished]
-    assert {1} == {sum(what == "generation" for _, _, _, what, _ in trial.history) for trial in trials}  # nobody died
+    assert [] == [
+        (str(run_result.schedule), run_result.anomalies)
+        for run_result in trials
+        if run_result.anomalies or not run_result.finished
+    ]
+    assert {1} == {
+        sum(what == "generation" for _, _, _, what, _ in run_result.history) for run_result in trials
+    }  # nobody died
 
 
 @pytest.mark.parametrize("subject", ["memory/two-phase", "files/write-ahead-upsert"])
 def test_nothing_overtakes_anything_on_its_way_to_two_who_stand_still_at_once(subject: str, tmp_path: Path) -> None:
-    with Laboratory(load(subject), Scratch(name="pauses", path=tmp_path, shell="simulated")) as laboratory:
-        pauses = [fault for fault in places(laboratory.run(Schedule()), "pause") if fault.point.startswith("write.")]
+    with ScheduleRunner(load(subject), Scratch(name="pauses", path=tmp_path, shell="simulated")) as runner:
+        pauses = [fault for fault in places(runner.run(Schedule()), "pause") if fault.point.startswith("write.")]
         both = [Schedule((one, other)) for one in pauses for other in pauses if one.actor < other.actor]
-        trials = [laboratory.run(schedule) for schedule in both[::3]]
-    met = [trial for trial in trials if trial.fired]
+        trials = [runner.run(schedule) for schedule in both[::3]]
+    met = [run_result for run_result in trials if run_result.fired]
     assert len(met) > 20
-    assert [] == [(str(trial.schedule), trial.anomalies) for trial in met if trial.anomalies or not trial.finished]
+    assert [] == [
+        (str(run_result.schedule), run_result.anomalies)
+        for run_result in met
+        if run_result.anomalies or not run_result.finished
+    ]
 
 
 @pytest.mark.parametrize("name", ["Right", "Overwriting"])
 def test_a_process_is_paused_for_real_and_goes_on(name: str, tmp_path: Path) -> None:
     contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="process")
     line = next(number for number, text in enumerate(HERE.read_text().splitlines(), 1) if "temporary.write" in text)
-    with process_laboratory(contract, scratch) as laboratory:
-        trial = laboratory.run(parse(f"sink[0].line(shared_lists.py:{line})#1=pause"))
-    assert (True, True, 0) == (trial.fired, trial.finished, trial.kills)
-    assert (name == "Overwriting") is bool(trial.anomalies)
+    with process_runner(contract, scratch) as runner:
+        run_result = runner.run(parse(f"sink[0].line(shared_lists.py:{line})#1=pause"))
+    assert (True, True, 0) == (run_result.fired, run_result.finished, run_result.kills)
+    assert (name == "Overwriting") is bool(run_result.anomalies)

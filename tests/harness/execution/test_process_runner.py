@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.process_runner import libraries_of, process_laboratory
+from sinkproof.execution.process_runner import libraries_of, process_runner
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
 
@@ -63,7 +63,7 @@ def test_attempts_find_it_imported(tmp_path: Path) -> None:
     contract = load(subject(tmp_path, imports="def later():\n    import pyarrow.parquet"))
     (tmp_path / "scratch").mkdir()
     scratch = Scratch(name="imports", path=tmp_path / "scratch", shell="process")
-    with process_laboratory(contract, scratch) as laboratory:
-        laboratory.run(Schedule())
+    with process_runner(contract, scratch) as runner:
+        runner.run(Schedule())
         loaded = (scratch.path / "loaded").read_text().split()
     assert {"pyarrow.parquet", "pandas"} <= {*loaded}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
@@ -16,13 +16,13 @@ SINKS = Path(__file__).parents[2] / "support" / "explored_sinks.py"
 
 
 @pytest.fixture
-def laboratory() -> Iterator[Callable[[str], Laboratory]]:
+def runner() -> Iterator[Callable[[str], ScheduleRunner]]:
     """Makes laboratories, of registry names or of contracts in explored_sinks.py."""
-    opened: list[Laboratory] = []
+    opened: list[ScheduleRunner] = []
 
-    def make(subject: str) -> Laboratory:
+    def make(subject: str) -> ScheduleRunner:
         contract = load(subject if "/" in subject else f"{SINKS}:{subject}")
-        opened.append(Laboratory(contract, Scratch(name="explored", path=fresh_folder())).__enter__())
+        opened.append(ScheduleRunner(contract, Scratch(name="explored", path=fresh_folder())).__enter__())
         return opened[-1]
 
     yield make

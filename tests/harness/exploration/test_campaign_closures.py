@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
 from sinkproof.chaos.explorer import Closure
 from sinkproof.chaos.schedule import Schedule
@@ -20,7 +20,7 @@ from .exploring import explore
 
 @pytest.mark.parametrize("subject", ["memory/plain", "OneBackupContract"])
 def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
-    subject: str, laboratory: Any, monkeypatch: pytest.MonkeyPatch
+    subject: str, runner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traced: list[JobWorld] = []
 
@@ -31,18 +31,18 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
 
     monkeypatch.setattr(SimulatedCampaign, "_close", close)
     monkeypatch.setattr(SimulatedCampaign, "_thousands", lambda campaign, baseline: None)
-    bench = laboratory(subject)
-    SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated")).run()
+    bench = runner(subject)
+    SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated")).run()
     assert ["standard", "fewer", "more", "standard", "bulk"] == [world.job for world in traced]
     assert BULK_TIMES_MOST == traced[-1].times_most
     for world in traced[1:3]:
         assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]
 
 
-def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(laboratory: Any) -> None:
-    bench = laboratory("memory/two-phase")
+def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(runner: Any) -> None:
+    bench = runner("memory/two-phase")
     baseline = bench.run(Schedule())
-    campaign = SimulatedCampaign(bench, Tally(contract=bench.contract, shell="simulated"))
+    campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
     overslept = [each for each in campaign._named_singles(baseline) if each.job == "overslept"]
     steps = Counter(fault.point for each in overslept for fault in each.faults)
     assert {fault.point for fault in places(baseline, "stop")} == set(steps)
@@ -54,8 +54,8 @@ def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(laboratory: A
     assert len({event[4] for event in completed}) > 8, "by newer attempts"
 
 
-def test_a_point_that_is_passed_for_each_row_is_a_place_to_crash_a_few_times_only(laboratory: Any) -> None:
-    bench = laboratory("memory/plain")
+def test_a_point_that_is_passed_for_each_row_is_a_place_to_crash_a_few_times_only(runner: Any) -> None:
+    bench = runner("memory/plain")
     passed = bench.run(Schedule()).trace
     assert len(passed) == explore(JobWorld(bench), depth_most=1).crashes
     times = Counter(passed).values()

@@ -11,7 +11,7 @@ from sinkproof.chaos.canonical_text import FINDABLE_IDS
 from sinkproof.chaos.explorer import Explorer
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.closures import SENTENCE, SHIFTS, Closures, differs
 from sinkproof.exploration.job_world import JobWorld
 from sinkproof.generators.fault_sites import places
@@ -19,16 +19,16 @@ from sinkproof.generators.fault_sites import places
 from .exploring import closing, explore
 
 
-def singles(laboratory: Laboratory, *kinds: str) -> list[Schedule]:
-    baseline = laboratory.run(Schedule())
+def singles(runner: ScheduleRunner, *kinds: str) -> list[Schedule]:
+    baseline = runner.run(Schedule())
     return [Schedule((fault,)) for kind in kinds for fault in places(baseline, kind)]
 
 
 # -- the third crash ----------------------------------------------------------------------------
 
 
-def test_a_sink_that_is_wrong_at_the_third_crash_is_convicted_by_the_closure(laboratory: Any) -> None:
-    bench = laboratory("BackupsContract")
+def test_a_sink_that_is_wrong_at_the_third_crash_is_convicted_by_the_closure(runner: Any) -> None:
+    bench = runner("BackupsContract")
     world = JobWorld(bench)
     assert [] == [each for each in singles(bench, "kill-job", "kill", "stop", "lose", "decline") if wrong(bench, each)]
     assert [] == explore(world, depth_most=2).findings
@@ -39,14 +39,14 @@ def test_a_sink_that_is_wrong_at_the_third_crash_is_convicted_by_the_closure(lab
     assert wrong(bench, schedules[0]), "a replay in one process shows what the copies have shown"
 
 
-def wrong(laboratory: Laboratory, schedule: Schedule) -> bool:
-    trial = laboratory.run(schedule)
-    assert trial.fired, schedule
-    return bool(trial.anomalies)
+def wrong(runner: ScheduleRunner, schedule: Schedule) -> bool:
+    run_result = runner.run(schedule)
+    assert run_result.fired, schedule
+    return bool(run_result.anomalies)
 
 
-def test_its_right_twin_is_acquitted_and_its_closure_complete(laboratory: Any) -> None:
-    closure = explore(JobWorld(laboratory("CarefulContract")))
+def test_its_right_twin_is_acquitted_and_its_closure_complete(runner: Any) -> None:
+    closure = explore(JobWorld(runner("CarefulContract")))
     assert closure.complete, closure.why
     assert [] == closure.findings
     assert closure.states < 100
@@ -56,8 +56,8 @@ def test_its_right_twin_is_acquitted_and_its_closure_complete(laboratory: Any) -
 # -- ids and generations that begin higher ------------------------------------------------------
 
 
-def test_a_sink_that_compares_ids_as_text_is_convicted_by_shifted_ids_and_by_nothing_else(laboratory: Any) -> None:
-    bench = laboratory("TextContract")
+def test_a_sink_that_compares_ids_as_text_is_convicted_by_shifted_ids_and_by_nothing_else(runner: Any) -> None:
+    bench = runner("TextContract")
     assert [] == explore(JobWorld(bench)).findings
     world = JobWorld(bench, ids=8)
     (state, anomaly), *_ = explore(world, depth_most=1).findings
@@ -68,9 +68,9 @@ def test_a_sink_that_compares_ids_as_text_is_convicted_by_shifted_ids_and_by_not
 
 
 @pytest.mark.slow
-def test_shifted_ids_change_nothing_for_our_own_sinks(laboratory: Any) -> None:
+def test_shifted_ids_change_nothing_for_our_own_sinks(runner: Any) -> None:
     for subject in ("memory/two-phase", "memory/masked"):
-        bench = laboratory(subject)
+        bench = runner(subject)
         plain = explore(JobWorld(bench))
         assert plain.complete
         for by in SHIFTS:
@@ -78,8 +78,8 @@ def test_shifted_ids_change_nothing_for_our_own_sinks(laboratory: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closure(laboratory: Any) -> None:
-    bench = laboratory("ParityContract")
+def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closure(runner: Any) -> None:
+    bench = runner("ParityContract")
     closures = Closures(bench, close=closing, may=lambda fault: True)
     closures.whole_job([])
     told = closures.told()
@@ -89,17 +89,17 @@ def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closur
     assert "shifted by 1" in told.why or "behaved differently" in told.why
 
 
-def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job(laboratory: Any) -> None:
-    trial = laboratory("memory/two-phase").run(parse("ids=97 checkpoint.persist.before#1=kill-job"))
-    assert (98, 99, 100) == tuple(event[4] for event in trial.history if event[3] == "complete")[:3]
-    assert [700_098, 700_099] == [event[2] for event in trial.history if event[3] == "generation"]
+def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job(runner: Any) -> None:
+    run_result = runner("memory/two-phase").run(parse("ids=97 checkpoint.persist.before#1=kill-job"))
+    assert (98, 99, 100) == tuple(event[4] for event in run_result.history if event[3] == "complete")[:3]
+    assert [700_098, 700_099] == [event[2] for event in run_result.history if event[3] == "generation"]
 
 
 # -- partial deaths between crashes of the whole job --------------------------------------------
 
 
-def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(laboratory: Any) -> None:
-    bench = laboratory("CarefulContract")
+def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(runner: Any) -> None:
+    bench = runner("CarefulContract")
     closures = Closures(bench, close=closing, may=lambda fault: str(fault).startswith("sink[0].commit.b"))
     closures.with_partial_deaths()
     (told,) = closures.others_told()
@@ -110,8 +110,8 @@ def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(laborat
     assert closures.mixed.states >= explore(JobWorld(bench)).states, "partial deaths lead to states of their own"
 
 
-def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(laboratory: Any) -> None:
-    closures = Closures(laboratory("CarefulContract"), close=closing, may=lambda fault: True, mixed_seconds=0.2)
+def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(runner: Any) -> None:
+    closures = Closures(runner("CarefulContract"), close=closing, may=lambda fault: True, mixed_seconds=0.2)
     closures.with_partial_deaths()
     (told,) = closures.others_told()
     assert not told.complete
@@ -119,8 +119,8 @@ def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(laboratory: A
     assert told.depth in (0, 1, 2)
 
 
-def test_a_mixed_path_is_written_with_occurrences_from_the_start(laboratory: Any) -> None:
-    bench = laboratory("BackupsContract")
+def test_a_mixed_path_is_written_with_occurrences_from_the_start(runner: Any) -> None:
+    bench = runner("BackupsContract")
     closures = Closures(bench, close=closing, may=lambda fault: fault.point == "fence.after")
     world = closures.world(ids=FINDABLE_IDS, between=closures._between)
     explorer = Explorer(world, go_on=lambda closure: closure.runs < 400)
@@ -128,16 +128,16 @@ def test_a_mixed_path_is_written_with_occurrences_from_the_start(laboratory: Any
     mixed = [each for each in mixed if any(fault.kind != "kill-job" for fault in each.faults)]
     assert mixed
     for schedule in mixed[:5]:
-        trial = bench.run(parse(str(schedule)))
-        assert trial.fired, schedule
-        assert trial.anomalies, schedule
+        run_result = bench.run(parse(str(schedule)))
+        assert run_result.fired, schedule
+        assert run_result.anomalies, schedule
 
 
 # -- endless closures ---------------------------------------------------------------------------
 
 
-def test_a_closure_without_an_end_names_a_path_that_grows(laboratory: Any) -> None:
-    world = JobWorld(laboratory("CarefulContract"))
+def test_a_closure_without_an_end_names_a_path_that_grows(runner: Any) -> None:
+    world = JobWorld(runner("CarefulContract"))
     closure = explore(world, states_most=20)
     assert not closure.complete
     assert closure.growing is not None

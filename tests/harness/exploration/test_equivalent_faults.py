@@ -12,12 +12,12 @@ import pytest
 
 from sinkproof.campaign import exhaustive as thousands
 from sinkproof.campaign.exhaustive import COMPARED_EVERY, LINE_KINDS, Thousands
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_workers import ALONE, tracer_of
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.execution.schedule_runner import Laboratory
-from sinkproof.exploration.equivalent_faults import told_apart
-from sinkproof.exploration.run_memo import Endings, ending_of
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.exploration.equivalent_faults import equivalence_classes
+from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -26,37 +26,37 @@ UNCOUNTED = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:
 
 
 @pytest.fixture
-def laboratory(request: Any) -> Iterator[Laboratory]:
+def runner(request: Any) -> Iterator[ScheduleRunner]:
     folder = fresh_folder()
-    with Laboratory(load(request.param), Scratch(name="alike", path=folder)) as made:
+    with ScheduleRunner(load(request.param), Scratch(name="alike", path=folder)) as made:
         yield made
     shutil.rmtree(folder)
 
 
-def groups_of(laboratory: Laboratory, *kinds: str) -> tuple[Endings, list[list[Fault]]]:
-    endings = Endings(laboratory, confirms=False, tracing=tracer_of(laboratory))
-    trial = endings.run(Schedule(), marked=True)
-    faults = [fault for kind in kinds for fault in places(trial, kind, lines=True, sparse=True)]
-    return endings, told_apart(faults, trial, endings.marks)
+def groups_of(runner: ScheduleRunner, *kinds: str) -> tuple[MemoizedRuns, list[list[Fault]]]:
+    memo = MemoizedRuns(runner, confirms=False, tracing=tracer_of(runner))
+    run_result = memo.run(Schedule(), marked=True)
+    faults = [fault for kind in kinds for fault in places(run_result, kind, lines=True, sparse=True)]
+    return memo, equivalence_classes(faults, run_result, memo.marks)
 
 
-@pytest.mark.parametrize("laboratory", ["files/write-ahead", "files/idempotent", "memory/masked"], indirect=True)
-def test_faults_of_one_group_end_alike(laboratory: Laboratory) -> None:
-    endings, groups = groups_of(laboratory, *LINE_KINDS)
+@pytest.mark.parametrize("runner", ["files/write-ahead", "files/idempotent", "memory/masked"], indirect=True)
+def test_faults_of_one_group_end_alike(runner: ScheduleRunner) -> None:
+    memo, groups = groups_of(runner, *LINE_KINDS)
     several = [group for group in groups if len(group) > 1]
     assert len(several) < len(groups) < sum(map(len, groups)) / 3
     for group in several:
-        ends = [ending_of(endings.run(Schedule((fault,)))) for fault in (group[0], group[len(group) // 2], group[-1])]
+        ends = [outcome_of(memo.run(Schedule((fault,)))) for fault in (group[0], group[len(group) // 2], group[-1])]
         assert ends[0] == ends[1] == ends[2], group
 
 
-@pytest.mark.parametrize("laboratory", ["memory/write-ahead"], indirect=True)
-def test_a_question_to_the_target_keeps_sleepers_apart_but_no_deaths(laboratory: Laboratory) -> None:
+@pytest.mark.parametrize("runner", ["memory/write-ahead"], indirect=True)
+def test_a_question_to_the_target_keeps_sleepers_apart_but_no_deaths(runner: ScheduleRunner) -> None:
     """`is_recorded` changes nothing: who dies before or after it leaves the same. But who sleeps before it hears what
     was recorded meanwhile.
     """
-    _, deaths = groups_of(laboratory, "kill")
-    _, sleepers = groups_of(laboratory, "stop")
+    _, deaths = groups_of(runner, "kill")
+    _, sleepers = groups_of(runner, "stop")
     same_for_the_dead = {(fault.actor, fault.point, fault.occurrence): group for group in deaths for fault in group}
     apart = [
         (one, other)
@@ -67,24 +67,24 @@ def test_a_question_to_the_target_keeps_sleepers_apart_but_no_deaths(laboratory:
     assert any("write_ahead.py" in other[0].point or "memory.py" in one[-1].point for one, other in apart)
 
 
-@pytest.mark.parametrize("laboratory", [UNCOUNTED], indirect=True)
-def test_where_nobody_counts_requests_every_fault_stands_for_itself(laboratory: Laboratory) -> None:
-    _, groups = groups_of(laboratory, *LINE_KINDS)
+@pytest.mark.parametrize("runner", [UNCOUNTED], indirect=True)
+def test_where_nobody_counts_requests_every_fault_stands_for_itself(runner: ScheduleRunner) -> None:
+    _, groups = groups_of(runner, *LINE_KINDS)
     assert groups
     assert all(len(group) == 1 for group in groups)
 
 
-@pytest.mark.parametrize("laboratory", ["memory/plain"], indirect=True)
+@pytest.mark.parametrize("runner", ["memory/plain"], indirect=True)
 @pytest.mark.parametrize("truly_alike", [True, False])
 def test_if_some_are_not_alike_after_all_each_is_run(
-    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, *, truly_alike: bool
+    runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch, *, truly_alike: bool
 ) -> None:
-    _, groups = groups_of(laboratory, *LINE_KINDS)
-    every, tally = sum(map(len, groups)), Tally(contract=laboratory.contract, shell="simulated")
+    _, groups = groups_of(runner, *LINE_KINDS)
+    every, results = sum(map(len, groups)), CampaignResults(contract=runner.contract, shell="simulated")
     if not truly_alike:
         monkeypatch.setattr(thousands, "told_apart", lambda faults, *_: [[*faults]])
-    tracer = tracer_of(laboratory)
-    Thousands(laboratory, tally, tracer=tracer, lanes=ALONE, enough=lambda _: False).at_lines()
-    assert bool(tally.notes) is not truly_alike
+    tracer = tracer_of(runner)
+    Thousands(runner, results, tracer=tracer, workers=ALONE, should_stop=lambda _: False).at_lines()
+    assert bool(results.notes) is not truly_alike
     fewer = len(groups) + (every - len(groups)) // COMPARED_EVERY + 1
-    assert tally.runs == (fewer if truly_alike else every)
+    assert results.runs == (fewer if truly_alike else every)

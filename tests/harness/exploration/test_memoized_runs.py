@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.exhaustive import Thousands
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_workers import ALONE, tracer_of
 from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, Run
 from sinkproof.chaos.lines import LineTracer
@@ -17,15 +17,15 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures
 from sinkproof.exploration.job_world import JobWorld
-from sinkproof.exploration.run_memo import TRIED, Endings
+from sinkproof.exploration.run_memo import TRIED, MemoizedRuns
 
 from .exploring import closing, explore
 
 
 @pytest.mark.parametrize("subject", ["memory/two-phase", "memory/write-ahead", "files/masked", "BackupsContract"])
-def test_a_closure_whose_runs_end_early_is_the_same(laboratory: Any, subject: str) -> None:
-    bench = laboratory(subject)
-    early, whole = JobWorld(bench, endings=Endings(bench)), JobWorld(bench)
+def test_a_closure_whose_runs_end_early_is_the_same(runner: Any, subject: str) -> None:
+    bench = runner(subject)
+    early, whole = JobWorld(bench, memo=MemoizedRuns(bench)), JobWorld(bench)
     sooner, later = explore(early, depth_most=3), explore(whole, depth_most=3)
     assert sooner.crashes == later.crashes
     assert (sooner.states, sooner.runs, sooner.complete) == (later.states, later.runs, later.complete)
@@ -35,30 +35,30 @@ def test_a_closure_whose_runs_end_early_is_the_same(laboratory: Any, subject: st
     assert early.points == whole.points
 
 
-def test_runs_that_never_meet_are_soon_compared_no_more(laboratory: Any) -> None:
-    bench = laboratory("memory/write-ahead")
-    endings = Endings(bench)
-    world = JobWorld(bench, endings=endings)
+def test_runs_that_never_meet_are_soon_compared_no_more(runner: Any) -> None:
+    bench = runner("memory/write-ahead")
+    memo = MemoizedRuns(bench)
+    world = JobWorld(bench, memo=memo)
     (start,) = world.beginnings()
     kept = []
     for generation in range(TRIED + 3):  # each in a generation of its own: none stands where another has stood
         world.run(replace(start, generation=start.generation + generation), None)
-        kept.append(endings.kept)
+        kept.append(memo.kept)
     assert [*range(1, TRIED + 1), *3 * [TRIED]] == kept
-    assert not endings.is_worth_it
+    assert not memo.is_worth_it
 
 
-def test_what_is_kept_to_be_met_again_is_bounded(laboratory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_to_be_met_again_is_bounded(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinkproof.exploration.run_memo.KEPT_MOST", 5)
-    bench = laboratory("memory/two-phase")
-    endings = Endings(bench)
-    bounded = explore(JobWorld(bench, endings=endings), depth_most=2)
-    assert 5 == endings.kept == sum(map(len, endings.known.values()))
+    bench = runner("memory/two-phase")
+    memo = MemoizedRuns(bench)
+    bounded = explore(JobWorld(bench, memo=memo), depth_most=2)
+    assert 5 == memo.kept == sum(map(len, memo.known.values()))
     assert bounded.states == explore(JobWorld(bench), depth_most=2).states
 
 
-def test_what_one_exploration_has_seen_another_has_yet_to_see(laboratory: Any) -> None:
-    closures = Closures(laboratory("memory/two-phase"), close=closing, may=lambda fault: True)
+def test_what_one_exploration_has_seen_another_has_yet_to_see(runner: Any) -> None:
+    closures = Closures(runner("memory/two-phase"), close=closing, may=lambda fault: True)
     one, other = (explore(closures.world(), depth_most=3) for _ in range(2))
     assert one.states > 100
     assert (one.states, one.runs, one.crashes) == (other.states, other.runs, other.crashes)
@@ -67,23 +67,23 @@ def test_what_one_exploration_has_seen_another_has_yet_to_see(laboratory: Any) -
 # -- what is shown --------------------------------------------------------------------------------
 
 
-def test_what_is_shown_is_run_to_its_end(laboratory: Any) -> None:
-    bench = laboratory("TextContract")
+def test_what_is_shown_is_run_to_its_end(runner: Any) -> None:
+    bench = runner("TextContract")
     shown = bench.run(parse("ids=8 no-fault"))
     assert shown.anomalies
-    tally = Tally(contract=bench.contract, shell="simulated")
-    thousands = Thousands(bench, tally, tracer=LineTracer({}), lanes=ALONE, enough=lambda _: False)
-    endings = Endings(bench, confirms=False)
-    assert shown.history == thousands._confirmed(replace(shown, history=[]), endings).history
+    results = CampaignResults(contract=bench.contract, shell="simulated")
+    thousands = Thousands(bench, results, tracer=LineTracer({}), workers=ALONE, should_stop=lambda _: False)
+    memo = MemoizedRuns(bench, confirms=False)
+    assert shown.history == thousands._confirmed(replace(shown, history=[]), memo).history
     quiet = replace(shown, history=[], anomalies=())
-    assert quiet is thousands._confirmed(quiet, endings)
+    assert quiet is thousands._confirmed(quiet, memo)
 
 
-def test_it_passes_lines_again_if_it_has_passed_lines(laboratory: Any) -> None:
-    bench = laboratory("memory/masked")
-    traced = Endings(bench, tracing=tracer_of(bench)).in_full(bench.run(Schedule()))
+def test_it_passes_lines_again_if_it_has_passed_lines(runner: Any) -> None:
+    bench = runner("memory/masked")
+    traced = MemoizedRuns(bench, tracing=tracer_of(bench)).in_full(bench.run(Schedule()))
     assert any(is_line(point) for _, point in traced.trace)
-    assert not any(is_line(point) for _, point in Endings(bench).in_full(traced).trace)
+    assert not any(is_line(point) for _, point in MemoizedRuns(bench).in_full(traced).trace)
 
 
 class Deceived:

@@ -31,12 +31,10 @@ def late_or_in_recoveries(fault: Fault) -> bool:
 
 
 @pytest.mark.parametrize("subject", ["CarefulContract", "memory/masked"])
-def test_what_is_not_tried_again_shows_nothing_new(
-    laboratory: Any, subject: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, sooner = mixed(laboratory(subject), late_or_in_recoveries)
+def test_what_is_not_tried_again_shows_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, sooner = mixed(runner(subject), late_or_in_recoveries)
     monkeypatch.setattr(JobWorld, "_is_known", lambda world, fault: False)
-    _, later = mixed(laboratory(subject), late_or_in_recoveries)
+    _, later = mixed(runner(subject), late_or_in_recoveries)
     assert later.complete, later.why
     assert (sooner.states, sooner.complete, sooner.depth) == (later.states, True, later.depth)
     assert sooner.runs < later.runs * 0.8
@@ -45,9 +43,9 @@ def test_what_is_not_tried_again_shows_nothing_new(
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", ["memory/write-ahead", "memory/masked"])
 def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_explored_to_the_end(
-    laboratory: Any, subject: str
+    runner: Any, subject: str
 ) -> None:
-    closures, found = mixed(laboratory(subject), lambda fault: True)
+    closures, found = mixed(runner(subject), lambda fault: True)
     (told,) = closures.others_told()
     assert told.complete, told.why
     assert told.depth >= 2
@@ -55,17 +53,15 @@ def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_expl
     assert not any(anomaly.oracle == "O1" for _, anomaly in found.findings)
 
 
-def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(
-    laboratory: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A death wastes the checkpoints that were under way: ids go on behind them."""
 
     def dies_voting(fault: Fault) -> bool:
         return fault.actor == "sink[1]" and fault.point == "acknowledge.before" and fault.kind == "kill"
 
-    _, told = mixed(laboratory("memory/write-ahead"), dies_voting)
+    _, told = mixed(runner("memory/write-ahead"), dies_voting)
     monkeypatch.setattr("sinkproof.exploration.job_world.by_distance", lambda text, *, last: text)
-    _, untold = mixed(laboratory("memory/write-ahead"), dies_voting)
+    _, untold = mixed(runner("memory/write-ahead"), dies_voting)
     assert told.complete, told.why
     assert told.states < untold.states / 2
 
@@ -82,10 +78,8 @@ def test_a_source_of_names_counts_by_whether_any_was_drawn() -> None:
     assert seen[0] != fingerprint_but_for_names([other], {}, undrawn=before)
 
 
-def test_of_a_sink_that_may_hide_something_everything_is_tried(
-    laboratory: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = laboratory("CarefulContract")
+def test_of_a_sink_that_may_hide_something_everything_is_tried(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = runner("CarefulContract")
     given = bench.contract.given.sink
 
     def hiding(scratch: Any) -> Any:
@@ -101,9 +95,9 @@ def test_of_a_sink_that_may_hide_something_everything_is_tried(
     assert set() == world.openings
 
 
-def test_what_breaks_no_claim_is_not_run_again(laboratory: Any) -> None:
+def test_what_breaks_no_claim_is_not_run_again(runner: Any) -> None:
     """Write-ahead on a log repeats rows, and says so."""
-    bench = laboratory("memory/write-ahead")
+    bench = runner("memory/write-ahead")
     world = JobWorld(bench)
     (start,) = world.beginnings()
     state = replace(start, prelude=(Fault("sink[0]", "record.before", 1, "kill"),))

@@ -14,8 +14,8 @@ from sinkproof.exploration.job_world import JobWorld
 from .exploring import explore
 
 
-def test_a_sink_that_needs_one_order_of_its_subtasks_is_convicted_by_the_branching(laboratory: Any) -> None:
-    bench = laboratory("ListContract")
+def test_a_sink_that_needs_one_order_of_its_subtasks_is_convicted_by_the_branching(runner: Any) -> None:
+    bench = runner("ListContract")
     assert [] == explore(JobWorld(bench)).findings
     world = JobWorld(bench, orders=[EVERY_STEP])
     findings = explore(world, depth_most=2).findings
@@ -27,19 +27,19 @@ def test_a_sink_that_needs_one_order_of_its_subtasks_is_convicted_by_the_branchi
 
 
 @pytest.mark.parametrize("step", ["notify", "open", "snapshot"])
-def test_an_order_turns_one_step_and_no_other(laboratory: Any, step: str) -> None:
-    bench = laboratory("memory/two-phase")
+def test_an_order_turns_one_step_and_no_other(runner: Any, step: str) -> None:
+    bench = runner("memory/two-phase")
     points = {"notify": "notify_complete.before", "open": "open.before", "snapshot": "snapshot.before"}
     usual, turned = bench.run(Schedule()), bench.run(parse(f"orders={step} no-fault"))
     for name, point in points.items():
-        first = [next(actor for actor, passed in trial.trace if passed == point) for trial in (usual, turned)]
+        first = [next(actor for actor, passed in run_result.trace if passed == point) for run_result in (usual, turned)]
         assert (first[0] != first[1]) is (name == step), name
 
 
-def test_orders_replayed_from_copies_are_those_of_one_process(laboratory: Any) -> None:
-    bench = laboratory("memory/two-phase")
+def test_orders_replayed_from_copies_are_those_of_one_process(runner: Any) -> None:
+    bench = runner("memory/two-phase")
     schedule = parse("ids=8 orders=-/notify+open sink[0].commit.before#1=kill-job sink[1].notify_complete.after#1=kill")
-    trial, copied = bench.run(schedule), run_with_copies(bench, schedule, tracing=no_tracing)
-    assert trial.fired
-    assert trial.struck == copied.struck
-    assert [event[1:] for event in trial.history] == [event[1:] for event in copied.history]
+    run_result, copied = bench.run(schedule), run_with_copies(bench, schedule, tracing=no_tracing)
+    assert run_result.fired
+    assert run_result.struck == copied.struck
+    assert [event[1:] for event in run_result.history] == [event[1:] for event in copied.history]

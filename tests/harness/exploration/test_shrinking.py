@@ -12,8 +12,8 @@ from sinkproof.exploration.shrinking import smallest
 from .exploring import explore
 
 
-def test_what_is_not_needed_is_left_out_of_a_schedule(laboratory: Any) -> None:
-    bench = laboratory("TextContract")
+def test_what_is_not_needed_is_left_out_of_a_schedule(runner: Any) -> None:
+    bench = runner("TextContract")
     long = parse("ids=8 orders=notify sink[0].write.after#1=kill checkpoint.trigger#3=kill-job")
     found = smallest(bench, long, oracle="O3", tracer=LineTracer({}))
     assert found is not None
@@ -21,8 +21,8 @@ def test_what_is_not_needed_is_left_out_of_a_schedule(laboratory: Any) -> None:
     assert "O3" == found.anomaly.oracle
 
 
-def test_all_three_crashes_are_kept_where_all_are_needed(laboratory: Any) -> None:
-    bench = laboratory("BackupsContract")
+def test_all_three_crashes_are_kept_where_all_are_needed(runner: Any) -> None:
+    bench = runner("BackupsContract")
     world = JobWorld(bench)
     state, _ = explore(world, depth_most=3).findings[0]
     schedule = world.schedule(state)
@@ -30,9 +30,9 @@ def test_all_three_crashes_are_kept_where_all_are_needed(laboratory: Any) -> Non
     found = smallest(bench, Schedule((*schedule.faults, more)), oracle="O1", tracer=LineTracer({}))
     assert found is not None
     assert ["kill-job"] * 3 == [fault.kind for fault in found.schedule.faults]
-    assert found.trial.fired
+    assert found.run_result.fired
 
 
-def test_a_schedule_that_shows_nothing_again_is_nobody_s_smallest(laboratory: Any) -> None:
-    bench = laboratory("CarefulContract")
+def test_a_schedule_that_shows_nothing_again_is_nobody_s_smallest(runner: Any) -> None:
+    bench = runner("CarefulContract")
     assert smallest(bench, Schedule(), oracle="O1", tracer=LineTracer({})) is None

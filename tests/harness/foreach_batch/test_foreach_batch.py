@@ -64,7 +64,7 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Si
 
 
 def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
-    exploration = Exploration(query, enough=lambda: not sequences, step=lambda what: None)
+    exploration = Exploration(query, should_stop=lambda: not sequences, step=lambda what: None)
     exploration.run()
     return exploration
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
 
 
 @pytest.fixture
-def baseline(tmp_path: Path) -> Trial:
-    with Laboratory(load("files/two-phase"), Scratch(name="places", path=tmp_path)) as made:
+def baseline(tmp_path: Path) -> RunResult:
+    with ScheduleRunner(load("files/two-phase"), Scratch(name="places", path=tmp_path)) as made:
         return made.run(Schedule())
 
 
-def test_after_the_last_decision_each_call_is_a_place(baseline: Trial) -> None:
+def test_after_the_last_decision_each_call_is_a_place(baseline: RunResult) -> None:
     at = last_decision(baseline)
     assert "checkpoint.persist.after" == baseline.trace[at][1]
     assert "checkpoint.persist.after" not in [point for _, point in baseline.trace[at + 1 :]]
@@ -30,7 +30,7 @@ def test_after_the_last_decision_each_call_is_a_place(baseline: Trial) -> None:
     assert [before[fault.actor, fault.point] + 1 for fault in late] == [fault.occurrence for fault in late]
 
 
-def test_before_the_last_vote_the_last_call_of_each_kind_is_a_place(baseline: Trial) -> None:
+def test_before_the_last_vote_the_last_call_of_each_kind_is_a_place(baseline: RunResult) -> None:
     sink, votes = baseline.names.index("sink[0]"), baseline.names.index("sink[1]")
     faults = {str(fault) for fault in last_before_votes(baseline, "error")}
     promises = baseline.trace.count((sink, "pre_commit.before"))

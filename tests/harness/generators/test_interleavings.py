@@ -13,7 +13,7 @@ import pytest
 from sinkproof.campaign.reset_checks import not_emptied
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.process_runner import ProcessLaboratory, process_laboratory
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.interleavings import within
 from sinkproof.reference_engine.shells.process.process_host import PATIENCE_SECONDS
 from sinkproof.subject.contract import load
@@ -28,22 +28,22 @@ def line(text: str) -> str:
 
 
 @contextmanager
-def laboratory(name: str, folder: Path) -> Iterator[ProcessLaboratory]:
-    with process_laboratory(load(f"{LOGS}:{name}"), Scratch(name=name, path=folder, shell="process")) as made:
+def runner(name: str, folder: Path) -> Iterator[ProcessRunner]:
+    with process_runner(load(f"{LOGS}:{name}"), Scratch(name=name, path=folder, shell="process")) as made:
         yield made
 
 
 @pytest.mark.parametrize("fault", ["pause", "stop"])
 def test_who_sleeps_with_a_lock_is_woken_as_soon_as_somebody_waits_for_it(fault: str, tmp_path: Path) -> None:
-    with laboratory("Locked", tmp_path) as made:
+    with runner("Locked", tmp_path) as made:
         assert () == made.run(Schedule()).anomalies
         patience = max(PATIENCE_SECONDS, 3 * made.slowest_seconds)
         began = now()
-        trial = made.run(parse(f"job=sparse sink[0].{line('log.truncate')}#1={fault}"))
-    assert (True, True, ()) == (trial.fired, trial.finished, trial.anomalies)
+        run_result = made.run(parse(f"job=sparse sink[0].{line('log.truncate')}#1={fault}"))
+    assert (True, True, ()) == (run_result.fired, run_result.finished, run_result.anomalies)
     assert patience <= now() - began
-    assert (fault == "stop") is any(what == "generation" and at > 0 for at, _, _, what, _ in trial.history[1:])
-    assert [] == [detail for _, _, _, what, detail in trial.history if what == "raised"]  # nobody waited in vain
+    assert (fault == "stop") is any(what == "generation" and at > 0 for at, _, _, what, _ in run_result.history[1:])
+    assert [] == [detail for _, _, _, what, detail in run_result.history if what == "raised"]  # nobody waited in vain
 
 
 @pytest.mark.parametrize(
@@ -57,23 +57,23 @@ def test_who_sleeps_with_a_lock_is_woken_as_soon_as_somebody_waits_for_it(fault:
 def test_what_a_sleeper_holds_or_knows_convicts_who_relies_on_it(
     name: str, job: str, place: str, fault: str, oracle: str, tmp_path: Path
 ) -> None:
-    with laboratory(name, tmp_path) as made:
+    with runner(name, tmp_path) as made:
         assert () == made.run(Schedule(job=job)).anomalies
-        trial = made.run(parse(f"job={job} sink[0].{line(place)}#1={fault}"))
-    assert trial.fired
-    assert oracle in {anomaly.oracle for anomaly in trial.anomalies}
+        run_result = made.run(parse(f"job={job} sink[0].{line(place)}#1={fault}"))
+    assert run_result.fired
+    assert oracle in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 def test_places_within_a_call_are_the_lines_of_that_call_alone(tmp_path: Path) -> None:
-    with laboratory("Locked", tmp_path) as made:
+    with runner("Locked", tmp_path) as made:
         made.trace_lines = True
-        trial = made.run(Schedule())
+        run_result = made.run(Schedule())
         killed = made.run(parse("checkpoint.persist.after#1=kill-job"))
-    commits = [fault.point for fault in within(trial, "notify_complete", "pause")]
+    commits = [fault.point for fault in within(run_result, "notify_complete", "pause")]
     assert line("log.truncate") in commits
     assert line("self.pending.append") not in commits  # of snapshot
     assert len(commits) == len(set(commits))
-    assert [] == [*within(trial, "open", "pause", calls_skipped=1)]  # nothing was restored
+    assert [] == [*within(run_result, "open", "pause", calls_skipped=1)]  # nothing was restored
     recoveries = {fault.point: fault for fault in within(killed, "open", "pause", calls_skipped=1)}
     assert line("log.truncate") in recoveries
 
@@ -82,7 +82,7 @@ def test_rows_that_are_lost_in_some_runs_only_are_no_reason_not_to_judge(tmp_pat
     contract = load(f"{LOGS.with_name('surroundings.py')}:LosesNowAndThen")
     folder = tmp_path / "scratch"
     folder.mkdir()
-    with process_laboratory(contract, Scratch(name="now and then", path=folder, shell="process")) as made:
+    with process_runner(contract, Scratch(name="now and then", path=folder, shell="process")) as made:
         runs = [made.run(Schedule()) for _ in range(2)]
         assert {0, 1} == {len(run.anomalies) for run in runs}
         assert "" == not_emptied(made, runs[0])

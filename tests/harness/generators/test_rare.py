@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.results import Tally
-from sinkproof.campaign.simulated_campaign import Enough, SimulatedCampaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import Laboratory, Trial
+from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import spread
 from sinkproof.generators.high_yield import at_first, in_processes
-from sinkproof.generators.rare import Hardships, impossible, of_target
+from sinkproof.generators.rare import RareFaults, impossible, of_target
 from sinkproof.reports.document import Finding
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
@@ -43,8 +43,8 @@ WRONG = {  # and the oracle that convicts it, and how the schedule begins or end
 
 
 @contextmanager
-def laboratory(contract: Contract, folder: Path) -> Iterator[Laboratory]:
-    with Laboratory(contract, Scratch(name="hard", path=folder)) as made:
+def runner(contract: Contract, folder: Path) -> Iterator[ScheduleRunner]:
+    with ScheduleRunner(contract, Scratch(name="hard", path=folder)) as made:
         yield made
 
 
@@ -52,13 +52,13 @@ def findings(
     contract: Contract, folder: Path, *, until: Callable[[Finding], bool] = lambda finding: False
 ) -> list[Finding]:
     """What the rarer faults find, up to the first finding of a kind."""
-    tally = Tally(contract=contract, shell="simulated")
-    with laboratory(contract, folder) as made:
-        campaign = SimulatedCampaign(made, tally, enough=lambda tally: any(map(until, tally.findings)))
-        hardships = Hardships(made, tally, run=campaign._try, close=campaign._crash_job)
-        with suppress(Enough):
+    results = CampaignResults(contract=contract, shell="simulated")
+    with runner(contract, folder) as made:
+        campaign = SimulatedCampaign(made, results, should_stop=lambda results: any(map(until, results.findings)))
+        hardships = RareFaults(made, results, run=campaign._try, close=campaign._crash_job)
+        with suppress(CampaignStopped):
             hardships.try_all(made.run(Schedule()))
-    return tally.findings
+    return results.findings
 
 
 def named(name: str) -> Contract:
@@ -109,17 +109,17 @@ def _shows(finding: Finding, oracle: str, word: str) -> bool:
 
 def test_an_error_of_a_background_delivery_convicts_who_never_asks_for_it(tmp_path: Path) -> None:
     schedule = parse("sink[0].publish.before#2=error")
-    with laboratory(named("hard_targets:SendsAndForgets"), tmp_path) as made:
+    with runner(named("hard_targets:SendsAndForgets"), tmp_path) as made:
         assert ["O1"] == [each.oracle for each in made.run(schedule).anomalies]
-    with laboratory(named("hard_targets:SendsAndAsks"), tmp_path) as made:
-        assert ((), True) == ((trial := made.run(schedule)).anomalies, trial.fired)
+    with runner(named("hard_targets:SendsAndAsks"), tmp_path) as made:
+        assert ((), True) == ((run_result := made.run(schedule)).anomalies, run_result.fired)
 
 
 # -- what a fault does ----------------------------------------------------------------------------
 
 
-def run(name: str, schedule: str, folder: Path) -> Trial:
-    with laboratory(named(name), folder) as made:
+def run(name: str, schedule: str, folder: Path) -> RunResult:
+    with runner(named(name), folder) as made:
         return made.run(parse(schedule))
 
 
@@ -133,11 +133,11 @@ def test_a_transaction_that_the_target_has_dropped_is_said_loudly_or_is_lost_sil
 
 @pytest.mark.parametrize("pair", ["memory/two-phase", "files/two-phase"])
 def test_after_an_older_checkpoint_rows_come_again_and_none_is_lost(pair: str, tmp_path: Path) -> None:
-    with laboratory(load(pair), tmp_path) as made:
-        trial = made.run(parse("checkpoint.notify#5=forget"))
-    assert () == trial.anomalies
-    assert trial.finished
-    assert 24 < trial.rows_committed
+    with runner(load(pair), tmp_path) as made:
+        run_result = made.run(parse("checkpoint.notify#5=forget"))
+    assert () == run_result.anomalies
+    assert run_result.finished
+    assert 24 < run_result.rows_committed
 
 
 def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_r
 
 
 def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
-    with laboratory(load("memory/two-phase"), tmp_path) as made:
+    with runner(load("memory/two-phase"), tmp_path) as made:
         first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
         schedules = [*first, *in_processes(made.run(Schedule()), made)]
         fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
@@ -174,9 +174,9 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
 
 
 def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_path: Path) -> None:
-    with laboratory(load("memory/two-phase"), tmp_path) as made:
-        tally = Tally(contract=made.contract, shell="simulated")
-        hardships = Hardships(made, tally, run=made.run, close=lambda *given, **named: None)
+    with runner(load("memory/two-phase"), tmp_path) as made:
+        results = CampaignResults(contract=made.contract, shell="simulated")
+        hardships = RareFaults(made, results, run=made.run, close=lambda *given, **named: None)
         refused = [each for each in hardships._in_job("timed") if each.faults[-1].kind == "decline"]
         ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
     assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
@@ -185,27 +185,27 @@ def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_pat
 def test_notifications_that_nobody_hears_are_lost_of_ids_of_one_digit_and_of_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Hardships, "watch", lambda hardships, baseline: None)
+    monkeypatch.setattr(RareFaults, "watch", lambda hardships, baseline: None)
     tried: list[Schedule] = []
 
-    def run(schedule: Schedule) -> Trial:
+    def run(schedule: Schedule) -> RunResult:
         if schedule.job != "standard":
-            raise Enough
+            raise CampaignStopped
         tried.append(schedule)
         return made.run(schedule)
 
-    with laboratory(load("memory/two-phase"), tmp_path) as made:
-        tally = Tally(contract=made.contract, shell="simulated")
-        hardships = Hardships(made, tally, run=run, close=lambda *given, **named: None)
-        with suppress(Enough):
+    with runner(load("memory/two-phase"), tmp_path) as made:
+        results = CampaignResults(contract=made.contract, shell="simulated")
+        hardships = RareFaults(made, results, run=run, close=lambda *given, **named: None)
+        with suppress(CampaignStopped):
             hardships.try_all(made.run(Schedule()))
     lost = [{fault.kind for fault in each.faults} == {"lose"} and len(each.faults) > 1 for each in tried]
     ids = [each.ids for each, is_lost in zip(tried, lost, strict=True) if is_lost]
     assert 3 <= ids.count(0) == ids.count(8), "at either sink, and at both"
 
 
-def attempts(trial: Trial) -> int:
-    return sum(what == "generation" for _, _, _, what, _ in trial.history)
+def attempts(run_result: RunResult) -> int:
+    return sum(what == "generation" for _, _, _, what, _ in run_result.history)
 
 
 def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
@@ -228,7 +228,7 @@ def test_power_is_lost_among_processes_where_no_copy_can_lose_it() -> None:
 def test_limits_pass_before_maintenance_where_a_target_has_both(
     offers: dict[str, Any], struck: set[tuple[str, str]], tmp_path: Path
 ) -> None:
-    with laboratory(load("memory/two-phase"), tmp_path) as made:
+    with runner(load("memory/two-phase"), tmp_path) as made:
         baseline = made.run(Schedule())
         offers["sink"] = made.contract.given.sink
         made.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
@@ -242,7 +242,7 @@ def test_limits_pass_before_maintenance_where_a_target_has_both(
 
 
 def test_places_are_spread_over_a_run(tmp_path: Path) -> None:
-    with laboratory(load("memory/two-phase"), tmp_path) as made:
+    with runner(load("memory/two-phase"), tmp_path) as made:
         baseline = made.run(Schedule())
     once, thrice = list(spread(baseline, "kill", times=1)), list(spread(baseline, "kill"))
     assert (
@@ -292,14 +292,14 @@ def test_rows_that_were_not_forced_to_disk_are_lost_with_the_power(
 def test_a_store_with_a_time_limit_is_no_reason_to_convict_two_phase_commit(tmp_path: Path) -> None:
     contract = Contract("timed", MemoryContract("two-phase", transaction_timeout=900.0))
     assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(contract, tmp_path)]
-    with laboratory(contract, tmp_path) as made:
-        trial = made.run(parse("sink[0].commit.before#1=expire"))
-    assert ("can never be committed any more" in str(trial.history), False) == (True, trial.finished)
+    with runner(contract, tmp_path) as made:
+        run_result = made.run(parse("sink[0].commit.before#1=expire"))
+    assert ("can never be committed any more" in str(run_result.history), False) == (True, run_result.finished)
 
 
 def test_a_row_that_is_seen_for_a_moment_only_is_early(tmp_path: Path) -> None:
     """Nobody looks at the right moment but a reader beside the sinks."""
-    with laboratory(named("hard_targets:ShowsForAMoment"), tmp_path) as made:
+    with runner(named("hard_targets:ShowsForAMoment"), tmp_path) as made:
         assert () == made.run(Schedule()).anomalies
         made.watches = True
         assert ["O3"] == [each.oracle for each in made.run(Schedule()).anomalies]
@@ -307,7 +307,7 @@ def test_a_row_that_is_seen_for_a_moment_only_is_early(tmp_path: Path) -> None:
 
 def test_maintenance_that_fails_is_told_to_whoever_wrote_the_contract(tmp_path: Path) -> None:
     with (
-        laboratory(named("hard_targets:MaintenanceFails"), tmp_path) as made,
+        runner(named("hard_targets:MaintenanceFails"), tmp_path) as made,
         pytest.raises(ContractError, match=r"maintain\(scratch\) raised KeyError: 'no such table'"),
     ):
         made.run(parse("sink[0].publish.before#1=maintain"))

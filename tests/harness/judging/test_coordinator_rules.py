@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import REFEREED_EVERY, Laboratory
+from sinkproof.execution.schedule_runner import REFEREED_EVERY, ScheduleRunner
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
@@ -26,16 +26,16 @@ RESTARTED = "checkpoint.persist.after#1=kill-job"
 
 
 @pytest.fixture
-def laboratory(request: Any, tmp_path: Path) -> Iterator[Laboratory]:
+def runner(request: Any, tmp_path: Path) -> Iterator[ScheduleRunner]:
     name = getattr(request, "param", "memory/two-phase")
-    with Laboratory(load(name), Scratch(name="refereed", path=tmp_path)) as made:
+    with ScheduleRunner(load(name), Scratch(name="refereed", path=tmp_path)) as made:
         yield made
 
 
-def terms_of(laboratory: Laboratory, schedule: str) -> tuple[list[Term], CheckpointConfiguration]:
-    laboratory.reset()
-    simulation, _ = laboratory.simulation(parse(schedule))
-    laboratory.play(simulation)
+def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[Term], CheckpointConfiguration]:
+    runner.reset()
+    simulation, _ = runner.simulation(parse(schedule))
+    runner.play(simulation)
     return simulation.terms, simulation.job.configuration
 
 
@@ -47,15 +47,15 @@ def terms_of(laboratory: Laboratory, schedule: str) -> tuple[list[Term], Checkpo
         *("checkpoint.notify#2=cancel", "checkpoint.notify#2=drain", "checkpoint.notify#3=lose"),
     ],
 )
-def test_our_own_coordinator_keeps_its_rules(laboratory: Laboratory, job: str, faults: str) -> None:
-    terms, configuration = terms_of(laboratory, f"job={job} {faults}")
+def test_our_own_coordinator_keeps_its_rules(runner: ScheduleRunner, job: str, faults: str) -> None:
+    terms, configuration = terms_of(runner, f"job={job} {faults}")
     assert sum(len(term.steps) for term in terms) > 20
     assert "" == broken_rule(terms, configuration)
 
 
-@pytest.mark.parametrize("laboratory", [SLOW_TO_SETTLE], indirect=True)
-def test_it_keeps_them_when_checkpoints_are_in_doubt_for_too_long(laboratory: Laboratory) -> None:
-    terms, configuration = terms_of(laboratory, RESTARTED)
+@pytest.mark.parametrize("runner", [SLOW_TO_SETTLE], indirect=True)
+def test_it_keeps_them_when_checkpoints_are_in_doubt_for_too_long(runner: ScheduleRunner) -> None:
+    terms, configuration = terms_of(runner, RESTARTED)
     events = [event[0] for term in terms for _, event, _ in term.steps]
     assert {"unsettled_sink", "settle_deadline", "closing"} <= {*events}
     assert "" == broken_rule(terms, configuration)
@@ -107,9 +107,9 @@ BROKEN = [
 
 @pytest.mark.parametrize(("rule", "schedule", "kind", "change"), BROKEN)
 def test_who_breaks_a_rule_is_named(
-    laboratory: Laboratory, rule: str, schedule: str, kind: str, change: Callable[[Effects], Effects]
+    runner: ScheduleRunner, rule: str, schedule: str, kind: str, change: Callable[[Effects], Effects]
 ) -> None:
-    terms, configuration = terms_of(laboratory, schedule)
+    terms, configuration = terms_of(runner, schedule)
     changed = [
         (term, place, Step(now, event, change(effects)))
         for term in terms
@@ -129,8 +129,8 @@ def test_every_rule_is_broken_here_by_somebody() -> None:
     assert [] == [rule for rule in (*RULES, OVER) if not any(words in rule for words, *_ in BROKEN)]
 
 
-def test_a_cancelled_job_whose_checkpoints_are_to_be_deleted_must_delete_them(laboratory: Laboratory) -> None:
-    terms, configuration = terms_of(laboratory, "checkpoint.notify#2=cancel")
+def test_a_cancelled_job_whose_checkpoints_are_to_be_deleted_must_delete_them(runner: ScheduleRunner) -> None:
+    terms, configuration = terms_of(runner, "checkpoint.notify#2=cancel")
     deleting = replace(configuration, externalized_checkpoint_cleanup=Cleanup.DELETE_ON_CANCELLATION)
     assert "a cancelled job" in broken_rule(terms, deleting)
 
@@ -145,19 +145,19 @@ class SkipsANumber(Coordinator):
 
 
 def test_nothing_is_said_of_a_sink_under_a_coordinator_that_breaks_a_rule(
-    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+    runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sinkproof.reference_engine.shells.simulated.simulation.Coordinator", SkipsANumber)
-    tally = Tally(contract=laboratory.contract, shell="simulated")
+    results = CampaignResults(contract=runner.contract, shell="simulated")
     for _ in range(2):
-        tally.add(laboratory.run(Schedule()))
-    (why,) = tally.unknowns
+        results.add(runner.run(Schedule()))
+    (why,) = results.unknowns
     assert "has broken a rule of its own" in why
     assert "its number is the next" in why
     assert "sinkproof replay no-fault memory/two-phase --on simulated" in why
 
 
-def test_runs_with_faults_are_watched_now_and_then(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_faults_are_watched_now_and_then(runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[int] = []
 
     def watch(terms: list[Term], configuration: CheckpointConfiguration) -> str:
@@ -166,8 +166,8 @@ def test_runs_with_faults_are_watched_now_and_then(laboratory: Laboratory, monke
 
     monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", watch)
     for _ in range(REFEREED_EVERY + 1):
-        laboratory.run(parse("sink[0].commit.before#1=kill"))
+        runner.run(parse("sink[0].commit.before#1=kill"))
     assert [2, 2] == watched
     for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):
-        laboratory.run(parse(schedule))
+        runner.run(parse(schedule))
     assert [2, 2, 1, 1] == watched, "but all in which a coordinator is asked to do something"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.judging.checkpoint_rows import Epochs
+from sinkproof.judging.checkpoint_rows import CheckpointRows
 from sinkproof.judging.fault_allowances import POWER_LOSSES, REWINDS, still_promised
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
@@ -102,15 +102,15 @@ def test_a_marker_that_is_ahead_of_its_rows_is_named_with_them(ledger: Ledger) -
 # -- which rows belong to which checkpoint ---------------------------------------------------------
 
 
-def epochs(ledger: Ledger, *complete: tuple[int, int]) -> Epochs:
+def checkpoint_rows(ledger: Ledger, *complete: tuple[int, int]) -> CheckpointRows:
     """Checkpoints, each with the offset up to which it covers both splits."""
-    made = Epochs(ledger)
+    made = CheckpointRows(ledger)
     made.complete = [(each, frozenset(row for row in ROWS if row[1] < upto)) for each, upto in complete]
     return made
 
 
 def test_all_or_nothing_of_each_checkpoint_is_whole(ledger: Ledger) -> None:
-    made = epochs(ledger, (1, 1), (3, 2))
+    made = checkpoint_rows(ledger, (1, 1), (3, 2))
     for whole in ([], [(0, 0), (1, 0)], ROWS, [(0, 1), (1, 1)]):
         assert [] == list(made.torn(set(whole)))
     assert [(1, ((1, 0),))] == list(made.torn({(0, 0)}))
@@ -118,12 +118,12 @@ def test_all_or_nothing_of_each_checkpoint_is_whole(ledger: Ledger) -> None:
 
 
 def test_rows_that_no_complete_checkpoint_covers_tear_nothing(ledger: Ledger) -> None:
-    assert [] == list(epochs(ledger, (1, 1)).torn({(0, 0), (1, 0), (0, 1)}))
-    assert [] == list(epochs(ledger).torn({(0, 0)}))
+    assert [] == list(checkpoint_rows(ledger, (1, 1)).torn({(0, 0), (1, 0), (0, 1)}))
+    assert [] == list(checkpoint_rows(ledger).torn({(0, 0)}))
 
 
 def test_a_marker_may_say_what_is_complete_and_can_be_read_and_no_more(ledger: Ledger) -> None:
-    made, first = epochs(ledger, (1, 1), (3, 2)), {(0, 0), (1, 0)}
+    made, first = checkpoint_rows(ledger, (1, 1), (3, 2)), {(0, 0), (1, 0)}
     assert [] == list(made.overclaimed([1, 2, (0, 0), [1, 0]], first))
     assert [("checkpoint 3", ((0, 1), (1, 1)))] == list(made.overclaimed([3], first))
     assert [("checkpoint 4", ())] == list(made.overclaimed([4], set(ROWS)))

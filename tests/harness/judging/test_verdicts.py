@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from sinkproof.campaign.baseline import came_to_nothing
-from sinkproof.campaign.results import STEPS_REQUIRED, Tally
+from sinkproof.campaign.results import STEPS_REQUIRED, CampaignResults
 from sinkproof.campaign.run import Task, has_least
 from sinkproof.certifier.certify import _missed
-from sinkproof.certifier.subject_verdict import Course, claimed_names, judge_subject
+from sinkproof.certifier.subject_verdict import SubjectProgress, claimed_names, judge_subject
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import Laboratory
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import EVERYWHERE, WATCH
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.judging.verdict import Verdict, merge
@@ -60,8 +60,8 @@ def test_claims_are_named_singly_and_combinations_by_their_own_name() -> None:
 
 def test_a_job_that_restarts_although_nobody_failed_says_why(tmp_path: Path) -> None:
     contract = load(f"{Path(__file__).parents[2].joinpath('support/hard_sinks.py')}:InDoubtForEver")
-    with Laboratory(contract, Scratch(name="doubt", path=tmp_path)) as laboratory:
-        why = came_to_nothing(laboratory.run(Schedule()))
+    with ScheduleRunner(contract, Scratch(name="doubt", path=tmp_path)) as runner:
+        why = came_to_nothing(runner.run(Schedule()))
     assert "sink[0] is still in doubt about checkpoint 1 after 1,000 ms" in why
 
 
@@ -85,8 +85,8 @@ class Given:
         self.claims, self.grade, self.rows = claims, grade, rows
 
 
-def course(claims: Claim, *, grade: str | None = None, rows: str = "append") -> Course:
-    made = Course(Contract("some/sink", Given(claims, grade=grade, rows=rows)))
+def progress_of_subject(claims: Claim, *, grade: str | None = None, rows: str = "append") -> SubjectProgress:
+    made = SubjectProgress(Contract("some/sink", Given(claims, grade=grade, rows=rows)))
     stops = [Outcome(point="write.before", fault="stop", runs=3, outcome="upheld")]
     made.shells.append(
         ShellResult(shell="process", schedules_run=10, schedules_in_bound=10, kills=7, seconds=1.0, outcomes=stops)
@@ -99,12 +99,12 @@ def finding(oracle: str, *, claimed: bool) -> Finding:
 
 
 def test_a_claim_without_findings_is_upheld() -> None:
-    result = judge_subject(course(Claim.EXACTLY_ONCE))
+    result = judge_subject(progress_of_subject(Claim.EXACTLY_ONCE))
     assert ("upheld", "exactly-once") == (result.verdict, result.grade)
 
 
 def test_a_finding_against_a_claim_violates_it_and_only_it() -> None:
-    made = course(Claim.EXACTLY_ONCE)
+    made = progress_of_subject(Claim.EXACTLY_ONCE)
     made.findings.append(finding("O2", claimed=True))
     result = judge_subject(made)
     assert ("violated", "at-least-once") == (result.verdict, result.grade)
@@ -112,20 +112,20 @@ def test_a_finding_against_a_claim_violates_it_and_only_it() -> None:
 
 
 def test_duplicates_of_a_sink_that_claims_no_more_leave_it_upheld() -> None:
-    made = course(Claim.AT_LEAST_ONCE, grade="at-least-once")
+    made = progress_of_subject(Claim.AT_LEAST_ONCE, grade="at-least-once")
     made.findings.append(finding("O2", claimed=False))
     result = judge_subject(made)
     assert ("upheld", "at-least-once") == (result.verdict, result.grade)
 
 
 def test_a_grade_above_the_expected_one_means_that_the_certifier_is_blind() -> None:
-    result = judge_subject(course(Claim.AT_LEAST_ONCE, grade="at-least-once"))
+    result = judge_subject(progress_of_subject(Claim.AT_LEAST_ONCE, grade="at-least-once"))
     assert ("unknown", "exactly-once") == (result.verdict, result.grade)
     assert "above the at-least-once" in result.why
 
 
 def test_a_reason_for_doubt_makes_every_claim_unknown_but_leaves_violations() -> None:
-    made = course(Claim.EXACTLY_ONCE)
+    made = progress_of_subject(Claim.EXACTLY_ONCE)
     made.unknowns.append("no row was committed")
     assert "unknown" == judge_subject(made).verdict
     made.findings.append(finding("O1", claimed=True))
@@ -134,22 +134,22 @@ def test_a_reason_for_doubt_makes_every_claim_unknown_but_leaves_violations() ->
 
 @pytest.mark.parametrize("claim", [Claim.SURVIVES_POWER_LOSS, Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS])
 def test_a_claim_that_no_oracle_examines_is_never_upheld(claim: Claim) -> None:
-    assert "unknown" == judge_subject(course(claim)).verdict
+    assert "unknown" == judge_subject(progress_of_subject(claim)).verdict
 
 
 def test_duplicates_that_cannot_be_seen_are_unknown() -> None:
-    assert "unknown" == judge_subject(course(Claim.EFFECTIVELY_ONCE, rows="upsert")).verdict
+    assert "unknown" == judge_subject(progress_of_subject(Claim.EFFECTIVELY_ONCE, rows="upsert")).verdict
 
 
 def test_fencing_is_unknown_until_a_zombie_was_tried() -> None:
-    made = course(Claim.FENCES_ZOMBIES)
+    made = progress_of_subject(Claim.FENCES_ZOMBIES)
     assert "upheld" == judge_subject(made).verdict
     made.shells[:] = [ShellResult(shell="simulated", schedules_run=1, schedules_in_bound=1, kills=0, seconds=1.0)]
     assert "unknown" == judge_subject(made).verdict
 
 
 def test_residue_is_unknown_where_the_contract_cannot_show_it() -> None:
-    assert "unknown" == judge_subject(course(Claim.NO_RESIDUE)).verdict
+    assert "unknown" == judge_subject(progress_of_subject(Claim.NO_RESIDUE)).verdict
 
 
 @pytest.mark.parametrize("marks_points", [False, True])
@@ -157,39 +157,41 @@ def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_trie
     marks_points: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Given, "marks_points", marks_points, raising=False)
-    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
+    results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
     task = Task(locator="some/sink", shell="process", budget_seconds=1)
-    tally.struck.update(STEPS_REQUIRED)
-    assert not has_least(tally, task)
-    tally.cells["write.before", "stop"] = [1, 1, 0]
-    assert not has_least(tally, task)
-    tally.first_rounds_done = True
-    assert has_least(tally, task)
-    tally.lines_passed.add("line(my_sink.py:1)")
-    assert not has_least(tally, task)
-    tally.struck["line(my_sink.py:1)"] += 1
-    assert has_least(tally, task)
+    results.struck.update(STEPS_REQUIRED)
+    assert not has_least(results, task)
+    results.cells["write.before", "stop"] = [1, 1, 0]
+    assert not has_least(results, task)
+    results.first_rounds_done = True
+    assert has_least(results, task)
+    results.lines_passed.add("line(my_sink.py:1)")
+    assert not has_least(results, task)
+    results.struck["line(my_sink.py:1)"] += 1
+    assert has_least(results, task)
 
 
 def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_claim_it() -> None:
-    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process")
-    tally.struck.update(STEPS_REQUIRED)
-    tally.cells["write.before", "stop"] = [1, 1, 0]
-    tally.first_rounds_done = True
+    results = CampaignResults(
+        contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process"
+    )
+    results.struck.update(STEPS_REQUIRED)
+    results.cells["write.before", "stop"] = [1, 1, 0]
+    results.first_rounds_done = True
     task = Task(locator="some/sink", shell="process", budget_seconds=1, alone=True)
-    assert not has_least(tally, task)
-    tally.cells[EVERYWHERE, WATCH] = [1, 1, 0]
-    assert has_least(tally, task)
+    assert not has_least(results, task)
+    results.cells[EVERYWHERE, WATCH] = [1, 1, 0]
+    assert has_least(results, task)
 
 
 def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) -> None:
     file = tmp_path / "my_sink.py"
     file.write_text("first = 1\nsecond = 2\n")
-    tally = Tally(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
-    tally.files = {str(file): "my_sink.py"}
-    tally.find(Anomaly(oracle="O1", why="a row is lost"), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
-    tally.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
-    (at_line, without_faults) = tally.findings
+    results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
+    results.files = {str(file): "my_sink.py"}
+    results.find(Anomaly(oracle="O1", why="a row is lost"), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
+    results.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
+    (at_line, without_faults) = results.findings
     assert at_line.line is not None
     assert ("my_sink.py", 2, "second = 2") == (at_line.line.file, at_line.line.number, at_line.line.text)
     assert (None, "a row too many") == (without_faults.line, without_faults.why)
@@ -205,7 +207,7 @@ def judged(claims: Claim, *faults: str, shell: str = "simulated", **offered: obj
     ran = ShellResult(
         shell=shell, schedules_run=9, schedules_in_bound=9, kills=1, seconds=1.0, outcomes=outcomes, rows_committed=24
     )
-    result = judge_subject(Course(Contract("some/sink", given), [ran]))
+    result = judge_subject(SubjectProgress(Contract("some/sink", given), [ran]))
     return {claim.claim: (claim.verdict, claim.why) for claim in result.claims}
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.spark_campaign import FULL_SECONDS
-from sinkproof.campaign.spark_endurance import Chain, Plan
+from sinkproof.campaign.spark_endurance import EnduranceJob, Plan
 from sinkproof.chaos.schedule import parse
 from sinkproof.cli.certify_command import default_budget
 from sinkproof.execution.spark_row_difference import Difference
-from sinkproof.execution.spark_runner import SparkLaboratory, laboratory_on, spark_laboratory
+from sinkproof.execution.spark_runner import SparkRunner, laboratory_on, spark_runner
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import load
@@ -24,17 +24,17 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def laboratory(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SparkLaboratory]:
+def runner(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SparkRunner]:
     contract = load(getattr(request, "param", "files/two-phase"))
     with laboratory_on(cluster, contract, Scratch(name="test", path=tmp_path, shell="spark")) as made:
         yield made
 
 
-def test_a_run_without_faults_is_not_restarted(laboratory: SparkLaboratory) -> None:
-    trial = laboratory.run(parse("no-fault"))
-    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
-    assert 1 == sum(what == "generation" for _, _, _, what, _ in trial.history)
-    assert {"write.before", "commit.after", "checkpoint.persist.after"} <= {point for _, point in trial.trace}
+def test_a_run_without_faults_is_not_restarted(runner: SparkRunner) -> None:
+    run_result = runner.run(parse("no-fault"))
+    assert (True, (), 24) == (run_result.finished, run_result.anomalies, run_result.rows_committed)
+    assert 1 == sum(what == "generation" for _, _, _, what, _ in run_result.history)
+    assert {"write.before", "commit.after", "checkpoint.persist.after"} <= {point for _, point in run_result.trace}
 
 
 @pytest.mark.parametrize(
@@ -49,83 +49,88 @@ def test_a_run_without_faults_is_not_restarted(laboratory: SparkLaboratory) -> N
         "sink[0].end_of_input.after#1=kill",
     ],
 )
-def test_one_row_is_committed_once_whatever_dies(laboratory: SparkLaboratory, schedule: str) -> None:
-    trial = laboratory.run(parse(schedule))
-    assert parse(schedule).faults == trial.struck
-    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
-    kills = sum(fault.kind in ("kill", "kill-worker") for fault in trial.struck)
-    assert kills == trial.kills  # each of them from a wait status
+def test_one_row_is_committed_once_whatever_dies(runner: SparkRunner, schedule: str) -> None:
+    run_result = runner.run(parse(schedule))
+    assert parse(schedule).faults == run_result.struck
+    assert (True, (), 24) == (run_result.finished, run_result.anomalies, run_result.rows_committed)
+    kills = sum(fault.kind in ("kill", "kill-worker") for fault in run_result.struck)
+    assert kills == run_result.kills  # each of them from a wait status
 
 
-def test_who_is_paused_is_taken_for_dead_by_nobody(laboratory: SparkLaboratory) -> None:
-    trial = laboratory.run(parse("sink[0].commit.before#1=pause"))
-    assert (True, True, (), 24) == (trial.fired, trial.finished, trial.anomalies, trial.rows_committed)
-    assert 1 == sum(what == "generation" for _, _, _, what, _ in trial.history)
-
-
-@pytest.mark.timeout(120)
-def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(laboratory: SparkLaboratory) -> None:
-    drivers = laboratory.cluster.drivers
-    trial = laboratory.run(parse("sink[0].notify_complete.before#2=kill-job"))
-    assert (True, (), 24, 1) == (trial.finished, trial.anomalies, trial.rows_committed, trial.kills)
-    assert drivers + 1 == laboratory.cluster.drivers
+def test_who_is_paused_is_taken_for_dead_by_nobody(runner: SparkRunner) -> None:
+    run_result = runner.run(parse("sink[0].commit.before#1=pause"))
+    assert (True, True, (), 24) == (
+        run_result.fired,
+        run_result.finished,
+        run_result.anomalies,
+        run_result.rows_committed,
+    )
+    assert 1 == sum(what == "generation" for _, _, _, what, _ in run_result.history)
 
 
 @pytest.mark.timeout(120)
-def test_executors_of_their_own_may_die_as_well(laboratory: SparkLaboratory, tmp_path: Path) -> None:
+def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(runner: SparkRunner) -> None:
+    drivers = runner.cluster.drivers
+    run_result = runner.run(parse("sink[0].notify_complete.before#2=kill-job"))
+    assert (True, (), 24, 1) == (run_result.finished, run_result.anomalies, run_result.rows_committed, run_result.kills)
+    assert drivers + 1 == runner.cluster.drivers
+
+
+@pytest.mark.timeout(120)
+def test_executors_of_their_own_may_die_as_well(runner: SparkRunner, tmp_path: Path) -> None:
     """In a second cluster of this process, whose end is not the end of the first."""
     contract, folder = load("files/two-phase"), tmp_path / "second"
     folder.mkdir()
     scratch = Scratch(name="test", path=folder, shell="spark")
-    with spark_laboratory(contract, scratch, master="local-cluster[2,2,1024]") as second:
+    with spark_runner(contract, scratch, master="local-cluster[2,2,1024]") as second:
         for schedule in ("sink[0].commit.after#2=kill", "sink[1].notify_complete.before#2=kill-executor"):
-            trial = second.run(parse(schedule))
-            assert parse(schedule).faults == trial.struck
-            assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
+            run_result = second.run(parse(schedule))
+            assert parse(schedule).faults == run_result.struck
+            assert (True, (), 24) == (run_result.finished, run_result.anomalies, run_result.rows_committed)
         assert 1 == second.cluster.drivers
-    drivers = laboratory.cluster.drivers
-    assert 24 == laboratory.run(parse("no-fault")).rows_committed
-    assert drivers == laboratory.cluster.drivers
+    drivers = runner.cluster.drivers
+    assert 24 == runner.run(parse("no-fault")).rows_committed
+    assert drivers == runner.cluster.drivers
 
 
 @pytest.mark.timeout(120)
-def test_a_driver_goes_with_its_jvm(laboratory: SparkLaboratory) -> None:
-    drivers = laboratory.cluster.drivers
-    trial = laboratory.run(parse("sink[1].notify_complete.before#2=kill-executor"))
-    assert (True, (), 24) == (trial.finished, trial.anomalies, trial.rows_committed)
-    assert drivers + 1 == laboratory.cluster.drivers
+def test_a_driver_goes_with_its_jvm(runner: SparkRunner) -> None:
+    drivers = runner.cluster.drivers
+    run_result = runner.run(parse("sink[1].notify_complete.before#2=kill-executor"))
+    assert (True, (), 24) == (run_result.finished, run_result.anomalies, run_result.rows_committed)
+    assert drivers + 1 == runner.cluster.drivers
 
 
-@pytest.mark.parametrize("laboratory", ["files/plain"], indirect=True)
-def test_what_is_written_straight_through_is_found_twice(laboratory: SparkLaboratory) -> None:
-    trial = laboratory.run(parse("sink[0].write.after#2=kill"))
-    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+@pytest.mark.parametrize("runner", ["files/plain"], indirect=True)
+def test_what_is_written_straight_through_is_found_twice(runner: SparkRunner) -> None:
+    run_result = runner.run(parse("sink[0].write.after#2=kill"))
+    assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 @pytest.mark.timeout(120)
-def test_the_long_job_is_exact_over_many_deaths(laboratory: SparkLaboratory) -> None:
+def test_the_long_job_is_exact_over_many_deaths(runner: SparkRunner) -> None:
     steps = [("sink[0]", "write.after"), ("sink[1]", "commit.after"), ("sink[0]", "open.after")]
     steps += [("coordinator", "checkpoint.persist.after"), ("source[0]", "acknowledge.before")]
     plan = Plan(attempts=6, coordinators=2, workers=1, rows=20_000)
-    outcome = Chain(laboratory, plan, steps=steps, progress=SILENT).run()
-    assert (True, ()) == (outcome.trial.finished, outcome.trial.anomalies)
-    assert len(outcome.trial.struck) == outcome.trial.kills >= 9
-    assert outcome.trial.rows_committed >= 20_000
-    assert outcome.trial.rows_committed_after > 0
+    outcome = EnduranceJob(runner, plan, steps=steps, progress=SILENT).run()
+    assert (True, ()) == (outcome.run_result.finished, outcome.run_result.anomalies)
+    assert len(outcome.run_result.struck) == outcome.run_result.kills >= 9
+    assert outcome.run_result.rows_committed >= 20_000
+    assert outcome.run_result.rows_committed_after > 0
 
 
-def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(laboratory: SparkLaboratory) -> None:
-    laboratory.run(parse("no-fault"))
+def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(runner: SparkRunner) -> None:
+    runner.run(parse("no-fault"))
     difference = "sinkproof.execution.spark_row_difference:difference"
     exact = Difference(rows=24, lost=(), lost_total=0, extra=(), extra_total=0)
-    assert exact == laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 12})
-    more_was_read: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 14, 1: 12})
+    assert exact == runner.cluster.call(difference, runner.where, {0: 12, 1: 12})
+    more_was_read: Difference = runner.cluster.call(difference, runner.where, {0: 14, 1: 12})
     assert (((0, 12), (0, 13)), 2, 0) == (more_was_read.lost, more_was_read.lost_total, more_was_read.extra_total)
-    less_was_read: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 11})
+    less_was_read: Difference = runner.cluster.call(difference, runner.where, {0: 12, 1: 11})
     assert (0, ((1, 11),), 1) == (less_was_read.lost_total, less_was_read.extra, less_was_read.extra_total)
-    part = next(laboratory.scratch.path.glob("committed/sink/*.jsonl"))
+    part = next(runner.scratch.path.glob("committed/sink/*.jsonl"))
     part.with_name(part.name.replace("part-0", "part-1")).write_bytes(part.read_bytes())
-    repeated: Difference = laboratory.cluster.call(difference, laboratory.where, {0: 12, 1: 12})
+    repeated: Difference = runner.cluster.call(difference, runner.where, {0: 12, 1: 12})
     assert len(part.read_text().splitlines()) == repeated.extra_total > 0
 
 

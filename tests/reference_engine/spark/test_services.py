@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.spark_campaign import ON_SERVICES
-from sinkproof.campaign.spark_endurance import Chain
-from sinkproof.execution.spark_runner import SparkLaboratory, laboratory_on
+from sinkproof.campaign.spark_endurance import EnduranceJob
+from sinkproof.execution.spark_runner import SparkRunner, laboratory_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import load
@@ -25,9 +25,9 @@ PLAN = replace(ON_SERVICES, attempts=3, coordinators=1, workers=0, jobs=0, servi
 
 
 @pytest.fixture
-def laboratory(
+def runner(
     cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SparkLaboratory]:
+) -> Iterator[SparkRunner]:
     """With a broker or a node of its own."""
     kind = request.param.partition("/")[0]
     monkeypatch.delenv(f"SINKPROOF_{kind.upper()}", raising=False)
@@ -39,12 +39,12 @@ def laboratory(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("laboratory", STEPS, indirect=True)
-def test_rows_are_there_once_whatever_dies(laboratory: SparkLaboratory) -> None:
-    steps = [("sink[0]", point) for point in STEPS[laboratory.contract.locator]]
+@pytest.mark.parametrize("runner", STEPS, indirect=True)
+def test_rows_are_there_once_whatever_dies(runner: SparkRunner) -> None:
+    steps = [("sink[0]", point) for point in STEPS[runner.contract.locator]]
     steps.append(("coordinator", "checkpoint.persist.after"))
-    outcome = Chain(laboratory, PLAN, steps=steps, progress=SILENT).run()
-    assert (True, (), "") == (outcome.trial.finished, outcome.trial.anomalies, outcome.trial.failure)
+    outcome = EnduranceJob(runner, PLAN, steps=steps, progress=SILENT).run()
+    assert (True, (), "") == (outcome.run_result.finished, outcome.run_result.anomalies, outcome.run_result.failure)
     assert "1 x service-kill" in outcome.told
-    assert len(outcome.trial.struck) == outcome.trial.kills >= 4
-    assert outcome.trial.rows_committed >= PLAN.rows
+    assert len(outcome.run_result.struck) == outcome.run_result.kills >= 4
+    assert outcome.run_result.rows_committed >= PLAN.rows

@@ -8,7 +8,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
-from sinkproof.execution.schedule_runner import Trial
+from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 from sinkproof.subject.contract import load
 
@@ -30,43 +30,43 @@ def run(node: LocalCassandra) -> Iterator[Runs]:
         yield play
 
 
-def oracles(trial: Trial) -> set[str]:
-    return {anomaly.oracle for anomaly in trial.anomalies}
+def oracles(run_result: RunResult) -> set[str]:
+    return {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 @pytest.mark.row("S25")
 @pytest.mark.parametrize("schedule", MASKED)
 def test_a_marker_reveals_rows_once_whatever_dies(run: Runs, schedule: str) -> None:
-    trial = run("cassandra/masked", schedule)
-    assert (True, set(), "") == (trial.finished, oracles(trial), trial.failure)
-    assert parse(schedule).faults == trial.struck
-    assert 24 == trial.rows_committed
+    run_result = run("cassandra/masked", schedule)
+    assert (True, set(), "") == (run_result.finished, oracles(run_result), run_result.failure)
+    assert parse(schedule).faults == run_result.struck
+    assert 24 == run_result.rows_committed
 
 
 @pytest.mark.row("S24")
 def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
     """Sent, and not recorded: a table forgives it, and only a reader who follows its changes has met rows twice."""
     assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
-    trial = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
-    assert ({"O3"}, 24) == (oracles(trial), trial.rows_committed)
+    run_result = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
+    assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
 
 
 @pytest.mark.row("S24")
 @pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
 def test_what_adds_up_does_not_forgive_it(run: Runs, pair: str) -> None:
     assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
-    trial = run(pair, "sink[0].publish.after#1=kill")
-    assert {"O2"} == oracles(trial)
-    assert trial.rows_committed > 24
+    run_result = run(pair, "sink[0].publish.after#1=kill")
+    assert {"O2"} == oracles(run_result)
+    assert run_result.rows_committed > 24
 
 
 @pytest.mark.row("S19")
 def test_upserts_are_right_in_the_end_where_a_replay_makes_the_same_keys(run: Runs) -> None:
-    trial = run("cassandra/idempotent", "sink[0].upsert.after#2=kill")
-    assert ({"O3"}, 24) == (oracles(trial), trial.rows_committed)
-    trial = run("cassandra/idempotent-own-key", "sink[0].upsert.after#2=kill")
-    assert "O2" in oracles(trial)
-    assert trial.rows_committed > 24
+    run_result = run("cassandra/idempotent", "sink[0].upsert.after#2=kill")
+    assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
+    run_result = run("cassandra/idempotent-own-key", "sink[0].upsert.after#2=kill")
+    assert "O2" in oracles(run_result)
+    assert run_result.rows_committed > 24
 
 
 def test_every_pair_claims_what_it_says_and_those_that_cannot_do_better_say_so() -> None:
@@ -81,7 +81,7 @@ def test_every_pair_claims_what_it_says_and_those_that_cannot_do_better_say_so()
 
 
 @pytest.fixture(scope="module")
-def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Trial]]:
+def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunResult]]:
     """A trial of the masked pair on a node of its own, which may be broken."""
     with trials_on_its_own("cassandra/masked", tmp_path_factory) as play:
         yield play
@@ -90,8 +90,8 @@ def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["service-kill", "service-pause"])
-def test_a_node_that_dies_or_stands_still_costs_no_row(strike: Callable[[str], Trial], kind: str) -> None:
+def test_a_node_that_dies_or_stands_still_costs_no_row(strike: Callable[[str], RunResult], kind: str) -> None:
     """The second marker is sent to a node that has just come back, or that answers when nobody waits any more."""
-    trial = strike(f"sink[0].reveal.before#2={kind}")
-    assert (True, set(), 1) == (trial.finished, oracles(trial), len(trial.struck))
-    assert 24 == trial.rows_committed
+    run_result = strike(f"sink[0].reveal.before#2={kind}")
+    assert (True, set(), 1) == (run_result.finished, oracles(run_result), len(run_result.struck))
+    assert 24 == run_result.rows_committed

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.canaries import kafka as canaries
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
-from sinkproof.execution.process_runner import ProcessLaboratory, process_laboratory
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.rare import impossible
 from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
 from sinkproof.subject.contract import Contract, ContractError, check, load, locator_of
@@ -38,15 +38,15 @@ OF_MESSAGES = (
 
 
 @contextmanager
-def laboratory_of(contract: Contract) -> Iterator[ProcessLaboratory]:
+def laboratory_of(contract: Contract) -> Iterator[ProcessRunner]:
     folder = fresh_folder()
-    with process_laboratory(contract, Scratch(name="faults", path=folder, shell="process")) as made:
+    with process_runner(contract, Scratch(name="faults", path=folder, shell="process")) as made:
         yield made
     folder.rmdir()
 
 
 @pytest.fixture(scope="module")
-def laboratory() -> Iterator[ProcessLaboratory]:
+def runner() -> Iterator[ProcessRunner]:
     """With a broker of its own, behind a proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SINKPROOF_KAFKA", raising=False)
@@ -56,48 +56,48 @@ def laboratory() -> Iterator[ProcessLaboratory]:
 
 
 @pytest.mark.parametrize("schedule", [*OF_BROKERS, *OF_MESSAGES])
-def test_rows_are_there_once_whatever_becomes_of_the_broker(laboratory: ProcessLaboratory, schedule: str) -> None:
-    trial = laboratory.run(parse(schedule))
-    assert (True, [], "") == (trial.finished, list(trial.anomalies), trial.failure)
-    assert parse(schedule).faults == trial.struck
-    assert 24 == trial.rows_committed
+def test_rows_are_there_once_whatever_becomes_of_the_broker(runner: ProcessRunner, schedule: str) -> None:
+    run_result = runner.run(parse(schedule))
+    assert (True, [], "") == (run_result.finished, list(run_result.anomalies), run_result.failure)
+    assert parse(schedule).faults == run_result.struck
+    assert 24 == run_result.rows_committed
 
 
-def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(laboratory: ProcessLaboratory) -> None:
-    baseline = laboratory.run(Schedule())
-    messages = [fault for schedule in message_faults(laboratory) for fault in schedule.faults]
+def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(runner: ProcessRunner) -> None:
+    baseline = runner.run(Schedule())
+    messages = [fault for schedule in message_faults(runner) for fault in schedule.faults]
     assert {*EACH_OF} == {fault.kind for fault in messages}
     ends = [fault.occurrence for fault in messages if (fault.point, fault.kind) == ("end_txn.reply", "drop")]
     assert [*range(1, sum(point == "commit.after" for _, point in baseline.trace) + 1)] == ends
-    tally = Tally(contract=laboratory.contract, shell="process")
-    tally.add(baseline)
-    faults = [fault for schedule in node_faults(baseline, tally) for fault in schedule.faults]
+    results = CampaignResults(contract=runner.contract, shell="process")
+    results.add(baseline)
+    faults = [fault for schedule in node_faults(baseline, results) for fault in schedule.faults]
     assert len(faults) == len({(fault.point, fault.kind) for fault in faults})
     for point in ("commit.before", "commit.after", "notify_complete.before", "snapshot.after", "open.before"):
         assert {*NODE_KINDS} == {fault.kind for fault in faults if fault.point == point}
     assert "write.after" in {fault.point for fault in faults[:12]}
 
 
-def test_a_lost_answer_convicts_who_sends_again(laboratory: ProcessLaboratory) -> None:
+def test_a_lost_answer_convicts_who_sends_again(runner: ProcessRunner) -> None:
     """The faults bite: the right sink above has not merely been left alone."""
     contract = canaries.SendsAgainWhenNotAnswered
     with laboratory_of(check(locator_of(contract), contract)) as made:
-        trial = made.run(parse("broker[1].end_txn.reply#1=drop"))
-    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+        run_result = made.run(parse("broker[1].end_txn.reply#1=drop"))
+    assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_what_hides_rows_is_told_by_the_broker_itself(laboratory: ProcessLaboratory) -> None:
+def test_what_hides_rows_is_told_by_the_broker_itself(runner: ProcessRunner) -> None:
     contract = canaries.LeavesTransactionsOpen
     with laboratory_of(check(locator_of(contract), contract)) as made:
-        trial = made.run(parse("sink[0].write.after#1=kill"))
-    (loss,) = [anomaly for anomaly in trial.anomalies if anomaly.oracle == "O1"]
+        run_result = made.run(parse("sink[0].write.after#1=kill"))
+    (loss,) = [anomaly for anomaly in run_result.anomalies if anomaly.oracle == "O1"]
     assert "The target says: " in loss.why
     assert "read_committed readers stop at offset" in loss.why
     assert "-700001-1, which its coordinator calls Ongoing, is open there since offset" in loss.why  # either sink's
 
 
 @pytest.fixture
-def through_toxiproxy(laboratory: ProcessLaboratory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def through_toxiproxy(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A real one, on the way to the same broker, for laboratories that are made from now on."""
     monkeypatch.setenv(VARIABLE, TOXIC)
     yield
@@ -112,20 +112,25 @@ def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(t
     """An answer that never comes, and requests that are held back for a while; the wrong sink shows that they are."""
     with laboratory_of(load("kafka/two-phase")) as made:
         for schedule in ("sink[0].commit.before#2=net-reset-down", "sink[1].pre_commit.before#1=net-latency-up"):
-            trial = made.run(parse(schedule))
-            assert (True, (), "", 24) == (trial.finished, trial.anomalies, trial.failure, trial.rows_committed)
-            assert parse(schedule).faults == trial.struck
+            run_result = made.run(parse(schedule))
+            assert (True, (), "", 24) == (
+                run_result.finished,
+                run_result.anomalies,
+                run_result.failure,
+                run_result.rows_committed,
+            )
+            assert parse(schedule).faults == run_result.struck
     contract = canaries.SendsAgainWhenNotAnswered
     with laboratory_of(check(locator_of(contract), contract)) as made:
-        trial = made.run(parse("sink[0].commit.before#1=net-reset-down"))
-    assert "O2" in {anomaly.oracle for anomaly in trial.anomalies}
+        run_result = made.run(parse("sink[0].commit.before#1=net-reset-down"))
+    assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
     monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
     with laboratory_of(load("kafka/plain")) as made:
-        assert [] == [*node_faults(made.run(Schedule()), Tally(contract=made.contract, shell="process"))]
+        assert [] == [*node_faults(made.run(Schedule()), CampaignResults(contract=made.contract, shell="process"))]
         with pytest.raises(ContractError, match="no external system can be broken here"):
             made.run(parse("sink[0].write.after#1=service-kill"))
         with pytest.raises(ContractError, match="no proxy of ours stands between"):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from sinkproof.campaign.results import Tally
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import ShellOutcome, Task, run_campaign
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, Canary
 from sinkproof.chaos.clock import Deadline, now
@@ -19,7 +19,7 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import check, locator_of
 from sinkproof.subject.scratch import fresh_folder
 
-Runner = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
+CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
 SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its successor there
 
@@ -38,9 +38,9 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
         from sinkproof.canaries.on_cassandra import try_all_on_cassandra
 
         return try_all_on_cassandra(progress=progress)
-    with runners(canaries_for(shell), shell, progress=progress) as runner_for:
+    with campaign_functions(canaries_for(shell), shell, progress=progress) as campaign_for:
         results = [
-            try_canary(canary, shell, progress=progress, runner=runner_for(canary)) for canary in canaries_for(shell)
+            try_canary(canary, shell, progress=progress, run_as=campaign_for(canary)) for canary in canaries_for(shell)
         ]
     return results + [
         try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
@@ -53,19 +53,19 @@ def canaries_for(shell: str) -> list[Canary]:
 
 
 def try_canary(
-    canary: Canary, shell: str, *, progress: Progress = SILENT, runner: Runner | None = None
+    canary: Canary, shell: str, *, progress: Progress = SILENT, run_as: CampaignFunction | None = None
 ) -> CanaryResult:
-    if runner is None:
-        with runners([canary], shell, progress=progress) as runner_for:
-            return try_canary(canary, shell, progress=progress, runner=runner_for(canary))
+    if run_as is None:
+        with campaign_functions([canary], shell, progress=progress) as campaign_for:
+            return try_canary(canary, shell, progress=progress, run_as=campaign_for(canary))
     seconds = SPARK_SECONDS_MOST if shell == "spark" else CANARY_SECONDS_MOST
     deadline, began = Deadline(seconds), now()
     findings, unknowns = _campaign(
         (f"canary: {canary.name}", canary.contract),
         shell,
         progress=progress,
-        enough=lambda tally: deadline.over or own_sin(canary, tally.findings) is not None,
-        runner=runner,
+        should_stop=lambda results: deadline.over or own_sin(canary, results.findings) is not None,
+        run_as=run_as,
     )
     sin = own_sin(canary, findings)
     others = ", ".join(sorted({finding.oracle for finding in findings})) or "; ".join(unknowns) or "nothing"
@@ -82,7 +82,9 @@ def try_canary(
 
 
 @contextmanager
-def runners(canaries: Sequence[Canary], shell: str, *, progress: Progress) -> Iterator[Callable[[Canary], Runner]]:
+def campaign_functions(
+    canaries: Sequence[Canary], shell: str, *, progress: Progress
+) -> Iterator[Callable[[Canary], CampaignFunction]]:
     """How each of them is tried, as long as the context lasts."""
     from sinkproof.canaries.search import repeat, search, servers_of
 
@@ -90,10 +92,10 @@ def runners(canaries: Sequence[Canary], shell: str, *, progress: Progress) -> It
         yield lambda canary: partial(search, canary)
         return
     with servers_of(canary.contract for canary in canaries) as servers:
-        yield lambda canary: partial(repeat, (servers, told_by(canary, progress=progress)))
+        yield lambda canary: partial(repeat, (servers, convicting_schedule(canary, progress=progress)))
 
 
-def told_by(canary: Canary, *, progress: Progress) -> Schedule | None:
+def convicting_schedule(canary: Canary, *, progress: Progress) -> Schedule | None:
     """The schedule that convicts it in the simulated shell."""
     result = try_canary(canary, "simulated", progress=progress)
     return parse(result.schedule, kinds=frozenset(KINDS)) if result.schedule else None
@@ -122,15 +124,15 @@ def try_control(
     *,
     progress: Progress = SILENT,
     seconds: float,
-    runner: Runner = run_campaign,
+    run_as: CampaignFunction = run_campaign,
 ) -> CanaryResult:
     deadline, began = Deadline(seconds), now()
     findings, unknowns = _campaign(
         (f"control: {name}", contract),
         shell,
         progress=progress,
-        enough=lambda tally: deadline.over or any(finding.claimed for finding in tally.findings),
-        runner=runner,
+        should_stop=lambda results: deadline.over or any(finding.claimed for finding in results.findings),
+        run_as=run_as,
     )
     first = next((finding for finding in findings if finding.claimed), None)
     return CanaryResult(
@@ -147,7 +149,12 @@ def try_control(
 
 
 def _campaign(
-    labelled: tuple[str, type], shell: str, *, progress: Progress, enough: Callable[[Tally], bool], runner: Runner
+    labelled: tuple[str, type],
+    shell: str,
+    *,
+    progress: Progress,
+    should_stop: Callable[[CampaignResults], bool],
+    run_as: CampaignFunction,
 ) -> tuple[Sequence[Finding], Sequence[str]]:
     label, contract = labelled
     checked = check(locator_of(contract), contract)
@@ -155,7 +162,7 @@ def _campaign(
     task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
     folder = fresh_folder()
     try:
-        outcome = runner(checked, task, folder=folder, progress=progress, enough=enough)
+        outcome = run_as(checked, task, folder=folder, progress=progress, should_stop=should_stop)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return outcome.findings, outcome.unknowns
