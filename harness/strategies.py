@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, SINK_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule, order_of, trimmed
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -98,5 +99,5 @@ def tried(subject: str, schedule: Schedule) -> RunResult:
 def run_in(runner: ScheduleRunner, schedule: Schedule) -> RunResult:
     """Raises ContractError for deaths that this process cannot show of this contract."""
     if needs_copies(runner, schedule):
-        return run_with_copies(runner, schedule, tracing=no_tracing)
+        return run_with_copies(runner, schedule, trace_lines=False)
     return runner.run(schedule)

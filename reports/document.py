@@ -104,6 +104,16 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageResult:
+    """One stage of a campaign: how many of its planned schedules ran, or why it was skipped."""
+
+    name: str
+    run: int = 0
+    planned: int = 0
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
     """What one shell did to one subject. Lines are None where the interior was not explored."""
 
@@ -123,6 +133,7 @@ class ShellResult:
     outcomes: Sequence[Outcome] = ()
     rows_committed: int = 0
     notes: Sequence[str] = ()
+    stages: Sequence[StageResult] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,14 @@ subject is tried in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sinkproof.campaign.reset_checks import not_emptied, not_empty
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.workload.jobs import RESCALED_JOBS
 
 NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
@@ -29,19 +30,19 @@ def first_run(
     elif why := not_emptied(runner, baseline):
         results.forget()
         if results.shell == "simulated":
-            results.deferred = why  # the sink's module may remember: a new process does not
+            results.steering.deferred_to_processes = why  # the sink's module may remember: a new process does not
         else:
             results.unknowns.append(why)
     return None if why else baseline
 
 
-def rescaled(results: CampaignResults) -> Iterable[str]:
+def rescaled(results: CampaignResults) -> Sequence[str]:
     """The jobs that go on with another parallelism, if the contract does not rule that out."""
     if not results.contract.rescales:
         note = "rescales = False: no checkpoint was restored with another parallelism"
         results.notes += [note] if note not in results.notes else []
         return ()
-    return RESCALED_JOBS
+    return tuple(RESCALED_JOBS)
 
 
 def came_to_nothing(baseline: RunResult) -> str:

@@ -13,8 +13,8 @@ from typing import Final
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult
-from sinkproof.generators.rare import impossible
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.feasible import impossible
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
@@ -40,7 +40,7 @@ def confirm(results: CampaignResults, *, hang_seconds: float) -> None:
     kept = [finding for finding in results.findings if finding.schedule in confirmed]
     results.forget()
     results.findings += kept
-    results.deferred = WHY
+    results.steering.deferred_to_processes = WHY
 
 
 def _in_processes(results: CampaignResults, schedules: list[Schedule], *, hang_seconds: float) -> list[RunResult]:

@@ -1,4 +1,4 @@
-"""Second laboratories of a campaign in the process shell: whoever waits for a broker leaves a core to somebody else."""
+"""Worker processes of a campaign in the process shell: while one waits for its broker, another uses the core."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from sinkproof.campaign.worker_pool import WorkerPool, serve, start_worker, telling
+from sinkproof.campaign.worker_pool import WorkerPool, reporting_errors, serve, start_worker
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import breakable, live_apart
 
 ENTRY: Final = "sinkproof.campaign.process_workers:live"
-LANES_MOST: Final = 4  # a broker takes 400 MB
-CALLS_MOST: Final = 12  # that may hang, one after the other, until a lane has come to the end of its schedules
+WORKERS_MOST: Final = 4  # a broker takes 400 MB
+CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
 
 
 @contextmanager
 def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
-    """As many as there are cores, where the subject waits for an external system and says that its runs do not meet."""
-    count = min(cores, LANES_MOST) - 1 if breakable() and runner.contract.offers("side_by_side") else 0
+    """As many as there are cores, where the subject waits for an external system and its contract says `side_by_side`:
+    its runs do not disturb each other.
+    """
+    count = min(cores, WORKERS_MOST) - 1 if breakable() and runner.contract.offers("side_by_side") else 0
     if count < 1:
         yield WorkerPool(())
         return
@@ -39,24 +41,23 @@ def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
 
 
 def live(inside: Inside, what: tuple[str, str, float]) -> None:
-    """The entry of a lane: one schedule, one trial, until nobody asks any more. `what`: a locator, the scratch's name,
-    after how many seconds a call counts as hung.
+    """The entry of a worker process. `what`: a locator, the scratch's name, after how many seconds a call counts as
+    hung.
     """
     locator, name, hang_seconds = what
     live_apart()
     folder = fresh_folder()
     try:
         with (
-            telling(inside),
+            reporting_errors(inside),
             process_runner(
                 load(locator), Scratch(name=name, path=folder, shell="process"), hang_seconds=hang_seconds
             ) as runner,
         ):
             runner.run(Schedule())  # how long calls take is known from then on
 
-            def run(schedule: Schedule, traced: bool) -> RunResult:
-                runner.trace_lines = traced
-                return runner.run(schedule)
+            def run(schedule: Schedule, trace_lines: bool) -> RunResult:
+                return runner.run(schedule, trace_lines=trace_lines)
 
             serve(inside, run)
     finally:

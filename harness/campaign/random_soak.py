@@ -12,9 +12,9 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.shrinking import smallest
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.strategies import DEFAULT_KINDS, run_in, schedules
@@ -34,15 +34,17 @@ class Broken(Exception):
 
 
 def soak(runner: ScheduleRunner, results: CampaignResults, *, seconds: float, first_seed: int = 0) -> None:
-    """Until the time is up or a claim is broken; the tally is told."""
-    deadline, runs, round_number = Deadline(seconds), results.runs, first_seed
+    """Until the time is up or a claim is broken; fills the results."""
+    deadline, runs, round_number = Deadline(seconds), results.coverage.runs, first_seed
     while not deadline.over:
         broken = _draw(runner, results, round_number=round_number, deadline=deadline)
         if broken is not None:
             _tell(runner, results, broken)
             break
         round_number += 1
-    results.notes.append(f"a soak of {results.runs - runs:,} random schedules, {round_number - first_seed + 1} seeds")
+    results.notes.append(
+        f"a soak of {results.coverage.runs - runs:,} random schedules, {round_number - first_seed + 1} seeds"
+    )
 
 
 def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int, deadline: Deadline) -> Broken | None:
@@ -66,9 +68,9 @@ def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int
             return
         results.progress.step(str(schedule), 0)
         run_result = run_in(runner, schedule)
-        results.runs += 1
-        results.in_bound += 1
-        results.rows_committed += run_result.rows_committed
+        results.coverage.runs += 1
+        results.coverage.in_bound += 1
+        results.coverage.rows_committed += run_result.rows_committed
         for anomaly in run_result.anomalies:
             if ORACLE_CLAIMS[anomaly.oracle] & contract.claims:
                 broken.append(schedule)
@@ -83,8 +85,8 @@ def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int
 
 
 def _tell(runner: ScheduleRunner, results: CampaignResults, broken: Broken) -> None:
-    found = smallest(runner, broken.run_result.schedule, oracle=broken.anomaly.oracle, tracer=LineTracer({}))
+    found = smallest(runner, broken.run_result.schedule, oracle=broken.anomaly.oracle)
     if found is not None:
-        results.find(found.anomaly, found.schedule, run_result=found.run_result, counted=False)
+        results.find(found.anomaly, found.schedule, result=found.result, counted=False)
     else:
-        results.find(broken.anomaly, broken.run_result.schedule, run_result=broken.run_result, counted=False)
+        results.find(broken.anomaly, broken.run_result.schedule, result=broken.run_result, counted=False)

@@ -7,7 +7,8 @@ what an earlier run has left. Nothing that was measured on such a target is wort
 from __future__ import annotations
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import named
 from sinkproof.subject.scratch import FrozenFolder, freeze_folder
@@ -18,7 +19,7 @@ ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) 
 
 def not_empty(runner: ScheduleRunner) -> str:
     """Why the target is not empty before the first row was written; nothing if it is."""
-    rows = runner.look()
+    rows = runner.committed_rows()
     if not rows:
         return ""
     return f"before the first run there are {len(rows)} rows: {named(rows)}. {ELSEWHERE}"
@@ -28,7 +29,7 @@ def not_emptied(runner: ScheduleRunner, first: RunResult) -> str:
     """After a run without faults: why the next one does not begin from nothing, as the first did."""
     runner.reset()
     way = "freeze and thaw" if runner.contract.copies else "teardown, an emptied scratch.path and setup"
-    if rows := runner.look():
+    if rows := runner.committed_rows():
         return f"{len(rows)} rows of an earlier run are still there after {way}: {named(rows)}. {ELSEWHERE}"
     again = runner.run(Schedule())
     if _ending(again) == _ending(first) or _is_race(runner, [first, again]):
@@ -59,14 +60,14 @@ def _only_lost(run_result: RunResult) -> bool:
 def not_copied(runner: ScheduleRunner) -> str:
     """After a run without faults: why a copy of the target does not hold all of it."""
     world = JobWorld(runner)
-    before, full = sorted(runner.look()), world.freeze_target()
+    before, full = sorted(runner.committed_rows()), world.freeze_target()
     (beginning,) = world.beginnings()
     world.thaw_target(full)
-    brought_back = sorted(runner.look())
+    brought_back = sorted(runner.committed_rows())
     world.thaw_target(beginning.target)  # also what the last `setup` has noted there, for the next `teardown`
     if brought_back != before:
         return "a copy does not bring back what was committed"
-    if runner.look():
+    if runner.committed_rows():
         return "rows that were committed do not go away with what is copied"
     if runner.contract.copies and (lacking := _lacking(world, beginning)):
         return f"what freeze returns and thaw brings back lacks {lacking}"

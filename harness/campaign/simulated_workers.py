@@ -1,7 +1,6 @@
-"""Second laboratories of a campaign in the simulated shell: where tens of thousands of schedules are to be run.
+"""Worker processes of a campaign in the simulated shell, where tens of thousands of schedules are to be run.
 
-They take no more of a processor than nobody else wants, and they are started when there is enough to be done: what
-they import takes a second.
+They run at low priority, and are started when there is enough to do: what they import takes a second.
 """
 
 from __future__ import annotations
@@ -13,38 +12,44 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.campaign.worker_pool import PoolWorker, WorkerPool, say_ready, serve, start_worker, telling
-from sinkproof.chaos.lines import LineTracer
+from sinkproof.campaign.worker_pool import (
+    PoolWorker,
+    WorkerPool,
+    report_ready,
+    reporting_errors,
+    serve,
+    start_worker,
+)
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import USED
-from sinkproof.subject.source_files import files_of
 
 ENTRY: Final = "sinkproof.campaign.simulated_workers:live"
 WORTH: Final = 500  # schedules: a second with named points, five with lines
 BATCH_MOST: Final = 25
 NICE: Final = 5
-HANGS_MOST: Final = 2  # times a call's limit, in which a batch is done; the first laboratory may be silent for three
+HANGS_MOST: Final = 2  # times a call's limit, in which a batch is done; the campaign itself may be silent for three
 
 
 class SimulatedWorkers:
-    """Those of one laboratory. `start`: makes them, once they are needed; none, where one core is all there is."""
+    """Those of one campaign. `start`: makes them, once they are needed; none, where one core is all there is."""
 
     def __init__(self, *, start: Callable[[], Sequence[PoolWorker]] = lambda: ()) -> None:
         self.start, self.workers = start, list[PoolWorker]()
 
-    def trials(
-        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+    def run_all(
+        self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
     ) -> Iterator[RunResult]:
-        """See lanes.Trials. Without lines, they are told briefly. What they show is not confirmed yet."""
+        """See worker_pool.RunAll. Without lines, results have no trace. Findings are not confirmed yet."""
         if len(schedules) >= WORTH and not self.workers:
             self.workers += self.start()
-        return WorkerPool(self.workers, batch_most=BATCH_MOST).trials(schedules, traced=traced, run=run)
+        return WorkerPool(self.workers, batch_most=BATCH_MOST).run_all(schedules, trace_lines=trace_lines, run=run)
 
     def remark(self) -> str:
         """Why one of them runs every schedule to its end; empty if none does."""
@@ -56,7 +61,7 @@ ALONE: Final = SimulatedWorkers()
 
 @contextmanager
 def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -> Iterator[SimulatedWorkers]:
-    """One on each core but this one. Who needs a service or cannot be copied is alone."""
+    """One on each core but this one. A subject that needs a service or cannot be copied has none."""
     scratch, locator = runner.scratch, runner.contract.locator
     with ExitStack() as stack:
 
@@ -73,31 +78,27 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
 
 
 def live(inside: Inside, locator: str, name: str) -> None:
-    """The entry of a lane."""
+    """The entry of a worker process."""
     os.nice(NICE)
     folder = fresh_folder()
     try:
-        with telling(inside), ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner:
+        with (
+            reporting_errors(inside),
+            ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner,
+        ):
+            runner.find_own_files()
             memo = MemoizedRuns(runner, confirms=False)
-            at_lines = MemoizedRuns(runner, confirms=False, tracing=tracer_of(runner))
+            at_lines = MemoizedRuns(runner, confirms=False, trace_lines=True)
 
-            def run(schedule: Schedule, traced: bool) -> RunResult:
-                return at_lines.run(schedule) if traced else briefly(memo.run(schedule))
+            def run(schedule: Schedule, trace_lines: bool) -> RunResult:
+                return at_lines.run(schedule) if trace_lines else without_trace(memo.run(schedule))
 
-            say_ready(inside)
+            report_ready(inside)
             serve(inside, run, remark=lambda: memo.why_not)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def tracer_of(runner: ScheduleRunner) -> LineTracer:
-    """Of the lines of the sink's own code, which the laboratory can name from then on."""
-    given = runner.contract.given
-    tracer = LineTracer(files_of(given, runner.contract.sink(runner.scratch)))
-    runner.files = tracer.files
-    return tracer
-
-
-def briefly(run_result: RunResult) -> RunResult:
-    """One of tens of thousands: what it has passed was passed by others, and how it went is shown of a few."""
-    return replace(run_result, trace=[], history=[]) if run_result.fired else run_result
+def without_trace(result: RunResult) -> RunResult:
+    """One of tens of thousands passes what other runs have passed, and the report shows few of them."""
+    return replace(result, trace=[], history=[]) if result.fired else result

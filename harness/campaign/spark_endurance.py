@@ -1,6 +1,6 @@
-"""The long job on Spark: one job over millions of rows, in which one process after another is killed.
+"""The endurance job on Spark: one job over millions of rows, in which one process after another is killed.
 
-Each death strikes the next step of the commit protocol in turn, whoever comes there first. The next one is armed when
+Each death strikes the next step of the commit protocol in turn, at the first actor that passes it. The next one is armed when
 the job has completed a checkpoint with more rows than before. In the end the job is stopped with a checkpoint, and what
 an independent reader sees is compared with what the sources have read: every row once, none more.
 """
@@ -18,7 +18,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.spark_row_difference import Difference
 from sinkproof.execution.spark_runner import SparkRunner, deaths, history_of, trace_of
 from sinkproof.judging.oracle import Anomaly, named
@@ -39,7 +39,7 @@ ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EndurancePlan:
     """How many deaths of each kind, and how many rows there must be in the end."""
 
     attempts: int = 0
@@ -51,7 +51,7 @@ class Plan:
     pace_ms: int = 4
     batch_rows: int = 250
     interval_ms: int = 10
-    strike_seconds: float = 0.5  # until a step that nobody passes is left for the next one
+    strike_seconds: float = 0.5  # until a step that is not passed is left for the next one
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -68,8 +68,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongTrial(RunResult):
-    """Its schedule names the last fault only: nobody could read, or replay, hundreds."""
+class EnduranceResult(RunResult):
+    """Its schedule names the last fault only: hundreds could be neither read nor replayed."""
 
     @property
     def fired(self) -> bool:
@@ -77,14 +77,14 @@ class LongTrial(RunResult):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainOutcome:
+class EnduranceOutcome:
     run_result: RunResult
-    told: str
+    summary: str
 
 
 class EnduranceJob:
     def __init__(
-        self, runner: SparkRunner, plan: Plan, *, steps: Sequence[tuple[str, str]], progress: Progress
+        self, runner: SparkRunner, plan: EndurancePlan, *, steps: Sequence[tuple[str, str]], progress: Progress
     ) -> None:
         self.runner, self.plan, self.progress = runner, plan, progress
         self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
@@ -93,7 +93,7 @@ class EnduranceJob:
         self.names: tuple[str, ...] = ()
         self.outages = Outages()
 
-    def run(self) -> ChainOutcome:
+    def run(self) -> EnduranceOutcome:
         runner = self.runner
         runner.reset()
         plan = self.plan
@@ -123,7 +123,7 @@ class EnduranceJob:
     def _strike_all(self, execution: Execution) -> None:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         for kind, who in self.plan.kinds:
-            self.progress.step(f"the long job: {self.rows:,} rows, {kind} of {who}", self.strikes)
+            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {who}", self.strikes)
             if kind == SERVICE_KILL:
                 self._kill_services(execution)
             else:
@@ -134,7 +134,7 @@ class EnduranceJob:
         self._until(execution, lambda: execution.over)
 
     def _strike(self, execution: Execution, kind: str, who: str) -> None:
-        """Arms the next place until somebody passes it; then waits until more rows than before are complete."""
+        """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
         struck = self.strikes
         while self.strikes == struck:
             faults = self._next_faults(kind, who)
@@ -176,15 +176,15 @@ class EnduranceJob:
                 if happening["what"] == "complete":
                     self.rows = happening["rows"]
             if execution.over and not reached():
-                raise SparkFailed(f"the long job ended by itself: {execution.why or 'nobody said why'}")
+                raise SparkFailed(f"the endurance job ended by itself: {execution.why or 'no reason was given'}")
             if deadline.over:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def _outcome(self, failure: str) -> ChainOutcome:
+    def _outcome(self, failure: str) -> EnduranceOutcome:
         found = deaths(self.story)
-        anomalies = [Anomaly(oracle="O6", why=f"the long job did not recover: {failure}")] if failure else []
+        anomalies = [Anomaly(oracle="O6", why=f"the endurance job did not recover: {failure}")] if failure else []
         rows = 0
         if not failure:
             seen = self._difference()
@@ -192,14 +192,14 @@ class EnduranceJob:
             anomalies += _anomalies(seen)
         kinds = Counter({SERVICE_KILL: self.services_killed} if self.services_killed else {})
         kinds += Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
-        told = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
+        killed = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
         places = {fault.point for fault in faults}
-        run_result = LongTrial(
+        run_result = EnduranceResult(
             schedule=Schedule(faults[-1:]),
             struck=faults,
             anomalies=tuple(anomalies),
-            # Only what was struck: nobody can lead another job to where this one has been.
+            # Only points with a fault: no schedule leads another job to where this one has been.
             trace=[passed for passed in trace_of(self.folder.path, self.names) if passed[1] in places],
             names=self.names,
             history=history_of(self.story[-EVENTS_SHOWN_MOST:]),
@@ -210,8 +210,8 @@ class EnduranceJob:
             log=b"",
             kills=len(found),
         )
-        return ChainOutcome(
-            run_result=run_result, told=f"the long job: {rows:,} rows committed over {told or 'no deaths'}"
+        return EnduranceOutcome(
+            run_result=run_result, summary=f"the endurance job: {rows:,} rows committed over {killed or 'no deaths'}"
         )
 
     def _difference(self) -> Difference:

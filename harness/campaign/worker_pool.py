@@ -1,8 +1,8 @@
-"""Other laboratories at work beside the first one, so that no core has nothing to do.
+"""Runs schedules in other processes beside the campaign's own, so that no core is idle.
 
-Each lane is a process with a scratch folder of its own, and a broker of its own where there is one, so that nobody's
-faults are met by anybody else. Trials are told in the order of the schedules, whoever has run them: what is found, what
-is found first and what is counted does not depend on who was faster, nor on how many there are.
+Each worker has a scratch folder of its own, and a broker of its own where there is one, so that faults of one worker
+reach no other. Results come in the order of the schedules, whichever process made them: what is found, what is found
+first and what is counted depends neither on the speed nor on the number of workers.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from sinkproof.chaos.processes.current_step import StepStatus, tell
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.observer import NeverQuiet
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
 
-GIVEN_MOST: Final = 2  # batches that a lane knows of: the next one begins when it has ended one
+BATCHES_MOST: Final = 2  # that a worker has: the next one begins when it has finished one
 BATCH_SECONDS: Final = 0.05  # of work in one message: sending it takes 0.2 ms
-AHEAD_MOST: Final = 1000  # trials that wait for one before them: by then it is asked whether that will ever come
+AHEAD_MOST: Final = 1000  # results that wait for an earlier one: the campaign then waits for that one's worker
 
 
-class Trials(Protocol):
-    """Of each schedule one, in their order. `run` makes one here; `traced`: with its lines, wherever it is made."""
+class RunAll(Protocol):
+    """One result of each schedule, in their order. `run` makes one in this process; `trace_lines`: with its lines,
+    wherever it is made.
+    """
 
     def __call__(
-        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+        self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
     ) -> Iterable[RunResult]: ...
 
 
 def one_by_one(
-    schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+    schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
 ) -> Iterable[RunResult]:
     return map(run, schedules)
 
 
 class PoolWorker:
-    """One of them, as the first laboratory sees it. `seconds`: after which silence it counts as hung. `ready`: it may
-    be given something; if not, it says so when it has imported what it needs, which may take long.
+    """One worker process as the campaign sees it. `seconds`: of silence, after which it counts as hung. `ready`: it may
+    be given schedules; if not, it reports when it has imported what it needs, which may take long.
     """
 
     def __init__(self, child: Child, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
@@ -54,43 +56,43 @@ class PoolWorker:
         self.given: deque[list[int]] = deque()
         self.remark = ""
 
-    def give(self, batch: Sequence[tuple[int, Schedule]], *, traced: bool) -> None:
+    def give(self, batch: Sequence[tuple[int, Schedule]], *, trace_lines: bool) -> None:
         self.given.append([place for place, _ in batch])
-        with self._told():
-            self.child.send(pickle.dumps(([schedule for _, schedule in batch], traced)), Deadline(self.seconds))
+        with self._explained():
+            self.child.send(pickle.dumps(([schedule for _, schedule in batch], trace_lines)), Deadline(self.seconds))
 
     def take(self, *, wait: bool) -> list[tuple[int, RunResult]]:
-        """What has come of the first batch that it was given; nothing: nothing yet."""
+        """The results of the first batch that it was given; nothing: nothing yet."""
         if not self.given:
             return []
-        trials = self._answer(wait=wait)
-        return [] if trials is None else list(zip(self.given.popleft(), trials, strict=True))
+        results = self._answer(wait=wait)
+        return [] if results is None else list(zip(self.given.popleft(), results, strict=True))
 
     def is_ready(self) -> bool:
         self.ready = self.ready or self._answer(wait=False) is not None
         return self.ready
 
     def _answer(self, *, wait: bool) -> list[RunResult] | None:
-        with self._told():
+        with self._explained():
             message = self.child.receive(Deadline(self.seconds)) if wait else self.child.take()
         if message is None:
             return None
-        trials: list[RunResult] | None
-        trials, bad_input, said = pickle.loads(message)
-        if trials is None:
+        results: list[RunResult] | None
+        results, bad_input, said = pickle.loads(message)
+        if results is None:
             raise ContractError(said) if bad_input else ReaderFailed("has failed", evidence=said)
         self.remark = said
-        return trials
+        return results
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Nothing is concluded about the sink from a lane that has died."""
+    def _explained(self) -> Iterator[None]:
+        """Nothing is concluded about the sink from a worker that has died."""
         try:
             yield
         except NoReply as silence:
             words = self.child.output.tail().strip() or "none"
             said = f"{silence.silence.value} while {self.status}; its last words: {words}"
-            raise ReaderFailed("is out of reach: a second laboratory is gone", evidence=said) from silence
+            raise ReaderFailed("is out of reach: a worker process is gone", evidence=said) from silence
 
     def close(self) -> None:
         self.child.close()
@@ -98,21 +100,21 @@ class PoolWorker:
 
 
 class WorkerPool:
-    """Beside the first laboratory, which runs what nobody else has been given. `batch_most`: schedules in a message."""
+    """The workers beside this process, which runs what no worker was given. `batch_most`: schedules in a message."""
 
     def __init__(self, workers: Sequence[PoolWorker], *, batch_most: int = 1) -> None:
         self.workers, self.batch_most = workers, batch_most
-        self.seconds, self.runs = 0.0, 0  # of the first laboratory's own
+        self.seconds, self.runs = 0.0, 0  # of this process's own runs
 
-    def trials(
-        self, schedules: Sequence[Schedule], *, traced: bool, run: Callable[[Schedule], RunResult]
+    def run_all(
+        self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
     ) -> Iterator[RunResult]:
-        """See `Trials`. Before the next call, all of them are to be taken."""
+        """See `RunAll`. All results are to be taken before the next call."""
         waiting = deque(enumerate(schedules))
         done: dict[int, RunResult] = {}
         place = 0
         while waiting or done or any(worker.given for worker in self.workers):
-            self._give(waiting, traced=traced)
+            self._give(waiting, trace_lines=trace_lines)
             is_ahead = len(done) > AHEAD_MOST
             if waiting and not is_ahead:
                 own, schedule = waiting.popleft()
@@ -124,19 +126,20 @@ class WorkerPool:
 
     def _run(self, schedule: Schedule, run: Callable[[Schedule], RunResult]) -> RunResult:
         began = now()
-        run_result = run(schedule)
+        result = run(schedule)
         self.seconds, self.runs = self.seconds + now() - began, self.runs + 1
-        return run_result
+        return result
 
-    def _give(self, waiting: deque[tuple[int, Schedule]], *, traced: bool) -> None:
+    def _give(self, waiting: deque[tuple[int, Schedule]], *, trace_lines: bool) -> None:
         each = self.seconds / self.runs if self.runs else BATCH_SECONDS
         size = min(self.batch_most, max(1, int(BATCH_SECONDS / max(each, 1e-6))))
         for worker in self.workers:
-            while waiting and len(worker.given) < GIVEN_MOST and worker.is_ready():
-                worker.give([waiting.popleft() for _ in range(min(size, len(waiting)))], traced=traced)
+            while waiting and len(worker.given) < BATCHES_MOST and worker.is_ready():
+                batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+                worker.give(batch, trace_lines=trace_lines)
 
     def _take(self, done: dict[int, RunResult], *, wait: bool) -> None:
-        """`wait`: for the batch whose turn it is to be told, whoever has it."""
+        """`wait`: for the batch whose turn it is, whichever worker has it."""
         for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
             while taken := worker.take(wait=wait and bool(worker.given)):
                 done.update(taken)
@@ -158,24 +161,24 @@ def start_worker(
 def serve(
     inside: Inside, run: Callable[[Schedule, bool], RunResult], *, remark: Callable[[], str] = lambda: ""
 ) -> None:
-    """A lane's life: a batch of schedules, their trials, until nobody asks any more."""
+    """The life of a worker: batches of schedules in, results out, until its channel ends."""
     while (request := inside.receive()) is not None:
-        schedules, traced = pickle.loads(request)
-        trials = []
+        schedules, trace_lines = pickle.loads(request)
+        results = []
         for schedule in schedules:
             tell(inside.descriptors[0], str(schedule))
-            trials.append(run(schedule, traced))
-        inside.send(pickle.dumps((trials, False, remark())))
+            results.append(run(schedule, trace_lines))
+        inside.send(pickle.dumps((results, False, remark())))
 
 
-def say_ready(inside: Inside) -> None:
-    """See `Lane`."""
+def report_ready(inside: Inside) -> None:
+    """See `PoolWorker`."""
     inside.send(pickle.dumps(([], False, "")))
 
 
 @contextmanager
-def telling(inside: Inside) -> Iterator[None]:
-    """What keeps a lane from a result is told where it counts."""
+def reporting_errors(inside: Inside) -> Iterator[None]:
+    """What keeps a worker from a result is raised in the campaign's process."""
     try:
         yield
     except (ContractError, ServiceUnavailable) as error:

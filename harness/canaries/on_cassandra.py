@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from sinkproof.canaries import cassandra
-from sinkproof.canaries.on_services import Told, run_these
+from sinkproof.canaries.on_services import ConvictingSchedules
+from sinkproof.canaries.search import run_these
 from sinkproof.canaries.try_canaries import try_canary, try_control
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -22,15 +23,19 @@ STANDS_STILL: Final = ("sink[0].commit.before#2=service-pause", "sink[1].commit.
 COUNTING_STILL: Final = ("sink[0].publish.before#2=service-pause", "sink[1].publish.before#2=service-pause")
 KILLED: Final = ("checkpoint.persist.after#3=service-kill",)
 ON_CASSANDRA: Final = (
-    Told("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
-    Told("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
-    Told("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
-    Told("chooses before rows", cassandra.ChoosesBeforeRows, "R1", "O1", ("sink[0].commit.after#1=kill",)),
-    Told("plain writes among conditional ones", cassandra.MixesPlainWrites, "R18", "O1", ("no-fault",)),
-    Told("retries an increment", cassandra.RetriesAnIncrement, "R18", "O2", COUNTING_STILL),
-    Told("time is the checkpoint", cassandra.TimeIsTheCheckpoint, "R18", "O1 O2", ("job=sparse no-fault",)),
-    Told("marker per subtask", cassandra.MarkerPerSubtask, "R13", "O4", ("no-fault",)),
-    Told("log synced periodically", cassandra.AcknowledgesBeforeItIsOnDisk, "R16", "O1", KILLED),
+    ConvictingSchedules("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
+    ConvictingSchedules("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
+    ConvictingSchedules("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
+    ConvictingSchedules(
+        "chooses before rows", cassandra.ChoosesBeforeRows, "R1", "O1", ("sink[0].commit.after#1=kill",)
+    ),
+    ConvictingSchedules("plain writes among conditional ones", cassandra.MixesPlainWrites, "R18", "O1", ("no-fault",)),
+    ConvictingSchedules("retries an increment", cassandra.RetriesAnIncrement, "R18", "O2", COUNTING_STILL),
+    ConvictingSchedules(
+        "time is the checkpoint", cassandra.TimeIsTheCheckpoint, "R18", "O1 O2", ("job=sparse no-fault",)
+    ),
+    ConvictingSchedules("marker per subtask", cassandra.MarkerPerSubtask, "R13", "O4", ("no-fault",)),
+    ConvictingSchedules("log synced periodically", cassandra.AcknowledgesBeforeItIsOnDisk, "R16", "O1", KILLED),
 )
 CONTROLS: Final = (
     ("chooses by a conditional insert", cassandra.ChoosingContract),
@@ -43,8 +48,8 @@ CONTROLS: Final = (
 def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
     """One node serves all but one of them; both end with this process."""
     results = [
-        try_canary(told.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, told.schedules))
-        for told in ON_CASSANDRA
+        try_canary(each.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, each.schedules))
+        for each in ON_CASSANDRA
     ]
     for name, contract in CONTROLS:
         schedules = telling(contract)
@@ -55,5 +60,5 @@ def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResul
 
 def telling(control: type) -> list[str]:
     """What the canaries are convicted under that differ from this control by a few lines."""
-    of_family = [told for told in ON_CASSANDRA if issubclass(told.contract, control)]
-    return list(dict.fromkeys(schedule for told in of_family for schedule in told.schedules))
+    of_family = [each for each in ON_CASSANDRA if issubclass(each.contract, control)]
+    return list(dict.fromkeys(schedule for each in of_family for schedule in each.schedules))

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import ShellOutcome, Task, conclude
 from sinkproof.canaries.catalogue import Canary
-from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import parse
-from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.rare import READ_BESIDE
-from sinkproof.reports.progress import Progress
-from sinkproof.subject.contract import Contract
-from sinkproof.subject.scratch import Scratch
 
 
-class Told(NamedTuple):
-    """A canary, and the schedules that tell its sin."""
+class ConvictingSchedules(NamedTuple):
+    """A canary, and the schedules that show its sin."""
 
     name: str
     contract: type
@@ -37,28 +27,3 @@ class Told(NamedTuple):
             faults=tuple(sorted(kinds)) or ("",),
             shells=(shell,),
         )
-
-
-def run_these(
-    schedules: Sequence[str],
-    contract: Contract,
-    task: Task,
-    *,
-    folder: Path,
-    progress: Progress,
-    should_stop: Callable[[CampaignResults], bool],
-) -> ShellOutcome:
-    """As `run_campaign`, in processes, and these only."""
-    results = CampaignResults(contract=contract, shell="process", progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
-    began = now()
-    with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
-        runner.watches = bool(contract.claims & READ_BESIDE)
-        for schedule in map(parse, schedules):
-            progress.step(str(schedule), results.kills)
-            run_result = runner.run(schedule)
-            results.kills += run_result.kills
-            results.add(run_result)
-            if any(finding.claimed for finding in results.findings) and should_stop(results):
-                break
-    return conclude(results, seconds=now() - began, closure=None, stopped=True)

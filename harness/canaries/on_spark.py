@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import ShellOutcome, Task, conclude
+from sinkproof.campaign.run import conclude
 from sinkproof.campaign.spark_campaign import SparkCampaign
-from sinkproof.campaign.spark_endurance import Plan
+from sinkproof.campaign.spark_endurance import EndurancePlan
+from sinkproof.campaign.spark_plan import SPARK_PLAN
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import CONTROLS, CONTROLS_ON_SPARK, Canary
 from sinkproof.canaries.try_canaries import canaries_for, convicting_schedule, try_canary, try_control
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.spark_runner import fresh_cluster, laboratory_on
+from sinkproof.execution.spark_runner import fresh_cluster, spark_runner_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -75,6 +77,7 @@ def run_on(
     results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
     began = now()
-    with laboratory_on(cluster, contract, scratch) as runner:
-        SparkCampaign(runner, results, plan=Plan(), first=first, should_stop=should_stop).run()
+    with spark_runner_on(cluster, contract, scratch) as runner:
+        campaign = SparkCampaign(runner, results, endurance=EndurancePlan(), first=first, should_stop=should_stop)
+        campaign.carry_out(SPARK_PLAN)
     return conclude(results, seconds=now() - began, closure=None, stopped=True)

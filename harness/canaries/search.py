@@ -1,50 +1,79 @@
-"""The campaign of a canary: what everybody goes through, beginning where its own sin shows.
+"""The campaign of a canary: the usual plan, after a stage that begins where the canary's own sin shows.
 
 Forty campaigns from front to back would take as long as what they vouch for. So the job and the kinds of faults that a
-canary's sin is about come first: the first time that each point is passed, then every time. What tells in the simulated
-shell is repeated in the others by the same one-line schedule. What none of this finds, the usual campaign has to.
+canary's sin is about come first: at each point once, then at every point. The schedule that convicts a canary in the
+simulated shell is repeated in the other shells. What this stage does not find, the usual plan has to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import ShellOutcome, Task, conclude, run_campaign
+from sinkproof.campaign.run import conclude, run_campaign
+from sinkproof.campaign.stage import Stage
+from sinkproof.campaign.struck_lines import CampaignInProcesses
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.execution.process_runner import HANG_SECONDS, PRELOAD, ProcessRunner, Servers, fork_servers
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.process_runner import (
+    HANG_SECONDS,
+    PRELOAD,
+    ProcessRunner,
+    Servers,
+    fork_servers,
+    process_runner,
+)
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each, places
-from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
+from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract, locator_of
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.source_files import files_of
 
 SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
+STAGE: Final = "where the canary's sin shows"
 
-CampaignStopped = Callable[[CampaignResults], bool]
-Run = Callable[[Schedule], RunResult]
+
+class CanaryCampaign(Campaign):
+    """In the simulated shell, with a baseline only before the first stage."""
+
+    def prepare(self) -> bool:
+        first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule)))
+        self._baseline = first
+        return first is not None
+
+
+class GivenSchedules(CampaignInProcesses):
+    """In the process shell, without a baseline."""
+
+    def prepare(self) -> bool:
+        return True
 
 
 def search(
-    canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: CampaignStopped
+    canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
 ) -> ShellOutcome:
     """As `run_campaign`, in the simulated shell."""
     results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     began = now()
+
+    def schedules(campaign: Campaign) -> Iterator[Schedule]:
+        return schedules_of_its_sin(canary, campaign)
+
     with ScheduleRunner(contract, _scratch(contract, task, folder)) as runner:
-        runner.watches = bool(contract.claims & READ_BESIDE)
-        _look_where_it_shows(canary, runner, results, should_stop=should_stop)
+        stage = Stage(name=STAGE, schedules=schedules, concurrent_reader=bool(contract.claims & READ_BESIDE))
+        CanaryCampaign(runner, results, should_stop=should_stop).carry_out((stage,))
         runner.reset()
     if should_stop(results):
         return conclude(results, seconds=now() - began, closure=None, stopped=True)
@@ -55,32 +84,12 @@ def _scratch(contract: Contract, task: Task, folder: Path) -> Scratch:
     return Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
 
 
-def _look_where_it_shows(
-    canary: Canary, runner: ScheduleRunner, results: CampaignResults, *, should_stop: CampaignStopped
-) -> None:
-    def run(schedule: Schedule) -> RunResult:
-        results.progress.step(str(schedule), 0)
-        run_result = runner.run(schedule)
-        results.add(run_result)
-        return run_result
-
-    if first_run(runner, results, run) is None or should_stop(results):
-        return
-    for schedule in _telling(canary, run):
-        run(schedule)
-        if should_stop(results):
-            return
-
-
-def _telling(canary: Canary, run: Run) -> Iterator[Schedule]:
-    """Of each kind: each point once, then every effect on the target, and in the end everything.
-
-    The next job's baseline is a trial, too: whoever stops here in time never runs it.
-    """
+def schedules_of_its_sin(canary: Canary, campaign: Campaign) -> Iterator[Schedule]:
+    """Of each kind: each point once, then every effect on the target, and in the end every point."""
     kinds = [kind for kind in canary.faults if kind]
     for under in dict.fromkeys((parse(canary.under), Schedule(job=SPARSE))):
         yield under
-        baseline = run(under)
+        baseline = campaign.run(under)
         faults: list[Fault] = []
         for kind in kinds:
             effects = [fault for fault in places(baseline, kind) if fault.point in SINK_POINTS]
@@ -100,26 +109,46 @@ def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
 
 
 def repeat(
-    told: tuple[Servers, Schedule | None],
+    found: tuple[Servers, Schedule | None],
     contract: Contract,
     task: Task,
     *,
     folder: Path,
     progress: Progress,
-    should_stop: CampaignStopped,
+    should_stop: ShouldStop,
 ) -> ShellOutcome:
-    """As `run_campaign`, in the process shell, after the schedule that told in the simulated one."""
-    servers, telling = told
+    """As `run_campaign`, in the process shell, after the schedule that convicted in the simulated one."""
+    servers, convicting = found
     results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
     scratch = _scratch(contract, task, folder)
     began = now()
     with ProcessRunner(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
-        runner.files = files_of(contract.given, contract.sink(scratch))
-        if telling is not None:
-            progress.step(str(telling), 0)
-            run_result = runner.run(telling)
-            results.kills += run_result.kills
-            results.add(run_result)
-        if not should_stop(results):
-            ProcessCampaign(runner, results, should_stop=should_stop).run()
+        runner.find_own_files()
+        first = [] if convicting is None else [convicting]
+        ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(PROCESS_PLAN)
+    return conclude(results, seconds=now() - began, closure=None, stopped=True)
+
+
+def run_these(
+    schedules: Sequence[str],
+    contract: Contract,
+    task: Task,
+    *,
+    folder: Path,
+    progress: Progress,
+    should_stop: ShouldStop,
+) -> ShellOutcome:
+    """As `run_campaign`, in the process shell, these schedules only: on a real external system no simulation helps."""
+    results = CampaignResults(contract=contract, shell="process", progress=progress)
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
+    began = now()
+    stage = Stage(
+        name=STAGE,
+        schedules=lambda _: map(parse, schedules),
+        concurrent_reader=bool(contract.claims & READ_BESIDE),
+    )
+    with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+        GivenSchedules(
+            runner, results, should_stop=lambda results: results.breaks_a_claim and should_stop(results)
+        ).carry_out((stage,))
     return conclude(results, seconds=now() - began, closure=None, stopped=True)

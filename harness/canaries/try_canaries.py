@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import ShellOutcome, Task, run_campaign
+from sinkproof.campaign.run import run_campaign
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, Canary
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS

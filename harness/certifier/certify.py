@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.campaign.run import ShellOutcome, Task
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
 from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject

@@ -7,26 +7,25 @@ import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sinkproof.campaign.results import timeline
-from sinkproof.campaign.run import Task
+from sinkproof.campaign.finding_text import timeline
+from sinkproof.campaign.task import Task
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.lines import LineTracer, executable_lines
+from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
-from sinkproof.generators.rare import refuse_impossible
+from sinkproof.generators.feasible import refuse_impossible
 from sinkproof.judging.oracle import named
 from sinkproof.judging.verdict import Verdict
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job
 
 
@@ -108,14 +107,13 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
             from sinkproof.execution.process_runner import process_runner
 
             with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
-                runner.watches = True
-                return runner.run(schedule)
+                return runner.run(schedule, concurrent_reader=True)
         with ScheduleRunner(contract, scratch) as runner:
-            tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
-            runner.files, runner.watches = tracer.files, True
+            runner.find_own_files()
             lines = any(is_line(fault.point) for fault in schedule.faults)
-            run = partial(run_with_copies, runner) if needs_copies(runner, schedule) else runner.run
-            return run(schedule, tracing=tracer if lines else no_tracing)
+            if needs_copies(runner, schedule):
+                return run_with_copies(runner, schedule, trace_lines=lines)
+            return runner.run(schedule, trace_lines=lines, concurrent_reader=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -123,7 +121,12 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
 def _why_never(fault: Fault, contract: Contract, run_result: RunResult) -> str:
     line = LINE.fullmatch(fault.point)
     file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
-    if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
+    if (
+        line
+        and file
+        and Path(file).name == Path(line["file"]).name
+        and int(line["number"]) not in executable_lines(Path(file))
+    ):
         return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     times = places[fault.actor, fault.point]

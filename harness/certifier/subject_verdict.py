@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sinkproof.campaign.coverage import CONCURRENT_READER
 from sinkproof.campaign.results import LINES_UNSTRUCK_MOST
-from sinkproof.generators.rare import WATCH
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict import Verdict, merge
 from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
@@ -120,7 +120,7 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
         return f"the contract has no {MEANS[claim][0]}(scratch), {MEANS[claim][1]}"
     if claim is Claim.SURVIVES_POWER_LOSS and not _struck(shells, POWER_LOSSES):
         return f"no power was lost; {ELSEWHERE}"
-    if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not _struck(shells, frozenset({WATCH})):
+    if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not _struck(shells, frozenset({CONCURRENT_READER})):
         return f"nobody looked while the sinks ran; {ELSEWHERE}"
     if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
         return "of rows that are replaced it cannot be told which checkpoint they belong to"

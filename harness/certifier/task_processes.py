@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
 
-from sinkproof.campaign.run import Task, perform
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes.current_step import StepStatus, tell

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
-from sinkproof.generators.service_faults import armed, struck_messages
+from sinkproof.execution.message_faults import armed, struck_messages
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, Ending
@@ -67,7 +68,9 @@ class Patience:
 
 
 class ProcessRunner(ScheduleRunner):
-    """A laboratory whose attempts are processes. Each run has a host of its own; two fork servers serve them all."""
+    """Runs schedules with attempts that are processes. Each run has a host of its own; two fork servers serve all."""
+
+    counts_rows = True
 
     def __init__(
         self,
@@ -79,9 +82,7 @@ class ProcessRunner(ScheduleRunner):
     ) -> None:
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
-        self.trace_lines = False  # record every executed line
-        self.counts_lines = False  # a line is to be struck after another fault: lines before it count, too
-        self.counts_rows = True
+        self._trace_lines = False  # of the run in progress
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
 
@@ -102,37 +103,46 @@ class ProcessRunner(ScheduleRunner):
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
-            trace_lines=self.trace_lines or self.counts_lines,
+            trace_lines=self._trace_lines,
             hang_seconds=self.hang_seconds,
         )
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         return host
 
     def simulation(
-        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
+        self,
+        schedule: Schedule,
+        *,
+        storage: Any = None,
+        shell: type[Simulation] = Simulation,
+        concurrent_reader: bool = False,
     ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(armed(schedule), storage=storage, shell=shell)
+        made, observer = super().simulation(
+            armed(schedule), storage=storage, shell=shell, concurrent_reader=concurrent_reader
+        )
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
         made.restart = made.job.restart()
         return made, observer
 
-    def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
+    def play(self, simulation: Any, *, trace_lines: bool = False) -> None:
         assert self.host is not None
         self.host.overseer = simulation
         simulation.play()
         self.target.raise_what_failed()
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
-        self.counts_lines = any(is_line(fault.point) for fault in schedule.faults[1:])
+    def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
+        """`trace_lines` is implied where a fault strikes at a line after another fault: lines before it count, too."""
+        self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
         try:
-            run_result = super().run(schedule)
+            result = super().run(schedule, concurrent_reader=concurrent_reader)
             assert self.host is not None
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            return replace(run_result, kills=self.host.kills, struck=(*struck_messages(), *run_result.struck))
+            return replace(result, kills=self.host.kills, struck=(*struck_messages(), *result.struck))
         finally:
+            self._trace_lines = False
             if self.host is not None:
                 self.host.close()
 
@@ -157,7 +167,7 @@ def libraries_of(contract: Contract) -> list[str]:
 def process_runner(
     contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
 ) -> Iterator[ProcessRunner]:
-    """A laboratory with a fork server that has imported the contract once."""
+    """A runner with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
     warm = [] if is_command else [("sinkproof.subject.contract:load", contract.locator)]
     with (
@@ -165,5 +175,5 @@ def process_runner(
         ProcessRunner(contract, scratch, servers=servers, hang_seconds=hang_seconds) as runner,
     ):
         if not is_command:
-            runner.files = files_of(contract.given, contract.sink(scratch))
+            runner.find_own_files()
         yield runner

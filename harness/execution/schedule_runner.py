@@ -1,17 +1,18 @@
-"""One schedule tried on one subject: run it, look, judge. What campaigns, replays and plugins are made of."""
+"""Runs one schedule on one subject in the simulated shell: from the empty target to a judged result."""
 
 from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Final, Self
 
-from sinkproof.chaos.lines import file_points
-from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
+from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
+from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.coordinator_rules import broken_rule
 from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_promised
 from sinkproof.judging.observer import Observer
@@ -19,76 +20,34 @@ from sinkproof.judging.oracle import Anomaly, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
-from sinkproof.reports.document import SourceLine
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, clear_folder
+from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
-Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
-
-
-def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
-    return nullcontext()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What came of one schedule."""
-
-    schedule: Schedule
-    struck: tuple[Fault, ...]  # fewer than the schedule's: the others never found their place
-    anomalies: tuple[Anomaly, ...]
-    trace: list[tuple[int, str]]  # every point passed, in order: (actor id, point)
-    names: tuple[str, ...]  # of actors by id
-    history: list[tuple[Any, ...]]
-    finished: bool
-    failure: str
-    rows_committed: int
-    rows_committed_after: int  # after the last fault
-    log: bytes = b""  # where it is not made of the history
-    struck_line: SourceLine | None = None
-    unreadable: str = ""  # why the committed view could not be read in the end
-    kills: int = 0  # counted from wait statuses
-    broken_rule: str = ""  # of a coordinator's, where a referee has watched
-
-    @property
-    def event_log(self) -> bytes:
-        """The event log: byte-equal for the same schedule and seed, in any process."""
-        return self.log or "\n".join(map(repr, self.history)).encode()
-
-    @property
-    def fired(self) -> bool:
-        return len(self.struck) == len(self.schedule.faults)
-
-
-REFEREED_EVERY: Final = 10  # other runs: the referee takes almost as long as the run itself
-ASKED_OF_COORDINATORS: Final = frozenset({"decline", "late", "cancel", "drain"})  # what they alone have to answer
-# Of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
+COORDINATOR_CHECKED_EVERY: Final = 10  # of all other runs: the check takes almost as long as the run itself
+COORDINATOR_FAULTS: Final = frozenset({"decline", "late", "cancel", "drain"})  # the coordinator has to react to these
+# Thresholds of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
 
 
 class ScheduleRunner:
-    """A contract, its scratch and a job: everything that stays the same from trial to trial.
-
-    Use as a context manager.
+    """A contract and its scratch folder: everything that stays the same from run to run. Use as a context manager:
+    entering calls the contract's `setup`, leaving its `teardown`.
     """
 
-    def __init__(
-        self,
-        contract: Contract,
-        scratch: Scratch,
-    ) -> None:
+    counts_rows = False  # how many rows are committed at each fault; a reading costs as much as the rest of a run
+
+    def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
-        self.watches = False  # a reader looks wherever the target has changed
         self.runs = 0
         self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
-        self.files: Mapping[str, str] = {}  # the sink's own code: path -> name in points
-        self.counts_rows = False  # at each fault; a reading costs as much as the rest of a simulated run
+        self.tracer = LineTracer({})
         self._empty: Any = None
 
     def __enter__(self) -> Self:
@@ -105,6 +64,15 @@ class ScheduleRunner:
         gc.set_threshold(*self._collected_after)
         self.contract.call_if_there("teardown", self.scratch)
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The sink's own code: path -> name in points. Empty until `find_own_files` was called."""
+        return self.tracer.files
+
+    def find_own_files(self) -> None:
+        """Makes the sink's own lines traceable. Makes a sink to see which classes it consists of."""
+        self.tracer = LineTracer(files_of(self.contract.given, self.contract.sink(self.scratch)))
+
     def reset(self) -> None:
         """Back to the empty target."""
         if self.contract.copies:
@@ -118,7 +86,7 @@ class ScheduleRunner:
         """The clock that the target sees."""
         return 0.0 if self._running is None else self._running.seconds()
 
-    def look(self) -> list[Identity]:
+    def committed_rows(self) -> list[Identity]:
         """What an independent reader sees between two runs."""
         return Observer(self.contract, self.scratch, self.ledgers[STANDARD]).read() or []
 
@@ -133,8 +101,16 @@ class ScheduleRunner:
         return ContractHost(self.contract, self.scratch)
 
     def simulation(
-        self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
+        self,
+        schedule: Schedule,
+        *,
+        storage: Any = None,
+        shell: type[Simulation] = Simulation,
+        concurrent_reader: bool = False,
     ) -> tuple[Simulation, Observer]:
+        """The job of this schedule, ready to run, and its observer. `concurrent_reader`: the observer also reads at
+        each point where the target has changed.
+        """
         job, ledger = named_job(schedule.job), self.ledger(schedule.job)
         observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
@@ -144,7 +120,7 @@ class ScheduleRunner:
             observer.observation.kinds.append(OUTAGE)
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
-        if self.watches:
+        if concurrent_reader:
             made.spy = observer.look_beside
         return made, observer
 
@@ -152,40 +128,41 @@ class ScheduleRunner:
         found = judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
         return still_promised(found, observer.observation, claims=self.contract.claims) if found else found
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
-        """From the empty target to the end. `tracing` makes executed lines points."""
+    def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
+        """From the empty target to the end. `trace_lines`: executed lines of the sink are points, too."""
         self.reset()
-        simulation, observer = self.simulation(schedule)
-        self.play(simulation, tracing=tracing)
-        run_result = self.run_result(schedule, simulation, observer)
-        asked = not schedule.faults or not ASKED_OF_COORDINATORS.isdisjoint(fault.kind for fault in schedule.faults)
-        is_refereed = asked or self.runs % REFEREED_EVERY == 0
+        simulation, observer = self.simulation(schedule, concurrent_reader=concurrent_reader)
+        self.play(simulation, trace_lines=trace_lines)
+        result = self.result_of(schedule, simulation, observer)
+        concerned = not schedule.faults or not COORDINATOR_FAULTS.isdisjoint(fault.kind for fault in schedule.faults)
+        is_checked = concerned or self.runs % COORDINATOR_CHECKED_EVERY == 0
         self.runs += 1
-        broken = broken_rule(simulation.terms, simulation.job.configuration) if is_refereed else ""
-        return replace(run_result, broken_rule=broken) if broken else run_result
+        broken = broken_rule(simulation.terms, simulation.job.configuration) if is_checked else ""
+        return replace(result, broken_rule=broken) if broken else result
 
-    def play(self, simulation: Simulation, *, tracing: Tracing = no_tracing) -> None:
+    def play(self, simulation: Simulation, *, trace_lines: bool = False) -> None:
         """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
         own_points = self.contract.marks_points
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
-        with effects, tracing(simulation.reach):
+        lines = self.tracer(simulation.reach) if trace_lines else nullcontext()
+        with effects, lines:
             simulation.play()
-        self._let_go(simulation)
+        self._release(simulation)
         self.target.raise_what_failed()
 
-    def _let_go(self, simulation: Simulation) -> None:
-        """Nothing of this run may be finalised in the middle of the next one: a connection to sqlite that is
-        collected rolls back, and removes a journal by its name. Freezing makes that 10 ms into 0.1 ms.
+    def _release(self, simulation: Simulation) -> None:
+        """Finalises the sinks of this run now, not in the middle of the next one: a sqlite connection that the garbage
+        collector finds rolls back, and removes a journal by its name. Freezing makes 10 ms into 0.1 ms.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # the dead close no files
+            warnings.simplefilter("ignore", ResourceWarning)  # an attempt that died has closed no files
             simulation.sinks.clear()
             simulation.host.close()
             if not self.contract.copies:
                 gc.collect()
                 gc.freeze()
 
-    def run_result(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> RunResult:
+    def result_of(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> RunResult:
         committed = observer.observation.committed
         return RunResult(
             schedule=schedule,

@@ -1,4 +1,4 @@
-"""A laboratory whose runs are real Spark jobs: each schedule from the empty target to the end, on a warm session."""
+"""Runs each schedule as a real Spark job, from the empty target to the end, on a warm session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
@@ -24,7 +25,7 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import breakable
-from sinkproof.subject.source_files import files_of, source_line
+from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
 RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
@@ -38,7 +39,6 @@ class SparkRunner(ScheduleRunner):
     def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
         super().__init__(contract, scratch)
         self.cluster, self.folder = cluster, folder
-        self.trace_lines = False  # record every executed line
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -55,9 +55,10 @@ class SparkRunner(ScheduleRunner):
         arguments = {**self.where, **arguments}
         return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
 
-    def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
+    def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
+        """`concurrent_reader` has no effect: the observer of a Spark job always reads beside it."""
         self.reset()
-        lines = self.trace_lines or any(is_line(fault.point) for fault in schedule.faults)
+        lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults)
         run = self.new_run("sinkproof.execution.spark_recipes:certifying", job=schedule.job, lines=lines)
         RunFolder(run.folder).armed().arm(schedule.faults)
         names = named_job(schedule.job).widest.names
@@ -67,9 +68,9 @@ class SparkRunner(ScheduleRunner):
         self._observe(observer, story, failure=failure)
         trace = trace_of(run.folder, names)
         self._look_for_residue(observer, run, tasks=len(names) - 1)
-        run_result = self._trial(schedule, story, observer)
+        result = self._result_of(schedule, story, observer)
         shutil.rmtree(run.folder, ignore_errors=True)
-        return replace(run_result, names=names, trace=trace)
+        return replace(result, names=names, trace=trace)
 
     def _look_for_residue(self, observer: Observer, run: Run, *, tasks: int) -> None:
         """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
@@ -102,7 +103,7 @@ class SparkRunner(ScheduleRunner):
                 seen.zombie_removed += [(each["actor"], _row(row)) for row in each["removed"]]
         observer.look_at_the_end()
 
-    def _trial(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
+    def _result_of(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
         committed = len(observer.observation.committed)
         covered = 0
@@ -195,14 +196,14 @@ def fresh_cluster(*, master: str = MASTER) -> Iterator[Cluster]:
 
 
 @contextmanager
-def laboratory_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkRunner]:
+def spark_runner_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkRunner]:
     with SparkRunner(contract, scratch, cluster=cluster, folder=cluster.folder) as runner:
-        runner.files = files_of(contract.given, contract.sink(scratch))
+        runner.find_own_files()
         yield runner
 
 
 @contextmanager
 def spark_runner(contract: Contract, scratch: Scratch, *, master: str = MASTER) -> Iterator[SparkRunner]:
-    """A laboratory with a session of its own."""
-    with fresh_cluster(master=master) as cluster, laboratory_on(cluster, contract, scratch) as runner:
+    """A runner with a session of its own."""
+    with fresh_cluster(master=master) as cluster, spark_runner_on(cluster, contract, scratch) as runner:
         yield runner

@@ -19,7 +19,8 @@ from sinkproof.chaos.canonical_text import FINDABLE_IDS
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure as Explored
 from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.equivalent_faults import equivalence_classes
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.exploration.run_memo import Mark, MemoizedRuns
@@ -102,7 +103,7 @@ class Closures:
 
     # -- what may be said --------------------------------------------------------------------------
 
-    def told(self) -> Closure | None:
+    def summary(self) -> Closure | None:
         """None: no state was looked at."""
         best = self.ordered or self.plain
         if best is None:
@@ -120,7 +121,7 @@ class Closures:
             shifts=tuple(self.shifted),
         )
 
-    def others_told(self) -> list[Closure]:
+    def other_summaries(self) -> list[Closure]:
         if self.mixed is None:
             return []
         mixed = self.mixed

@@ -13,7 +13,8 @@ from typing import Any
 
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.source_files import source_line
@@ -34,9 +35,9 @@ def needs_copies(runner: ScheduleRunner, schedule: Schedule) -> bool:
     return any(fault.kind == "kill-job" for fault in schedule.faults)
 
 
-def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, tracing: Tracing) -> RunResult:
+def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: bool) -> RunResult:
     """From the empty target to the end, as `Laboratory.run`."""
-    world = JobWorld(runner, job=schedule.job, tracing=tracing, ids=schedule.ids)
+    world = JobWorld(runner, job=schedule.job, trace_lines=trace_lines, ids=schedule.ids)
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
     struck: list[Fault] = []
@@ -46,7 +47,7 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, tracing: Trac
         here = tuple(_from_here(fault, world, state) for fault in prelude)
         state = replace(state, prelude=here, orders=(*state.orders[:-1], order))
         state_next = _run_until(world, state, crash=crash, history=history)
-        last = world.last_trial(schedule)
+        last = world.last_result(schedule)
         struck += prelude[: len(last.struck)]
         if crash is None or state_next is None:
             break

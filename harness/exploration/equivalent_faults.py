@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sinkproof.chaos.schedule import Fault
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.run_memo import Mark
 
 DEATHS: Final = ("kill", "kill-job")

@@ -24,7 +24,7 @@ from typing import Any, Final
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.equivalent_faults import DEATHS, is_equivalent, left_by_deaths, missed_by_sleepers
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.exploration.run_state import JoinPoint
@@ -73,7 +73,7 @@ class SecondFaults:
     crashes: set[int] = field(default_factory=set)  # numbers of what its crashes of the whole job leave
 
 
-class Pairs:
+class FaultPairs:
     """Counts and runs them. `may`: whether a fault can be shown in this process; `after`: which were run before."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Pairs:
         bound: PairScope,
         *,
         may: Callable[[Fault], bool] = lambda fault: True,
-        after: Pairs | None = None,
+        after: FaultPairs | None = None,
     ) -> None:
         self.memo, self.bound, self.may = memo, bound, may
         self.in_bound, self.equal, self.run = 0, 0, 0
@@ -178,7 +178,7 @@ class Pairs:
                     left += [(first, seconds)] if len(taken) == BATCH else []
                 queues = left
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The coverage, as a note."""
         to_run = self.in_bound - self.equal
         said = f"{self.in_bound:,} ordered pairs {self.bound.told}: {self.equal:,} cannot differ from others; "

@@ -12,7 +12,8 @@ from typing import Any
 from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
 from sinkproof.chaos.explorer import Run, digest
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.fingerprints import Opaque
 from sinkproof.exploration.run_memo import Mark, MemoizedRuns, WatchedSimulation
 from sinkproof.exploration.run_state import is_new, opening_of
@@ -47,7 +48,7 @@ Between = Callable[[RunResult, Sequence[Mark]], Sequence[Fault]]
 
 
 class JobWorld:
-    """Runs the laboratory's job from any durable state. `tracing` makes executed lines points, too.
+    """Runs the certifying job from any durable state. `trace_lines` makes executed lines points, too.
 
     `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
     each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run and of what had
@@ -60,7 +61,7 @@ class JobWorld:
         runner: ScheduleRunner,
         *,
         job: str = STANDARD,
-        tracing: Tracing = no_tracing,
+        trace_lines: bool = False,
         preludes: Sequence[tuple[Fault, ...]] = ((),),
         ids: int = 0,
         order: str = IN_ORDER,
@@ -73,7 +74,7 @@ class JobWorld:
         self.ids, self.order, self.orders, self.between, self.memo = ids, order, orders, between, memo
         self.times_most = times_most
         self.contract, self.scratch = runner.contract, runner.scratch
-        self.tracing = tracing
+        self.trace_lines = trace_lines
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
@@ -145,7 +146,7 @@ class JobWorld:
             return others
         looked = isinstance(self.simulation, WatchedSimulation) and self.simulation.looks  # at a clock: times differ
         marks = [] if self.memo is None or looked else self.memo.marks
-        faults = self.between(self.last_trial(Schedule()), marks)
+        faults = self.between(self.last_result(Schedule()), marks)
         return others + [replace(state, prelude=(fault,), is_known=self._is_known(fault)) for fault in faults]
 
     def _is_known(self, fault: Fault) -> bool:
@@ -160,7 +161,7 @@ class JobWorld:
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
         marking = self.between is not None and not state.prelude and visit is not None
-        whole = in_full or marking or self.tracing is not no_tracing
+        whole = in_full or marking or self.trace_lines
         memo = None if whole or self.memo is None or not self.memo.is_worth_it else self.memo
         kind = WatchedSimulation if marking or memo is not None else Simulation
         simulation, observer = self.runner.simulation(schedule, storage=storage, shell=kind)
@@ -175,7 +176,7 @@ class JobWorld:
             join_point = memo.play(simulation, observer, resumed=True)
             known = 0 if join_point is None else len(join_point.trace)
         else:
-            self.runner.play(simulation, tracing=self.tracing)
+            self.runner.play(simulation, trace_lines=self.trace_lines)
         if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
             self.points.update(point for _, point in simulation.trace)
         found = self.runner.judge(observer)
@@ -224,10 +225,10 @@ class JobWorld:
     def names(self) -> Sequence[str]:
         return named_job(self.job).widest.names
 
-    def last_trial(self, schedule: Schedule) -> RunResult:
+    def last_result(self, schedule: Schedule) -> RunResult:
         """The run before, as one of this schedule."""
         assert self.simulation is not None
-        return self.runner.run_result(schedule, self.simulation, self.observer)
+        return self.runner.result_of(schedule, self.simulation, self.observer)
 
     def _storage(self) -> MemoryCheckpointStorage:
         assert self.simulation is not None

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults.fault_target import Killed
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.fingerprints import Opaque, outside_of
 from sinkproof.exploration.run_state import PARTS, JoinPoint, contents_of, is_new, join_point_of
 from sinkproof.judging.observer import Observer
@@ -113,7 +114,7 @@ class MemoizedRuns:
     """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
 
     `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
-    `tracing`: makes executed lines points, in all runs.
+    `trace_lines`: executed lines are points, in all runs.
     """
 
     def __init__(
@@ -122,10 +123,10 @@ class MemoizedRuns:
         *,
         audited_every: int = AUDITED_EVERY,
         confirms: bool = True,
-        tracing: Tracing = no_tracing,
+        trace_lines: bool = False,
     ) -> None:
         self.runner, self.audited_every, self.confirms = runner, audited_every, confirms
-        self.tracing = tracing
+        self.trace_lines = trace_lines
         self.known: defaultdict[Any, list[JoinPoint]] = defaultdict(list)
         self.used, self.audited = 0, 0
         self.kept, self.met = 0, 0
@@ -142,7 +143,7 @@ class MemoizedRuns:
         """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
         self.crossed, self.marks = None, []
         if self.why_not:
-            return self.runner.run(schedule, tracing=self.tracing)
+            return self.runner.run(schedule, trace_lines=self.trace_lines)
         self.runner.reset()
         simulation, observer = self.runner.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
@@ -151,7 +152,7 @@ class MemoizedRuns:
         found = self.play(simulation, observer)
         if simulation.looks:
             self.marks = []  # times differ, and somebody has seen it
-        run_result = self.runner.run_result(schedule, simulation, observer)
+        run_result = self.runner.result_of(schedule, simulation, observer)
         if found is None:
             return run_result
         self.used += 1
@@ -203,7 +204,7 @@ class MemoizedRuns:
 
     def in_full(self, concluded: RunResult) -> RunResult:
         """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
-        run_result = self.runner.run(concluded.schedule, tracing=self.tracing)
+        run_result = self.runner.run(concluded.schedule, trace_lines=self.trace_lines)
         self.audited += 1
         if outcome_of(run_result) != outcome_of(concluded):
             self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
@@ -229,7 +230,7 @@ class MemoizedRuns:
 
         simulation.actions = {**simulation.actions, "open": opening}
         simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
-        self.runner.play(simulation, tracing=self.tracing)
+        self.runner.play(simulation, trace_lines=self.trace_lines)
         own = [join_point for _, join_point in simulation.join_points]
         self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
         self.woke_at = simulation.woke_at

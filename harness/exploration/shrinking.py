@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.judging.oracle import Anomaly
 
@@ -27,16 +27,16 @@ SECONDS_MOST: Final = 2.0  # for one finding; a replay takes a millisecond, and 
 @dataclass(frozen=True, slots=True)
 class Smallest:
     anomaly: Anomaly
-    run_result: RunResult
+    result: RunResult
 
     @property
     def schedule(self) -> Schedule:
-        return self.run_result.schedule
+        return self.result.schedule
 
 
-def smallest(runner: ScheduleRunner, schedule: Schedule, *, oracle: str, tracer: LineTracer) -> Smallest | None:
+def smallest(runner: ScheduleRunner, schedule: Schedule, *, oracle: str) -> Smallest | None:
     """None: the schedule itself does not show it again."""
-    found = replayed(runner, schedule, oracle=oracle, tracer=tracer)
+    found = replayed(runner, schedule, oracle=oracle)
     if found is None:
         return None
     deadline, tries, tried = Deadline(SECONDS_MOST), 0, {schedule}
@@ -49,18 +49,18 @@ def smallest(runner: ScheduleRunner, schedule: Schedule, *, oracle: str, tracer:
             continue
         tried.add(candidate)
         tries += 1
-        again = replayed(runner, candidate, oracle=oracle, tracer=tracer)
+        again = replayed(runner, candidate, oracle=oracle)
         if again is not None:
             found, smaller = again, iter(_smaller(candidate))
     return found
 
 
-def replayed(runner: ScheduleRunner, schedule: Schedule, *, oracle: str, tracer: LineTracer) -> Smallest | None:
+def replayed(runner: ScheduleRunner, schedule: Schedule, *, oracle: str) -> Smallest | None:
     lines = any(is_line(fault.point) for fault in schedule.faults)
     run = partial(run_with_copies, runner) if needs_copies(runner, schedule) else runner.run
-    run_result = run(schedule, tracing=tracer if lines else no_tracing)
-    anomaly = next((each for each in run_result.anomalies if each.oracle == oracle), None)
-    return Smallest(anomaly, run_result) if anomaly is not None and run_result.fired else None
+    result = run(schedule, trace_lines=lines)
+    anomaly = next((each for each in result.anomalies if each.oracle == oracle), None)
+    return Smallest(anomaly, result) if anomaly is not None and result.fired else None
 
 
 def _smaller(schedule: Schedule) -> Iterator[Schedule]:

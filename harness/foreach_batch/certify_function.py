@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.campaign.run import ShellOutcome, Task
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.function_canaries import blind_spots
 from sinkproof.foreach_batch.function_results import Record
 from sinkproof.foreach_batch.real_streaming import Experiment, StreamingLaboratory

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sinkproof.campaign.results import FINDINGS_PER_ORACLE_MOST, ROWS_LISTED_MOST, replay_line, row_of
-from sinkproof.campaign.run import ShellOutcome
+from sinkproof.campaign.finding_text import replay_line, row_of
+from sinkproof.campaign.results import FINDINGS_PER_ORACLE_MOST, ROWS_LISTED_MOST
+from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, EARLY, LOSE, POINTS

@@ -11,9 +11,10 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault
 
 if TYPE_CHECKING:
-    from sinkproof.execution.schedule_runner import RunResult
+    from sinkproof.execution.run_result import RunResult
 
 DECIDED: Final = "checkpoint.persist.after"
+EACH: Final = 99  # more often than a certifying job passes any point
 
 
 def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:

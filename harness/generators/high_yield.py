@@ -1,87 +1,93 @@
-"""The most telling schedules: what is tried first in every shell, and where sinks are processes."""
+"""The schedules that convict most wrong sinks: tried first in every shell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
-from sinkproof.generators.fault_sites import DECIDED, first_of_each, spread
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, spread
+from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.rare import (
-    EACH,
     MESSAGES,
-    OF_TARGET,
-    TOLD,
     TWO_DIGITS,
-    VOTE,
-    all_at_once,
-    both_after,
-    both_before_commits,
-    of_target,
-    settles,
-    several,
+    expiry_then_maintenance_after,
+    expiry_then_maintenance_before_commits,
+    no_notifications_then_death,
+    several_messages,
 )
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.workload.jobs import ELASTIC_JOB, PLAIN_JOBS, REUSED_JOB, UNSETTLED_JOB
 
-if TYPE_CHECKING:
-    from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
-
-OUTSIDE: Final = (DECIDED, TOLD, VOTE, "snapshot.after", "notify_complete.after")  # of sinks: where the engine stands
+NOTIFIED: Final = "notify_complete.before"
+VOTE: Final = "acknowledge.before"
+ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
 DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
-def at_first(runner: ScheduleRunner, kind: str, *, rescaled: Iterable[str]) -> Iterator[Schedule]:
-    """One death for each kind of job, right when something was decided: what most sinks forget shows here."""
+def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
+    """One death in each kind of job, right after a decision. `kind`: kill (of the coordinator) or kill-job."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
-    if kind == "kill-job":  # the simulated shell begins with it; who lives in another process meets it here first
+    # Where attempts cannot die, a cancelled one may still hold what a third one waits for.
+    rescaled = campaign.rescaled_jobs if campaign.can_rescale_after(decided[0]) else ()
+    if kind == "kill-job":  # the simulated shell begins with shifted ids; a sink in a process sees them here first
         yield Schedule(ids=TWO_DIGITS)
     yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
-    # Who has been given nothing opens first, and tidies up before the others have finished what they were given.
+    # A subtask without restored state may open first, and clean up before the others have committed what they restored.
     orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
     again = (*rescaled, ELASTIC_JOB) if rescaled else ()
-    yield from (Schedule(decided[:2], job=job) for job in again)  # of what one has made of the states of others
-    for each in of_target(runner.contract):
-        if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
+    yield from (Schedule(decided[:2], job=job) for job in again)  # restores what was made of restored states
+    for each in of_target(campaign.contract):
+        if kind == "kill-job" or each not in POWER_LOSSES:  # a power loss needs real deaths
             yield Schedule((replace(decided[1], kind=each),))
-    refused = Fault("sink[0]", VOTE, 1, "decline")
-    yield Schedule((refused, decided[0]))
-    if settles(runner):
-        unheard = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
-        yield Schedule((unheard, decided[2]), job=UNSETTLED_JOB)
+    declined = Fault("sink[0]", VOTE, 1, "decline")
+    yield Schedule((declined, decided[0]))
+    if settles(campaign.runner):
+        lost = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
+        yield Schedule((lost, decided[2]), job=UNSETTLED_JOB)
 
 
-def in_processes(baseline: RunResult, runner: ScheduleRunner, *, slow: bool = False) -> Iterator[Schedule]:
-    """The most telling ones, where the engine itself stands: attempts die by real kills all the same. In turn, so that
-    a short budget has seen something of each. `slow`: long jobs take ten seconds each, and run with their deaths only.
+def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
+    """High-yield schedules for sinks that are processes: the faults strike where the engine itself stands, attempts die
+    by real kills all the same. In turn, so that a short budget covers something of each.
     """
-    deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", TOLD)]
+    baseline, contract = campaign.baseline, campaign.contract
+    deaths = [fault for fault in spread(baseline, "kill-job") if fault.point in ("checkpoint.notify", NOTIFIED)]
     decided = [fault for fault in spread(baseline, "kill-job") if fault.point == DECIDED]
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
-    if not runner.contract.is_ours:
+    if not contract.is_ours:
         jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
-    if settles(runner):
+    if settles(campaign.runner):
         jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
         jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
+    jobs.append(_in_plain_jobs(campaign, decided))
+    lost = list(several_messages(baseline))
+    jobs += [list(no_notifications_then_death(baseline, "kill-job")), list(map(Schedule, lost))]
+    jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
+    if {"expire", "maintain"} <= {*of_target(contract)}:
+        after = expiry_then_maintenance_after(decided[:2])
+        jobs.append([*after, *expiry_then_maintenance_before_commits(baseline)])
+    for kind in (*of_target(contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
+        points = ENGINE_STEPS if kind in OF_TARGET else ("checkpoint.notify", VOTE)
+        faults = [fault for fault in spread(baseline, kind) if fault.point in points]
+        jobs.append([Schedule((fault,)) for fault in faults])
+    yield from (schedule for turn in zip_longest(*jobs) for schedule in turn if schedule is not None)
+
+
+def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:
+    """With a service, long jobs take ten seconds each, and run with their deaths only."""
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
     long = [Schedule((fault,), job="long") for fault in late]
     long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
-    jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
-    lost = list(several(baseline))
-    jobs += [list(all_at_once(baseline, "kill-job")), list(map(Schedule, lost))]
-    jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])
-    if {"expire", "maintain"} <= {*of_target(runner.contract)}:
-        jobs.append([*both_after(decided[:2]), *both_before_commits(baseline)])
-    for kind in (*of_target(runner.contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
-        places = OUTSIDE if kind in OF_TARGET else ("checkpoint.notify", VOTE)
-        faults = [fault for fault in spread(baseline, kind) if fault.point in places]
-        jobs.append([Schedule((fault,)) for fault in faults])
-    yield from (schedule for turn in zip_longest(*jobs) for schedule in turn if schedule is not None)
+    if campaign.has_breakable_service:
+        return [Schedule(job="odd"), *long[1:]]
+    return [*(Schedule(job=job) for job in PLAIN_JOBS), *long]

@@ -1,95 +1,101 @@
-"""Where two attempts of a sink meet: one pauses, or stops, in the middle of what another one does then.
+"""Schedules in which two attempts of a sink act on the target at the same time.
 
-Each line of a sink is a place to pause, but not at each of them is another subtask near. Right after a decision both
-commit, and nothing else happens if the job is idle; in a recovery both commit again what was promised. And who is
-stopped in its commit meets its own successor, which does the same.
+Each line of a sink is a place to pause, but not at each of them does another subtask act. Right after a decision both
+subtasks commit, and nothing else happens if the job is idle; in a recovery both commit again what was pre-committed. A
+zombie that is suspended within its commit resumes beside its own successor, which does the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.execution.schedule_runner import RunResult
-from sinkproof.generators.fault_sites import DECIDED, spread
-from sinkproof.generators.rare import EACH, offered, unheard
-from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import FEWER_JOB, UNSETTLED_JOB
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import DECIDED, EACH, spread
+from sinkproof.generators.feasible import offered
+from sinkproof.generators.rare import all_notifications_but_the_last
+from sinkproof.workload.jobs import FEWER_JOB, UNNOTICED_JOB, UNSETTLED_JOB
 
-COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
-LEAVES: Final = "sink[1]"  # in the job `fewer`
+IDLE_COMMITS: Final = "sparse"  # the job in which each checkpoint completes long before the next row
+REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
 FULL_COMMITS: Final = UNSETTLED_JOB  # the same, and each sink has rows in each checkpoint
 
-Traced = Callable[[Schedule], RunResult]  # a run in which every executed line is a point
+
+def pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """A subtask that waits in vain for the lock of the other one has nothing else to fail at."""
+    idle = campaign.run_traced(Schedule(job=IDLE_COMMITS))
+    yield from (Schedule((fault,), job=IDLE_COMMITS) for fault in within(idle, "notify_complete", "pause"))
 
 
-def in_commits(traced: Traced) -> Iterator[Schedule]:
-    """Who waits in vain for a lock of the other one has nothing else to fail at."""
-    run_result = traced(Schedule(job=COMMITS_ALONE))
-    yield from (Schedule((fault,), job=COMMITS_ALONE) for fault in within(run_result, "notify_complete", "pause"))
-
-
-def in_full_commits(traced: Traced) -> Iterator[Schedule]:
-    """Where whoever is met has rows, too; and in the last commit: what goes wrong there is put right by no other."""
-    run_result = traced(Schedule(job=FULL_COMMITS))
-    told = Counter(run_result.names[actor] for actor, point in run_result.trace if point == "notify_complete.before")
-    last = within(run_result, "notify_complete", "pause", calls_skipped=max(told.values(), default=1) - 1)
-    faults = dict.fromkeys((*within(run_result, "notify_complete", "pause"), *last))
+def pauses_within_full_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """Both subtasks have rows in every checkpoint; and the last commit, which no later commit can repair."""
+    full = campaign.run_traced(Schedule(job=FULL_COMMITS))
+    commits = Counter(full.names[actor] for actor, point in full.trace if point == "notify_complete.before")
+    last = within(full, "notify_complete", "pause", calls_skipped=max(commits.values(), default=1) - 1)
+    faults = dict.fromkeys((*within(full, "notify_complete", "pause"), *last))
     yield from (Schedule((fault,), job=FULL_COMMITS) for fault in faults)
 
 
-def both_in_commits(traced: Traced) -> Iterator[Schedule]:
-    """Each finds what the other has half done."""
-    for faults in both_within(traced(Schedule(job=COMMITS_ALONE)), "notify_complete", "pause"):
-        yield Schedule(faults, job=COMMITS_ALONE)
+def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """Both subtasks pause at the same line: each finds what the other has half done."""
+    for faults in both_within(campaign.run_traced(Schedule(job=IDLE_COMMITS)), "notify_complete", "pause"):
+        yield Schedule(faults, job=IDLE_COMMITS)
 
 
-def zombies_in_commits(baseline: RunResult, *, jobs: Sequence[str]) -> Iterator[Schedule]:
-    """Who has looked whether it is done, and does it when its successor has done it; or when the others are further."""
-    faults = list(within(baseline, "notify_complete", "stop"))
+def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """A zombie that read "not committed yet", then commits after its successor did; or after later checkpoints did."""
+    faults = list(within(campaign.traced_baseline, "notify_complete", "stop"))
+    jobs = [STANDARD] if campaign.has_breakable_service else [STANDARD, UNNOTICED_JOB]
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 
-def leaving_in_commits(baseline: RunResult) -> Iterator[Schedule]:
-    """Whoever has no successor of its own number: somebody else is given its state, and does what it does."""
-    own = replace(baseline, trace=[passed for passed in baseline.trace if baseline.names[passed[0]] == LEAVES])
-    yield from (Schedule((fault,), job=FEWER_JOB) for fault in within(own, "notify_complete", "stop"))
+def zombies_of_removed_subtasks(campaign: CampaignView) -> Iterator[Schedule]:
+    """After a scale-in the zombie's subtask number no longer exists: another subtask commits what it had voted for."""
+    if FEWER_JOB not in campaign.rescaled_jobs:
+        return
+    baseline = campaign.traced_baseline
+    own = [passed for passed in baseline.trace if baseline.names[passed[0]] == REMOVED_SUBTASK]
+    faults = within(replace(baseline, trace=own), "notify_complete", "stop")
+    yield from (Schedule((fault,), job=FEWER_JOB) for fault in faults)
 
 
-def in_files_not_forced(traced: RunResult, contract: Contract) -> Iterator[Schedule]:
-    """Who has died in its commit was met by its successor, which took over what was there; then the power is lost."""
-    for kind in offered(contract, "lose-power"):
+def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """A successor takes over what was there when its predecessor died within a commit; then the power is lost."""
+    traced = campaign.traced_baseline
+    for kind in offered(campaign.contract, "lose-power"):
         lost = [fault for fault in spread(traced, kind) if fault.point == DECIDED][1:2]
         for death in within(traced, "notify_complete", "kill"):
             yield from (Schedule((death, last)) for last in lost)
 
 
-def in_recoveries(traced: Traced, baseline: RunResult) -> Iterator[Schedule]:
-    """When nobody had been told of any checkpoint before everybody died: the others do much in a moment."""
+def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """No notification of any checkpoint arrived before the whole job died: each subtask has much to commit at once."""
+    baseline = campaign.baseline
     death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
-    before = (*unheard(baseline), death)
-    for fault in within(traced(Schedule(before)), "open", "pause", calls_skipped=1):
+    before = (*all_notifications_but_the_last(baseline), death)
+    for fault in within(campaign.run_traced(Schedule(before)), "open", "pause", calls_skipped=1):
         yield Schedule((*before, fault))
 
 
-def in_rescaled_recoveries(traced: Traced, jobs: Iterable[str]) -> Iterator[Schedule]:
-    """Everybody dies once more, while what others had left is being put in place."""
+def crashes_within_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """The whole job dies again while subtasks restore states of others."""
     decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
-    for job in jobs:
-        run_result = traced(Schedule((decided,), job=job))
-        for fault in within(run_result, "open", "kill-job", calls_skipped=1, last=True):
+    for job in campaign.rescaled_jobs:
+        recovery = campaign.run_traced(Schedule((decided,), job=job))
+        for fault in within(recovery, "open", "kill-job", calls_skipped=1, last=True):
             yield Schedule((decided, fault), job=job)
 
 
-def both_within(run_result: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:
-    """Two subtasks at the same line, in the same call for the same checkpoint: whoever came first goes on first."""
+def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:
+    """Two subtasks at the same line, in the same call for the same checkpoint: the first to pause resumes first."""
     first: dict[str, dict[str, Fault]] = {}
-    for name in run_result.names:
-        own = replace(run_result, trace=[passed for passed in run_result.trace if run_result.names[passed[0]] == name])
+    for name in run.names:
+        own = replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == name])
         for fault in within(own, call, kind):
             first.setdefault(fault.point, {})[name] = fault
     for faults in first.values():
@@ -97,20 +103,20 @@ def both_within(run_result: RunResult, call: str, kind: str) -> Iterator[tuple[F
             yield tuple(faults.values())[:2]
 
 
-def within(
-    run_result: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False
-) -> Iterator[Fault]:
-    """The first time that each line is executed within such a call, but an actor's first ones; and the `last` time."""
+def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
+    """The first time that each line is executed within such a call, without an actor's first calls; and the `last`
+    time.
+    """
     seen: Counter[tuple[int, str]] = Counter()
     inside: set[int] = set()
     met: dict[str, list[Fault]] = {}
-    for actor, point in run_result.trace:
+    for actor, point in run.trace:
         seen[actor, point] += 1
         if point == f"{call}.before" and seen[actor, point] > calls_skipped:
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
         elif actor in inside and is_line(point):
-            met.setdefault(point, []).append(Fault(run_result.names[actor], point, seen[actor, point], kind))
+            met.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
     for faults in met.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

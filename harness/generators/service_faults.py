@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.toxics import TOXICS
-from sinkproof.chaos.messages.message_points import LATE, is_message, places
-from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
+from sinkproof.chaos.messages.message_points import BROKER
+from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, MESSAGE_POINTS, SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import spread
-from sinkproof.subject.contract import ContractError
-from sinkproof.subject.services_in_use import breakable, network, proxies
-
-if TYPE_CHECKING:
-    from sinkproof.campaign.results import CampaignResults
-    from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.subject.services_in_use import network, proxies
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
-# Of which messages each one is struck. A delay takes seconds; what a client does about a late reply, it does about a
+# A request that lands after its repetition may open a transaction again, or end a later one of the same producer:
+# clients that use ids and epochs again cannot help it. It is tried only where a contract says `late_requests`.
+LATE: Final = "hold"
+# The messages at which each kind strikes. A delay takes seconds; what a client does about a late reply, it does about a
 # late request as well.
 EACH_OF: Final = {
     "drop": ("end_txn.request", "end_txn.reply"),
@@ -33,52 +32,56 @@ EACH_OF: Final = {
 }
 
 
-def armed(schedule: Schedule) -> Schedule:
-    """What is left of a schedule for the engine when the proxies have got theirs."""
-    messages = [fault for fault in schedule.faults if is_message(fault)]
-    if messages and not proxies():
-        raise ContractError(
-            f"{messages[0]}: no proxy of ours stands between this sink and a broker. It does where the contract calls "
-            "scratch.service('kafka', start=True) in its `setup`, and no external broker is named"
-        )
-    for proxy in proxies():
-        proxy.arm(messages)
-    return replace(schedule, faults=tuple(fault for fault in schedule.faults if not is_message(fault)))
-
-
-def struck_messages() -> tuple[Fault, ...]:
-    return tuple(fault for proxy in proxies() for fault in proxy.look().struck)
-
-
-def message_faults(baseline: ScheduleRunner) -> Iterator[Schedule]:
-    """Right after a run without faults: each end of a transaction, and the first of all other messages."""
+def message_faults(campaign: CampaignView) -> Iterator[Schedule]:
+    """Runs without faults once to count messages; then each end of a transaction, and the first of all others."""
+    if not proxies():
+        return
+    campaign.runner.run(Schedule())
     counts = Counter[str]()
     for proxy in proxies():
         counts.update(proxy.look().counts)
-    kinds = [kind for kind in EACH_OF if kind != LATE or baseline.contract.offers("late_requests")]
-    turns = zip_longest(*(places(counts, kind, every=EACH_OF[kind]) for kind in kinds))
+    kinds = [kind for kind in EACH_OF if kind != LATE or campaign.contract.offers("late_requests")]
+    turns = zip_longest(*(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds))
     yield from (Schedule((fault,)) for turn in turns for fault in turn if fault is not None)
 
 
-def node_faults(baseline: RunResult, results: CampaignResults, *, near_only: bool = False) -> Iterator[Schedule]:
-    """Steps next to a request first, or only those; kinds in turn: each takes seconds, and a short budget is to see
-    something of all.
-    """
-    if not breakable():
-        return
-    near = {point for point in results.passed if point in SINK_POINTS} or {*AROUND_CALLS}
-    near |= DECIDED
-    for steps in (COMMIT_WINDOW & near, *([] if near_only else [COMMIT_WINDOW - near])):
-        kinds = NODE_KINDS if network() is None else (*TOXICS, *NODE_KINDS)
-        turns = zip_longest(*(_of_kind(kind, baseline, results, steps=steps) for kind in kinds))
-        yield from (schedule for turn in turns for schedule in turn if schedule is not None)
+def message_sites(counts: Mapping[str, int], kind: str, *, every: Iterable[str] = ()) -> Iterator[Fault]:
+    """The first of each message that this kind can strike; each one of those named by `every`."""
+    for point in MESSAGE_POINTS:
+        if KINDS[kind].applies(BROKER, point):
+            passed = counts.get(point, 0)
+            most = passed if point in every else min(passed, 1)
+            yield from (Fault(BROKER, point, number, kind) for number in range(1, most + 1))
 
 
-def _of_kind(kind: str, baseline: RunResult, results: CampaignResults, *, steps: frozenset[str]) -> Iterator[Schedule]:
+def node_faults_near_requests(campaign: CampaignView) -> Iterator[Schedule]:
+    """Nodes and networks fail at the steps next to a request."""
+    yield from _node_faults(campaign, COMMIT_WINDOW & _next_to_requests(campaign))
+
+
+def node_faults(campaign: CampaignView) -> Iterator[Schedule]:
+    """The same at every step of the commit window, those next to a request first."""
+    near = _next_to_requests(campaign)
+    for steps in (COMMIT_WINDOW & near, COMMIT_WINDOW - near):
+        yield from _node_faults(campaign, steps)
+
+
+def _next_to_requests(campaign: CampaignView) -> set[str]:
+    passed = {point for point in campaign.points_passed() if point in SINK_POINTS}
+    return (passed or {*AROUND_CALLS}) | DECIDED
+
+
+def _node_faults(campaign: CampaignView, steps: frozenset[str]) -> Iterator[Schedule]:
+    """Kinds in turn: each takes seconds, and a short budget is to cover something of all."""
+    kinds = NODE_KINDS if network() is None else (*TOXICS, *NODE_KINDS)
+    turns = zip_longest(*(_of_kind(campaign, kind, steps=steps) for kind in kinds))
+    yield from (schedule for turn in turns for schedule in turn if schedule is not None)
+
+
+def _of_kind(campaign: CampaignView, kind: str, *, steps: frozenset[str]) -> Iterator[Schedule]:
     """Once at each step: the first time that it is passed, or where a recovery has passed it."""
-    found = {fault.point: Schedule((fault,)) for fault in spread(baseline, kind, times=1)}
-    for point, reaching in results.reaching.items():
-        for before, fault in reaching[:1]:
-            if KINDS[kind].applies(fault.actor, point):
-                found.setdefault(point, replace(before, faults=(*before.faults, replace(fault, kind=kind))))
+    found = {fault.point: Schedule((fault,)) for fault in spread(campaign.baseline, kind, times=1)}
+    for point, (before, fault) in campaign.shortest_ways_to().items():
+        if KINDS[kind].applies(fault.actor, point):
+            found.setdefault(point, replace(before, faults=(*before.faults, replace(fault, kind=kind))))
     yield from (schedule for point, schedule in found.items() if point in steps)

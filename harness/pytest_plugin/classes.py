@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.campaign.results import STEPS_REQUIRED
+from sinkproof.campaign.coverage import STEPS_REQUIRED
 from sinkproof.canaries.result_cache import one_at_a_time
 from sinkproof.subject.claims import names
 from sinkproof.subject.contract import ContractError, check, locator_of

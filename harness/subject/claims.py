@@ -23,6 +23,8 @@ class Claim(enum.Flag):
     EXACTLY_ONCE = NO_LOSS | NO_DUPLICATES | NO_EARLY_ROWS | FENCES_ZOMBIES
 
 
+READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # these need a concurrent reader
+
 ORACLE_CLAIMS: Final[dict[str, Claim]] = {
     "O1": Claim.NO_LOSS,
     "O2": Claim.NO_DUPLICATES,

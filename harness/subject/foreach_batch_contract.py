@@ -13,8 +13,8 @@ from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
 
 if TYPE_CHECKING:
-    from sinkproof.campaign.run import ShellOutcome, Task
-    from sinkproof.execution.schedule_runner import RunResult
+    from sinkproof.campaign.task import ShellOutcome, Task
+    from sinkproof.execution.run_result import RunResult
     from sinkproof.reports.progress import Progress
 
 EXAMPLE: Final = """

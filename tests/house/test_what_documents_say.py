@@ -14,7 +14,7 @@ from sinkproof.certifier.certify import Options, command_line
 from sinkproof.certifier.glossary import glossary
 from sinkproof.chaos.points import CATALOGUE
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, names
 
 

@@ -23,10 +23,11 @@ from difflib import ndiff
 from pathlib import Path
 from time import process_time
 
+from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import Task, has_least, run_campaign
+from sinkproof.campaign.run import has_least, run_campaign
+from sinkproof.campaign.task import Task
 from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
-from sinkproof.generators.rare import EVERYWHERE, WATCH
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.claims import Claim
@@ -121,7 +122,7 @@ def judged(locator: str) -> str:
 
     def should_stop(results: CampaignResults) -> bool:
         found = any(finding.claimed for finding in results.findings)
-        watched = (EVERYWHERE, WATCH) in results.cells and (
+        watched = (EVERY_STEP, CONCURRENT_READER) in results.cells and (
             not power or POWER_LOSSES & {kind for _, kind in results.cells}
         )
         spent = process_time() - began

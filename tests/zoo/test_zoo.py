@@ -13,7 +13,8 @@ from typing import Final
 import pytest
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import ShellOutcome, Task, run_campaign
+from sinkproof.campaign.run import run_campaign
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.replay import try_again
 from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject

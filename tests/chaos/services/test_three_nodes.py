@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 
 from ...support.real_services import trials_on_its_own
 

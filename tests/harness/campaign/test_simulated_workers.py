@@ -18,7 +18,8 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_workers import briefly, workers_beside
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.fault_pairs import AT_STEPS
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.contract import load
 
 NAMES = ("coordinator", "sink[0]")

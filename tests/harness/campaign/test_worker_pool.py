@@ -12,7 +12,7 @@ from sinkproof.campaign.worker_pool import PoolWorker, WorkerPool, start_worker
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import Task, explore_subject, run_campaign
+from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
+from sinkproof.campaign.task import Task
 from sinkproof.canaries import catalogue as every
 from sinkproof.canaries import late_failures as rare
 from sinkproof.canaries import try_canaries as kill_table
@@ -33,6 +34,7 @@ from sinkproof.canaries.try_canaries import (
     try_control,
 )
 from sinkproof.certifier.certify import WITHOUT_SPARK
+from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse

@@ -10,7 +10,8 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.contract_host import ContractTarget
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several
 from sinkproof.reference_engine.shells.effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids

@@ -9,7 +9,8 @@ import pytest
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch

@@ -11,7 +11,6 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
 from sinkproof.chaos.explorer import Closure
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import no_tracing
 from sinkproof.exploration.job_world import JobWorld
 from sinkproof.generators.fault_sites import places
 

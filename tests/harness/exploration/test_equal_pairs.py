@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.equivalent_faults import is_equivalent, left_by_deaths, missed_by_sleepers
 from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, Pairs, is_as_dead, place_of, places_after
 from sinkproof.exploration.fingerprints import Opaque

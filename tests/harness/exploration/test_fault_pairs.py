@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.schedule import Fault, Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.equivalent_faults import is_equivalent
 from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, SecondFaults, is_source, places_after
 from sinkproof.exploration.fingerprints import Opaque, fingerprint, outside_of
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.exploration.run_state import is_same_copy
 from sinkproof.generators.fault_sites import places
-from sinkproof.generators.rare import refuse_impossible
+from sinkproof.generators.feasible import refuse_impossible
 from sinkproof.subject.contract import ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 

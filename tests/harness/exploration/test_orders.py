@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.schedule import EVERY_STEP, Schedule, parse
-from sinkproof.execution.schedule_runner import no_tracing
 from sinkproof.exploration.crash_copies import run_with_copies
 from sinkproof.exploration.job_world import JobWorld
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch

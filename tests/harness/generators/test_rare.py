@@ -13,7 +13,8 @@ import pytest
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import spread
 from sinkproof.generators.high_yield import at_first, in_processes
 from sinkproof.generators.rare import RareFaults, impossible, of_target

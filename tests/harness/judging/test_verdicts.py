@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from sinkproof.campaign.baseline import came_to_nothing
+from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
 from sinkproof.campaign.results import STEPS_REQUIRED, CampaignResults
-from sinkproof.campaign.run import Task, has_least
+from sinkproof.campaign.run import has_least
+from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import _missed
 from sinkproof.certifier.subject_verdict import SubjectProgress, claimed_names, judge_subject
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators.rare import EVERYWHERE, WATCH
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.judging.verdict import Verdict, merge
 from sinkproof.reports.document import Finding, Outcome, ShellResult
@@ -180,7 +181,7 @@ def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_
     results.first_rounds_done = True
     task = Task(locator="some/sink", shell="process", budget_seconds=1, alone=True)
     assert not has_least(results, task)
-    results.cells[EVERYWHERE, WATCH] = [1, 1, 0]
+    results.cells[EVERY_STEP, CONCURRENT_READER] = [1, 1, 0]
     assert has_least(results, task)
 
 

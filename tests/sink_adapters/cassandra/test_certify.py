@@ -8,7 +8,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
-from sinkproof.execution.schedule_runner import RunResult
+from sinkproof.execution.run_result import RunResult
 from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 from sinkproof.subject.contract import load
 

@@ -12,7 +12,7 @@ from sinkproof.canaries import kafka as canaries
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
-from sinkproof.generators.rare import impossible
+from sinkproof.generators.feasible import impossible
 from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
 from sinkproof.subject.contract import Contract, ContractError, check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder

@@ -1,0 +1,93 @@
+"""What a campaign has run and reached so far. Counts only: nothing here decides what is tried next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sinkproof.campaign.finding_text import row_of
+from sinkproof.campaign.stage import StageCoverage
+from sinkproof.chaos.points import COORDINATOR_POINTS, is_line
+from sinkproof.execution.run_result import RunResult
+
+STEPS_REQUIRED: Final = (
+    *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
+    *(
+        f"{call}.{side}"
+        for call in ("notify_complete", "notify_aborted", "end_of_input")
+        for side in ("before", "after")
+    ),
+    *COORDINATOR_POINTS,
+)
+CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
+EVERY_STEP: Final = "every step"
+NOT_FATAL: Final = "pause"  # after it nothing has died at the point
+
+
+@dataclass(slots=True)
+class Coverage:
+    runs: int = 0
+    in_bound: int = 0  # schedules known to be in the bound so far
+    kills: int = 0  # counted from wait statuses
+    stops: int = 0
+    rows_committed: int = 0
+    unfired: list[str] = field(default_factory=list)  # schedules whose faults did not all find their point
+    passed: set[str] = field(default_factory=set)  # named points that any actor passed
+    struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
+    lines_passed: set[str] = field(default_factory=set)
+    lines_known: set[str] = field(default_factory=set)
+    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (point, kind) -> runs, fired, with findings
+    stages: list[StageCoverage] = field(default_factory=list)
+
+    def add(self, result: RunResult) -> None:
+        self.runs += 1
+        self.rows_committed += result.rows_committed
+        self.saw({point for _, point in result.trace})
+        for fault in result.struck:
+            self.struck[fault.point] += fault.kind != NOT_FATAL
+            self.stops += fault.kind == "stop"
+        if not result.fired:
+            self.unfired.append(str(result.schedule))
+        if result.schedule.faults:
+            first = result.schedule.faults[0]
+            self.count(first.point, first.kind, fired=result.fired, found=bool(result.anomalies))
+
+    def add_untraced(self, result: RunResult) -> None:
+        """As `add`, for one of tens of thousands of runs without a trace, in which all faults were injected."""
+        self.runs += 1
+        self.rows_committed += result.rows_committed
+        for fault in result.struck:
+            self.struck[fault.point] += 1
+            self.stops += fault.kind == "stop"
+        first = result.schedule.faults[0]
+        self.count(first.point, first.kind)
+
+    def count(self, point: str, kind: str, *, times: int = 1, fired: bool = True, found: bool = False) -> None:
+        """Runs in which this kind was to strike at this point."""
+        cell = self.cells.setdefault((row_of(point), kind), [0, 0, 0])
+        cell[0] += times
+        cell[1] += times * fired
+        cell[2] += times * found
+
+    def saw(self, points: Iterable[str]) -> None:
+        for point in {*points} - self.passed - self.lines_passed:
+            (self.lines_passed if is_line(point) else self.passed).add(point)
+
+    def crashed(self, points: Mapping[str, int]) -> None:
+        """A closure has crashed the whole job at these points, so many times each."""
+        self.saw(points)
+        self.struck.update(points)
+        for point, times in points.items():
+            self.count(point, "kill-job", times=times)
+
+    def read_concurrently(self) -> None:
+        self.count(EVERY_STEP, CONCURRENT_READER)
+
+    def never_struck(self) -> list[str]:
+        """Protocol steps that were passed, or should have been, and at which no fault was injected."""
+        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.struck[point])
+
+    def lines_unstruck(self) -> list[str]:
+        return sorted(line for line in self.lines_passed if not self.struck[line])

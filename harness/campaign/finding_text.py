@@ -1,0 +1,58 @@
+"""What a report says of one finding: the command that replays it, the last steps, the timeline."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from sinkproof.chaos.faults.toxics import TOXICS
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.reports.document import Event
+from sinkproof.subject.services_in_use import nodes_wanted
+
+STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to say where in the protocol it stood
+
+
+def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
+    """Findings of one oracle with equal places are one."""
+    last = schedule.faults[-1] if schedule.faults else None
+    return anomaly.oracle, f"{last.point}={last.kind}" if last else ""
+
+
+def row_of(point: str) -> str:
+    """The grid's row of a point: each named point has one, all lines of a file share one."""
+    return f"lines of {point[5:].rsplit(':', 1)[0]}" if is_line(point) else point
+
+
+def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
+    line = f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
+    line += " --network toxiproxy" if any(fault.kind in TOXICS for fault in schedule.faults) else ""
+    return line + (f" --nodes {nodes_wanted()}" if nodes_wanted() > 1 else "")
+
+
+def steps(result: RunResult) -> list[str]:
+    """The named points that the actor struck last had passed right before, in order; empty where the order is not
+    known.
+    """
+    if not result.fired or not result.struck:
+        return []
+    fault = result.struck[-1]
+    own = [point for actor, point in result.trace if result.names[actor] == fault.actor]
+    places = [place for place, point in enumerate(own) if point == fault.point]
+    if len(places) < fault.occurrence:
+        return []
+    before = own[: places[fault.occurrence - 1]]
+    return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
+
+
+def timeline(result: RunResult) -> list[Event]:
+    struck = [(fault.actor, fault.point, fault.kind) for fault in result.struck]  # a detail may be a list
+    events = []
+    for at, actor, generation, what, detail in result.history:
+        text = f"{what}: {detail}" if detail is not None else what
+        lane = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
+        events.append(Event(at=at / 1000, actor=lane, what=text, struck=(actor, what, detail) in struck))
+    return events

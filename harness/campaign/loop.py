@@ -1,0 +1,183 @@
+"""Runs the stages of a plan in order, until the plan is done or the campaign is asked to stop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from sinkproof.campaign.baseline import rescaled
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
+from sinkproof.campaign.worker_pool import RunAll, one_by_one
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.generators.fault_sites import EACH
+from sinkproof.subject.claims import READ_BESIDE
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.services_in_use import breakable
+
+ShouldStop = Callable[[CampaignResults], bool]
+ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
+
+
+class CampaignStopped(Exception):
+    """The campaign was asked to stop: what was searched for is found, or the budget is spent."""
+
+
+class Campaign(ABC):
+    """One subject in one shell. `should_stop` is asked after every run; `run_all` may use other processes."""
+
+    def __init__(
+        self,
+        runner: ScheduleRunner,
+        results: CampaignResults,
+        *,
+        should_stop: ShouldStop = lambda results: False,
+        run_all: RunAll = one_by_one,
+    ) -> None:
+        self.runner, self.results, self.should_stop, self.run_all = runner, results, should_stop, run_all
+        self.contract: Contract = runner.contract
+        self.tried: set[Schedule] = set()
+        self.stage = StageCoverage(name="")
+        self._baseline: RunResult | None = None
+        self.occurrences_most = EACH
+        self.has_endurance_job = False
+
+    def carry_out(self, plan: Plan) -> None:
+        """Fills the results; returns early when the campaign is to stop."""
+        self.results.coverage.stages = [StageCoverage(name=stage.name) for stage in plan]
+        try:
+            if self.prepare():
+                for number, (stage, coverage) in enumerate(zip(plan, self.results.coverage.stages, strict=True)):
+                    self._carry_out(stage, coverage)
+                    required = any(later.required for later in plan[number + 1 :])
+                    self.results.steering.required_stages_done = not required
+        except CampaignStopped:
+            pass
+
+    @abstractmethod
+    def prepare(self) -> bool:
+        """Runs without faults first; False: there is nothing to build on."""
+
+    def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
+        self.stage = coverage
+        missing = next((need for need in stage.needs if not CONDITIONS[need](self)), None)
+        if missing is not None:
+            coverage.skipped = missing.value
+            return
+        if stage.explore is not None:
+            stage.explore(self)
+        schedules = list(stage.schedules(self))
+        self.run_schedules(schedules, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
+        coverage.finished = True
+
+    def run_schedules(
+        self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
+    ) -> None:
+        """Each once in a campaign, and once more with a concurrent reader. Schedules with a fault that this shell
+        cannot show are left out.
+        """
+        tried = () if concurrent_reader else self.tried
+        chosen = [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
+        self.stage.planned += len(chosen)
+        self.results.announce(len(chosen))
+
+        def play(schedule: Schedule) -> RunResult:
+            return self.play(schedule, lines=lines, concurrent_reader=concurrent_reader)
+
+        beside = one_by_one if concurrent_reader else self.run_all
+        for result in beside(chosen, trace_lines=lines, run=play):
+            self.take(result)
+            if concurrent_reader:
+                self.results.coverage.read_concurrently()
+            self.stop_if_asked()
+        if lines:
+            self.lines_were_traced()
+
+    def lines_were_traced(self) -> None:
+        """Called after a stage in which executed lines were points."""
+
+    def can_run(self, schedule: Schedule) -> bool:
+        return all(map(self.can_inject, schedule.faults))
+
+    def can_inject(self, fault: Fault) -> bool:
+        """Whether this shell can show the fault."""
+        return True
+
+    def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
+        self.results.progress.step(str(schedule), self.results.coverage.kills)
+        return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
+
+    def take(self, result: RunResult) -> RunResult:
+        """Counts a result, and keeps what it found."""
+        self.tried.add(result.schedule)
+        self.stage.run += 1
+        self.results.coverage.kills += result.kills
+        self.results.add(result)
+        return result
+
+    def stop_if_asked(self) -> None:
+        if self.should_stop(self.results):
+            raise CampaignStopped
+
+    def strike_unstruck_points(self) -> None:
+        """Kills at steps and lines of recoveries, which no run without faults passes."""
+        for _ in range(ROUNDS_MOST):
+            self.run_schedules(self.results.steering.to_unstruck_points(self.results.coverage))
+
+    # -- what generators may use: see generators/campaign_view.py -----------------------------------
+
+    @property
+    def baseline(self) -> RunResult:
+        assert self._baseline is not None
+        return self._baseline
+
+    @property
+    def traced_baseline(self) -> RunResult:
+        return self.baseline
+
+    @cached_property
+    def rescaled_jobs(self) -> Sequence[str]:
+        return rescaled(self.results)
+
+    @property
+    def has_breakable_service(self) -> bool:
+        return bool(breakable())
+
+    def can_rescale_after(self, fault: Fault) -> bool:
+        return True
+
+    def run(self, schedule: Schedule) -> RunResult:
+        result = self.take(self.play(schedule))
+        self.stop_if_asked()
+        return result
+
+    def run_traced(self, schedule: Schedule) -> RunResult:
+        result = self.take(self.play(schedule, lines=True))
+        self.stop_if_asked()
+        return result
+
+    def points_passed(self) -> frozenset[str]:
+        return frozenset(self.results.coverage.passed)
+
+    def shortest_ways_to(self) -> Mapping[str, tuple[Schedule, Fault]]:
+        reaching = self.results.steering.reaching
+        return {point: (ways[0].before, ways[0].last) for point, ways in reaching.items() if ways}
+
+
+CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
+    Need.NO_SERVICE: lambda campaign: not breakable(),
+    Need.SERVICE: lambda campaign: bool(breakable()),
+    Need.RESCALES: lambda campaign: bool(campaign.rescaled_jobs),
+    Need.COPIES: lambda campaign: campaign.contract.copies,
+    Need.NO_COPIES: lambda campaign: not campaign.contract.copies,
+    Need.FOREIGN_CODE: lambda campaign: not campaign.contract.is_ours,
+    Need.NO_NAMED_POINTS: lambda campaign: not campaign.contract.marks_points,
+    Need.CONCURRENT_READER: lambda campaign: bool(campaign.contract.claims & READ_BESIDE),
+    Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
+    Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
+    Need.ENDURANCE: lambda campaign: campaign.has_endurance_job,
+}

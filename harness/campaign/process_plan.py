@@ -1,0 +1,133 @@
+"""What is tried in the process shell, in this order: real SIGKILLs at every protocol step and every executed line.
+
+High-yield schedules come first, so that a short budget covers something of each kind. The `required` stages are tried
+with a stranger's sink whatever the budget; the last stages go as far as the budget does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from sinkproof.campaign.loop import Campaign
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.generators import high_yield, interleavings, service_faults, single_faults
+from sinkproof.workload.jobs import JOBS
+
+
+def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
+    """The certifying jobs, and recoveries that the whole job dies in while subtasks restore states of others."""
+    yield from (Schedule(job=job) for job in JOBS)
+    if not campaign.has_breakable_service:
+        yield from interleavings.crashes_within_rescaled_recoveries(campaign)
+
+
+at = single_faults
+KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's plan
+    Stage(name="kill at each step", schedules=partial(at.first_time, kind="kill")),
+    Stage(name="zombies at first steps", schedules=at.zombies_at_first_steps),
+    Stage(name="late zombies", schedules=at.late_zombies),
+    Stage(name="very late zombies", schedules=at.very_late_zombies_at_first_steps, needs=(Need.NO_SERVICE,)),
+    Stage(name="error at each call", schedules=at.errors),
+    Stage(name="unanswered calls", schedules=at.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
+    Stage(name="lost notifications", schedules=partial(at.at_every_step, kind="lose")),
+    Stage(name="declined votes", schedules=at.declined_votes),
+)
+HIGH_YIELD: Final[Plan] = (
+    Stage(
+        name="one whole-job kill in each job",
+        schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
+    ),
+    *KILLS_AND_MESSAGES,
+    Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
+    Stage(name="pauses within commits", schedules=interleavings.pauses_within_commits),
+    Stage(
+        name="pauses within full commits",
+        schedules=interleavings.pauses_within_full_commits,
+        needs=(Need.NO_SERVICE,),
+    ),
+    Stage(
+        name="two pauses within commits",
+        schedules=interleavings.two_pauses_within_commits,
+        needs=(Need.NO_SERVICE,),
+    ),
+    Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits),
+    Stage(
+        name="zombies of removed subtasks within commits",
+        schedules=interleavings.zombies_of_removed_subtasks,
+        needs=(Need.NO_SERVICE, Need.RESCALES),
+    ),
+    Stage(
+        name="pauses within recoveries",
+        schedules=interleavings.pauses_within_recoveries,
+        needs=(Need.NO_SERVICE,),
+    ),
+    Stage(
+        name="zombies without a successor",
+        schedules=at.zombies_without_successor,
+        needs=(Need.NO_SERVICE, Need.RESCALES),
+    ),
+    Stage(
+        name="errors in reused processes",
+        schedules=at.errors_in_reused_processes,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="concurrent reader",
+        schedules=beside_a_reader,
+        concurrent_reader=True,
+        needs=(Need.CONCURRENT_READER,),
+    ),
+    Stage(name="messages to the broker", schedules=service_faults.message_faults, needs=(Need.SERVICE,)),
+    Stage(
+        name="external system fails next to requests",
+        schedules=service_faults.node_faults_near_requests,
+        needs=(Need.SERVICE,),
+    ),
+    Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
+    Stage(name="other parallelism after whole-job kills", schedules=at.rescales, needs=(Need.RESCALES,)),
+    Stage(
+        name="power losses after deaths within commits",
+        schedules=interleavings.power_losses_after_deaths_within_commits,
+        needs=(Need.NO_COPIES, Need.POWER_LOSS),
+    ),
+    Stage(
+        name="whole-job kills in other jobs",
+        schedules=high_yield.whole_job_kills_in_other_jobs,
+        required=True,
+    ),
+)
+AT_LINES: Final[Plan] = (
+    Stage(name="kill at each line", schedules=partial(at.first_time_at_lines, kind="kill")),
+    Stage(
+        name="pauses within recoveries with a service",
+        schedules=interleavings.pauses_within_recoveries,
+        needs=(Need.SERVICE,),
+    ),
+    Stage(
+        name="crashes within rescaled recoveries",
+        schedules=interleavings.crashes_within_rescaled_recoveries,
+        needs=(Need.NO_SERVICE, Need.RESCALES),
+    ),
+    Stage(name="lines of recoveries", explore=ProcessCampaign.trace_recoveries),
+    Stage(name="kill at lines of recoveries", explore=Campaign.strike_unstruck_points),
+    Stage(
+        name="external system fails at other steps",
+        schedules=service_faults.node_faults,
+        needs=(Need.SERVICE,),
+    ),
+    Stage(name="zombies, errors and whole-job kills at each step", schedules=at.zombies_errors_and_job_kills),
+    Stage(name="pause at each line", schedules=partial(at.first_time_at_lines, kind="pause"), lines=True),
+    Stage(name="zombie from each line", schedules=partial(at.first_time_at_lines, kind="stop"), lines=True),
+    Stage(name="kill at lines of zombies", explore=Campaign.strike_unstruck_points),
+    Stage(
+        name="two pauses within commits with a service",
+        schedules=interleavings.two_pauses_within_commits,
+        needs=(Need.SERVICE,),
+    ),
+    Stage(name="later occurrences", schedules=at.later_occurrences),
+)
+PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *AT_LINES)

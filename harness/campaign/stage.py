@@ -1,0 +1,70 @@
+"""A stage of a campaign: what is tried next, under which conditions. A plan is a tuple of stages, read like a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from sinkproof.chaos.schedule import Schedule
+
+
+class Need(Enum):
+    """A condition of a stage. Its value is what the certificate says where the condition does not hold."""
+
+    NO_SERVICE = "an external system is in use: each of these runs would take seconds"
+    SERVICE = "no external system of this certification's own is in use"
+    RESCALES = "rescales = False: no checkpoint is restored with another parallelism"
+    COPIES = "without freeze and thaw the simulated shell cannot copy the target"
+    NO_COPIES = "the simulated shell does this on copies of the target"
+    FOREIGN_CODE = "the sink is one of sinkproof's own adapters, whose modules keep nothing between attempts"
+    NO_NAMED_POINTS = "the sink names its points itself"
+    CONCURRENT_READER = "no claim of this sink needs a concurrent reader"
+    CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"
+    POWER_LOSS = "the contract does not offer lose_power"
+    ENDURANCE = "the budget is too short for the endurance job, or rows are not appended"
+
+
+def nothing(_: Any) -> Iterable[Schedule]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Either `schedules`, a generator of harness/generators, or `explore`, for what is more than a list of schedules.
+    Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: too short a
+    budget does not end the campaign before this stage where a stranger's sink is certified.
+    """
+
+    name: str  # printed with its coverage
+    schedules: Callable[[Any], Iterable[Schedule]] = nothing
+    explore: Callable[[Any], None] | None = None
+    needs: tuple[Need, ...] = ()
+    lines: bool = False
+    concurrent_reader: bool = False
+    required: bool = False
+
+
+Plan = Sequence[Stage]
+
+
+@dataclass(slots=True, kw_only=True)
+class StageCoverage:
+    """How far a stage came. `skipped`: which condition did not hold."""
+
+    name: str
+    run: int = 0  # schedules; of a stage that explores, whole runs
+    planned: int = 0
+    finished: bool = False
+    skipped: str = ""
+
+
+def table_of(plan: Plan) -> list[tuple[str, str, str]]:
+    """For `--plan`: (name, what is traced, conditions) of each stage."""
+    rows = []
+    for stage in plan:
+        how = [word for word, holds in (("lines", stage.lines), ("reader", stage.concurrent_reader)) if holds]
+        conditions = ", ".join(need.name.lower().replace("_", " ") for need in stage.needs)
+        rows.append((stage.name, "+".join(how), conditions))
+    return rows

@@ -1,0 +1,63 @@
+"""What a campaign remembers in order to decide what to try next, and when it may end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from sinkproof.campaign.coverage import Coverage
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+
+WAYS_MOST: Final = 4  # to a point: what a recovery does depends on the moment, and one way may not lead there again
+
+
+class ReachingSchedule(NamedTuple):
+    """Leads to a point: faults after which an actor passes it, and a kill there."""
+
+    before: Schedule
+    last: Fault
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule((*self.before.faults, self.last), self.before.seed, self.before.job)
+
+
+@dataclass(slots=True)
+class Steering:
+    reaching: dict[str, list[ReachingSchedule]] = field(default_factory=dict)  # to points without an injected fault
+    unreproducible: set[Schedule] = field(default_factory=set)  # they led to a point once, and not again
+    required_stages_done: bool = False
+    deferred_to_processes: str = ""  # why the simulated shell leaves deaths of this sink to the process shell
+
+    def note(self, result: RunResult, coverage: Coverage) -> None:
+        """For each point without an injected fault, remembers up to four shortest schedules that reach it."""
+        if not result.fired:
+            self._forget_way(result)
+            return
+        length = len(result.schedule.faults)
+        for actor, point in dict.fromkeys(result.trace):
+            if coverage.struck.get(point):
+                continue
+            ways = self.reaching.setdefault(point, [])
+            if len(ways) == WAYS_MOST and len(ways[-1].before.faults) <= length:
+                continue
+            if any(way.before == result.schedule for way in ways):
+                continue
+            way = ReachingSchedule(result.schedule, Fault(result.names[actor], point, 1, "kill"))
+            if way.schedule not in self.unreproducible:
+                ways.append(way)
+                ways.sort(key=lambda way: len(way.before.faults))
+                del ways[WAYS_MOST:]
+
+    def _forget_way(self, result: RunResult) -> None:
+        """What a recovery does may depend on how far a broker had come: this schedule did not reach its last point."""
+        point = result.schedule.faults[-1].point
+        self.unreproducible.add(result.schedule)
+        self.reaching[point] = [way for way in self.reaching.get(point, ()) if way.schedule != result.schedule]
+
+    def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
+        """Schedules that lead to points which were passed without an injected fault, and kill there."""
+        points = [*coverage.never_struck(), *sorted(coverage.lines_passed)]
+        unstruck = [point for point in points if not coverage.struck[point]]
+        return [self.reaching[point][0].schedule for point in unstruck if self.reaching.get(point)]

@@ -1,0 +1,41 @@
+"""What one worker process of a certification is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sinkproof.reports.document import Finding, ShellResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """`locator` of a subject; "" for the canaries, whose controls each get the budget."""
+
+    locator: str
+    shell: str
+    budget_seconds: float
+    seed: int = 0
+    hang_seconds: float = 10.0  # of one call to a sink in a process of its own
+    schedule: str = ""  # to be replayed; "": the whole campaign
+    master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
+    soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
+    alone: bool = False  # no other shell strikes this subject's lines
+    cores: int = 1  # that it may use
+
+    @property
+    def name(self) -> str:
+        return self.locator or "canaries"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellOutcome:
+    """What came of one subject in one shell."""
+
+    result: ShellResult
+    findings: Sequence[Finding]
+    unknowns: Sequence[str]  # the job came to nothing, nothing was committed
+    never_struck: Sequence[str]  # protocol steps
+    deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
+    lines_passed: frozenset[str] = frozenset()
+    lines_struck: frozenset[str] = frozenset()

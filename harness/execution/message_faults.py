@@ -1,0 +1,27 @@
+"""Arms the proxies in front of brokers with the message faults of a schedule, and reads which of them struck."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sinkproof.chaos.messages.message_points import is_message
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.services_in_use import proxies
+
+
+def armed(schedule: Schedule) -> Schedule:
+    """Arms the proxies; returns what is left of the schedule for the engine."""
+    messages = [fault for fault in schedule.faults if is_message(fault)]
+    if messages and not proxies():
+        raise ContractError(
+            f"{messages[0]}: no proxy of ours stands between this sink and a broker. It does where the contract calls "
+            "scratch.service('kafka', start=True) in its `setup`, and no external broker is named"
+        )
+    for proxy in proxies():
+        proxy.arm(messages)
+    return replace(schedule, faults=tuple(fault for fault in schedule.faults if not is_message(fault)))
+
+
+def struck_messages() -> tuple[Fault, ...]:
+    return tuple(fault for proxy in proxies() for fault in proxy.look().struck)

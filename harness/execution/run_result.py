@@ -1,0 +1,47 @@
+"""What came of one schedule: a value that campaigns count, judge and report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.reports.document import SourceLine
+
+Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
+
+
+def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    schedule: Schedule
+    struck: tuple[Fault, ...]  # the faults that were injected; the others never found their point
+    anomalies: tuple[Anomaly, ...]
+    trace: list[tuple[int, str]]  # every point passed, in order: (actor id, point)
+    names: tuple[str, ...]  # of actors by id
+    history: list[tuple[Any, ...]]  # (time in ms, actor, generation, what, detail)
+    finished: bool
+    failure: str
+    rows_committed: int
+    rows_committed_after: int  # after the last fault
+    log: bytes = b""  # where it is not made of the history
+    struck_line: SourceLine | None = None
+    unreadable: str = ""  # why the committed view could not be read in the end
+    kills: int = 0  # counted from wait statuses
+    broken_rule: str = ""  # of the coordinator, in runs whose coordinator was checked
+
+    @property
+    def event_log(self) -> bytes:
+        """Byte-equal for the same schedule and seed, in any process."""
+        return self.log or "\n".join(map(repr, self.history)).encode()
+
+    @property
+    def fired(self) -> bool:
+        """Whether every fault of the schedule found its point."""
+        return len(self.struck) == len(self.schedule.faults)

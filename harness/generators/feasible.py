@@ -1,0 +1,70 @@
+"""Which faults and jobs a contract and a shell allow at all, and why not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.judging.fault_allowances import POWER_LOSSES
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.workload.jobs import MADE, PLAIN_JOBS, SECOND_JOB, VIRTUAL_JOBS
+
+SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
+OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
+ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
+
+
+def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
+    """Why this schedule cannot be tried on this subject in this shell; "": it can."""
+    for fault in schedule.faults:
+        hook = needs(fault.kind)
+        if hook == SERVICES and shell == "simulated":
+            return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
+        if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
+            return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
+        if hook and hook != SERVICES and not contract.offers(hook):
+            return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
+        if is_virtual(fault.kind) and not KINDS[fault.kind].applies(fault.actor, fault.point):
+            return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {KINDS[fault.kind].SENTENCE}"
+        inside = fault.actor.startswith("sink[") and fault.point not in ENGINE_POINTS
+        if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
+            return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
+    return _impossible_job(schedule, contract, shell)
+
+
+def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
+    if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
+        return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
+    if schedule.job in {**VIRTUAL_JOBS, **PLAIN_JOBS} and shell == "spark":
+        return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
+    if schedule.job == SECOND_JOB and shell != "simulated":
+        return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
+    if schedule.job == SECOND_JOB and not contract.offers("second_sink"):
+        return f"job={schedule.job}: {contract.name} does not offer second_sink(scratch)"
+    return ""
+
+
+def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> None:
+    """Raises ContractError with the reason."""
+    if why := impossible(schedule, contract, shell):
+        raise ContractError(why)
+
+
+def offered(contract: Contract, *kinds: str) -> list[str]:
+    """Those of the kinds that need nothing of the contract, or something that it offers."""
+    return [kind for kind in kinds if not needs(kind) or contract.offers(needs(kind))]
+
+
+def of_target(contract: Contract) -> list[str]:
+    """Faults of the target, if the simulated shell cannot copy it and leaves them to the other shells."""
+    return [] if contract.copies else offered(contract, *OF_TARGET)
+
+
+def settles(runner: ScheduleRunner) -> bool:
+    """Whether the sink has a `settle` that retries what could not be committed."""
+    if hasattr(runner.contract.given, "command"):
+        return True
+    return callable(getattr(runner.contract.sink(runner.scratch), "settle", None))

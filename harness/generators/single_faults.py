@@ -1,0 +1,147 @@
+"""One fault at a time: where each kind is injected in a run without other faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Final
+
+from sinkproof.chaos.points import AROUND_CALLS
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import (
+    first_of_each,
+    first_of_each_call,
+    last_before_votes,
+    last_decision,
+    places,
+    spread,
+)
+from sinkproof.generators.interleavings import REMOVED_SUBTASK
+from sinkproof.workload.jobs import FEWER_JOB, LATE_JOB, OVERSLEPT_JOB, REUSED_JOB
+
+ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
+ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush makes up for what the first one spoils
+RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
+DECLINES_FIRST: Final = 4
+
+
+# -- every occurrence of every named point: the simulated shell ----------------------------------
+
+
+def at_every_step(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
+    yield from (Schedule((fault,)) for fault in places(campaign.baseline, kind))
+
+
+def late_zombies_at_every_step(campaign: CampaignView) -> Iterator[Schedule]:
+    yield from (Schedule((fault,), job=LATE_JOB) for fault in places(campaign.baseline, "stop", sparse=True))
+
+
+def very_late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
+    faults = first_of_each(campaign.baseline, "stop", lines=False)
+    yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in faults)
+
+
+# -- the first occurrence of each point: sinks that are processes --------------------------------
+
+
+def first_time(campaign: CampaignView, *, kind: str, points: tuple[str, ...] = ()) -> Iterator[Schedule]:
+    """The first time that any subtask passes each named point. `points`: these only."""
+    faults = first_of_each(campaign.baseline, kind, lines=False)
+    yield from (Schedule((fault,)) for fault in faults if not points or fault.point in points)
+
+
+def zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
+    yield from first_time(campaign, kind="stop", points=ZOMBIES_FIRST)
+
+
+def late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
+    faults = (fault for fault in spread(campaign.baseline, "stop") if fault.point in ZOMBIES_LATE)
+    yield from (Schedule((fault,), job=LATE_JOB) for fault in faults)
+
+
+def very_late_zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
+    faults = first_of_each(campaign.baseline, "stop", lines=False)
+    yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in faults if fault.point in ZOMBIES_LATE)
+
+
+def errors(campaign: CampaignView) -> Iterator[Schedule]:
+    """At each call to the target, the first time and after the last decision; and before each actor's last vote."""
+    baseline = campaign.baseline
+    voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
+    last = last_decision(baseline)
+    faults = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *voted)
+    yield from (Schedule((fault,)) for fault in faults)
+
+
+def errors_at_calls(campaign: CampaignView, *, since: int = 0) -> list[Fault]:
+    faults = first_of_each_call(campaign.baseline, "error", since=since)
+    return [fault for fault in faults if fault.point not in AROUND_CALLS]
+
+
+def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
+    """The effect happens, and the call fails: the first time, and after the last decision."""
+    baseline = campaign.baseline
+    for since in (0, last_decision(baseline)):
+        yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered", since=since))
+
+
+def declined_votes(campaign: CampaignView) -> Iterator[Schedule]:
+    """Some declined votes, then faults at the abort of the first one, then the others."""
+    declines = [Schedule((fault,)) for fault in places(campaign.baseline, "decline")]
+    yield from declines[:DECLINES_FIRST]
+    yield from faults_after_decline(campaign)
+    yield from declines[DECLINES_FIRST:]
+
+
+def faults_after_decline(campaign: CampaignView) -> Iterator[Schedule]:
+    """Faults at steps that only an aborted checkpoint leads to."""
+    decline = next(places(campaign.baseline, "decline"))
+    declined = campaign.runner.run(Schedule((decline,)))
+    for kind in ("lose", "kill", "stop"):
+        faults = (fault for fault in places(declined, kind) if "abort" in fault.point)
+        yield from (Schedule((decline, fault)) for fault in faults if campaign.can_inject(fault))
+
+
+def zombies_without_successor(campaign: CampaignView) -> Iterator[Schedule]:
+    """The job goes on with fewer sinks: the zombie's subtask number no longer exists."""
+    if FEWER_JOB in campaign.rescaled_jobs:
+        leaving = [fault for fault in places(campaign.baseline, "stop", sparse=True) if fault.actor == REMOVED_SUBTASK]
+        yield from (Schedule((fault,), job=FEWER_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
+
+
+def errors_in_reused_processes(campaign: CampaignView) -> Iterator[Schedule]:
+    """The next attempt runs in the process of the one that failed. Our own adapters keep nothing in their modules."""
+    yield from (Schedule((fault,), job=REUSED_JOB) for fault in errors_at_calls(campaign))
+
+
+def rescales(campaign: CampaignView) -> Iterator[Schedule]:
+    """Whole-job kills from which the job goes on with another parallelism."""
+    faults = [fault for fault in places(campaign.baseline, "kill-job", sparse=True) if fault.point in RESCALED_AT]
+    yield from (Schedule((fault,), job=job) for fault in faults for job in campaign.rescaled_jobs)
+
+
+def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
+    """In turn, so that a short budget covers something of each."""
+    kinds = ("stop", "error", "kill-job")
+    of_kind = {kind: list(first_of_each(campaign.baseline, kind, lines=False)) for kind in kinds}
+    turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
+    turns.insert(1, [Schedule((fault,), job=LATE_JOB) for fault in of_kind["stop"]])
+    yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
+
+
+# -- at executed lines ----------------------------------------------------------------------------
+
+
+def first_time_at_lines(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
+    yield from (Schedule((fault,)) for fault in first_of_each(campaign.traced_baseline, kind, lines=True))
+
+
+def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:
+    """The first, the middle and the last occurrence of each point, then of each line."""
+    baseline = campaign.traced_baseline
+    for kind in ("kill", "stop", "kill-job", "error"):
+        yield from (Schedule((fault,)) for fault in places(baseline, kind, sparse=True))
+    yield from first_time_at_lines(campaign, kind="kill-job")
+    for kind in ("kill", "stop"):
+        yield from (Schedule((fault,)) for fault in places(baseline, kind, lines=True, sparse=True))
