@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sinkproof.campaign.reset_checks import not_emptied, not_empty
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.judging.oracle import named
+from sinkproof.subject.scratch import FrozenFolder, freeze_folder
 from sinkproof.workload.jobs import RESCALED_JOBS
 
 NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
@@ -58,3 +60,97 @@ def came_to_nothing(baseline: RunResult) -> str:
         times = f"{restarts} times" if restarts > 1 else "once"
         return f"without any fault the job was restarted {times}: {why}"
     return ""
+
+
+# -- whether the target can be put back ------------------------------------------------------------
+
+RACES_MOST = 6  # runs until one of them comes to its end without a loss
+ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
+
+
+def not_empty(runner: ScheduleRunner) -> str:
+    """Why the target is not empty before the first row was written; nothing if it is."""
+    rows = runner.committed_rows()
+    if not rows:
+        return ""
+    return f"before the first run there are {len(rows)} rows: {named(rows)}. {ELSEWHERE}"
+
+
+def not_emptied(runner: ScheduleRunner, first: RunResult) -> str:
+    """After a run without faults: why the next one does not begin from nothing, as the first did."""
+    runner.reset()
+    way = "freeze and thaw" if runner.contract.copies else "teardown, an emptied scratch.path and setup"
+    if rows := runner.committed_rows():
+        return f"{len(rows)} rows of an earlier run are still there after {way}: {named(rows)}. {ELSEWHERE}"
+    again = runner.run(Schedule())
+    if _ending(again) == _ending(first) or _is_race(runner, [first, again]):
+        return ""
+    return (
+        f"two runs without faults ended differently ({first.rows_committed} rows, then {again.rows_committed}), "
+        f"so something outlives {way}. {ELSEWHERE}"
+    )
+
+
+def _is_race(runner: ScheduleRunner, runs: list[RunResult]) -> bool:
+    """Rows that are lost in some runs and not in a later one were not left out because of an earlier run: what that
+    had left would still be there. The sink itself loses them now and then; that is for the campaign to show.
+    """
+    if runner.scratch.shell != "process" or not all(_only_lost(run) for run in runs):
+        return False
+    while all(run.anomalies for run in runs[1:]):
+        if len(runs) > RACES_MOST:
+            return False
+        runs.append(runner.run(Schedule()))
+    return True
+
+
+def _only_lost(run_result: RunResult) -> bool:
+    return run_result.finished and {anomaly.oracle for anomaly in run_result.anomalies} <= {"O1"}
+
+
+def not_copied(runner: ScheduleRunner) -> str:
+    """After a run without faults: why a copy of the target does not hold all of it."""
+    world = JobWorld(runner)
+    before, full = sorted(runner.committed_rows()), world.freeze_target()
+    (beginning,) = world.beginnings()
+    world.thaw_target(full)
+    brought_back = sorted(runner.committed_rows())
+    world.thaw_target(beginning.target)  # also what the last `setup` has noted there, for the next `teardown`
+    if brought_back != before:
+        return "a copy does not bring back what was committed"
+    if runner.committed_rows():
+        return "rows that were committed do not go away with what is copied"
+    if runner.contract.copies and (lacking := _lacking(world, beginning)):
+        return f"what freeze returns and thaw brings back lacks {lacking}"
+    first = world.run(beginning, None)
+    if first == world.run(beginning, None):
+        return ""
+    return "two runs from the same copy ended differently"
+
+
+def _lacking(world: JobWorld, beginning: JobState) -> str:
+    """A file of the scratch folder that freeze and thaw forget or change, at any point of a run without faults."""
+    passed: list[tuple[object, FrozenFolder]] = []
+
+    def visit() -> None:
+        files = _files(world)
+        if not passed or files != passed[-1][1]:
+            passed.append((world.freeze_target(), files))
+
+    world.run(beginning, visit)
+    for copy, files in passed:
+        world.thaw_target(copy)
+        again = _files(world)
+        changed = sorted(name for name in files.keys() | again.keys() if files.get(name) != again.get(name))
+        if changed:
+            return changed[0]
+    return ""
+
+
+def _files(world: JobWorld) -> FrozenFolder:
+    folder = freeze_folder(world.scratch.path)
+    return {name: contents for name, contents in folder.items() if contents is not None}
+
+
+def _ending(run_result: RunResult) -> tuple[object, ...]:
+    return run_result.finished, run_result.rows_committed, run_result.anomalies

@@ -1,14 +1,14 @@
-"""The thousands of runs of a simulated campaign: faults at executed lines, and ordered pairs of faults. Runs that cannot
-differ are run once (exploration/equivalent_faults.py, run_memo.py, fault_pairs.py), and all cores share the rest.
+"""The thousands of runs of a simulated campaign: faults at executed lines, and ordered pairs of faults. All cores share
+them. Of faults at lines that cannot differ one is run (exploration/equivalent_faults.py, run_memo.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
-from sinkproof.campaign.simulated_workers import SimulatedWorkers, without_trace
+from sinkproof.campaign.workers.simulated_workers import SimulatedWorkers
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -58,46 +58,41 @@ class ExhaustiveRuns:
         for result in self.workers.run_all(schedules, trace_lines=True, run=memo.run):
             self.results.progress.step(str(result.schedule), 0)
             found[result.schedule.faults[0]] = outcome_of(result)
-            self.results.add(self._confirmed(result, memo))
+            self.results.add(self._shown(result, memo.in_full))
             self.campaign.stage.run += 1
             if self.should_stop():
                 break
         return found
 
     def pairs(self) -> None:
-        memo = MemoizedRuns(self.runner, confirms=False)
-        at_steps = FaultPairs(memo, AT_STEPS, may=self.campaign.can_inject)
-        self._run_pairs(at_steps)
-        if not self.should_stop():
-            self._run_pairs(FaultPairs(memo, AT_NAMED_POINTS, may=self.campaign.can_inject, after=at_steps))
+        for scope in (AT_STEPS, AT_NAMED_POINTS):
+            if not self.should_stop():
+                self._run_pairs(FaultPairs(scope, self._run, can_inject=self.campaign.can_inject))
 
     def _run_pairs(self, pairs: FaultPairs) -> None:
-        memo = pairs.memo
-
-        def run(schedule: Schedule) -> RunResult:
-            self.results.progress.step(str(schedule), 0)
-            return without_trace(memo.run(schedule))
-
+        is_done = False
         try:
-            second = pairs.prepare(pairs.firsts(self.campaign.baseline), go_on=lambda: not self.should_stop())
-            self._announce(pairs.in_bound - pairs.equal)
-            for result in self.workers.run_all(list(pairs.schedules(second)), trace_lines=False, run=run):
-                self.results.progress.step(str(result.schedule), 0)
-                self.results.add_one_of_many(self._confirmed(result, memo))
-                self.campaign.stage.run += 1
-                pairs.run += 1
-                if self.should_stop():
-                    break
+            for schedules in pairs.rounds(self.campaign.baseline):
+                self._announce(len(schedules))
+                for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
+                    self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
+                    self.campaign.stage.run += 1
+                    pairs.tried += 1
+                    if self.should_stop():
+                        return
+            is_done = True
         finally:
-            self.results.notes.append(pairs.summary())
-            if why := memo.why_not or self.workers.remark():
-                self.results.notes.append(f"pairs were run to their ends once this was seen: {why}")
+            self.results.notes.append(pairs.summary(is_done=is_done))
+
+    def _run(self, schedule: Schedule) -> RunResult:
+        self.results.progress.step(str(schedule), 0)
+        return self.runner.run(schedule)
 
     def _announce(self, schedules: int) -> None:
         self.campaign.stage.planned += schedules
         self.results.announce(schedules)
 
-    def _confirmed(self, result: RunResult, memo: MemoizedRuns) -> RunResult:
-        """Run in full, if it shows what the report will show."""
-        shown = any(self.results.would_keep(anomaly, result.schedule) for anomaly in result.anomalies)
-        return memo.in_full(result) if shown else result
+    def _shown(self, result: RunResult, in_full: Callable[[RunResult], RunResult]) -> RunResult:
+        """Run again in full, if it shows what the report will show."""
+        keeps = any(self.results.would_keep(anomaly, result.schedule) for anomaly in result.anomalies)
+        return in_full(result) if keeps else result

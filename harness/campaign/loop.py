@@ -10,7 +10,8 @@ from typing import Final
 from sinkproof.campaign.baseline import rescaled
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
-from sinkproof.campaign.worker_pool import RunAll, one_by_one
+from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
+from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -98,7 +99,9 @@ class Campaign(ABC):
             self.lines_were_traced()
 
     def lines_were_traced(self) -> None:
-        """Called after a stage in which executed lines were points."""
+        """Called after runs in which executed lines were points: which lines of those files there are."""
+        coverage = self.results.coverage
+        coverage.lines_known |= known_lines(self.runner.files, coverage.lines_passed)
 
     def can_run(self, schedule: Schedule) -> bool:
         return all(map(self.can_inject, schedule.faults))

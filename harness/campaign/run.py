@@ -73,7 +73,7 @@ def run_campaign(
 def _simulated(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> Closure | None:
     from sinkproof.campaign.simulated_campaign import SimulatedCampaign
     from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
-    from sinkproof.campaign.simulated_workers import workers_beside
+    from sinkproof.campaign.workers.simulated_workers import workers_beside
     from sinkproof.exploration.closures import MIXED_SECONDS
 
     with (
@@ -98,7 +98,7 @@ def _simulated(results: CampaignResults, scratch: Scratch, *, should_stop: Shoul
 def _process(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> Closure | None:
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_plan import PROCESS_PLAN
-    from sinkproof.campaign.process_workers import workers_beside
+    from sinkproof.campaign.workers.process_workers import workers_beside
     from sinkproof.execution.process_runner import process_runner
 
     if hasattr(results.contract.given, "command"):

@@ -1,8 +1,8 @@
 """A campaign in the simulated shell: how runs, closures and pairs are carried out and recorded there. What is tried
 stands in simulated_plan.py.
 
-Where the contract cannot copy its target (no freeze and thaw), an attempt that died in this process may still hold locks
-and threads, which SIGKILL would have released: then attempts die in the process shell only.
+Where the contract cannot copy its target (no freeze and thaw), an attempt that died in this process may still hold
+locks and threads, which SIGKILL would have released: then attempts die in the process shell only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.baseline import first_run, not_copied
 from sinkproof.campaign.checkpoint_recovery import try_recoveries
 from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.loop import Campaign, ShouldStop
-from sinkproof.campaign.reset_checks import not_copied
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.simulated_workers import ALONE, SimulatedWorkers
+from sinkproof.campaign.workers.simulated_workers import ALONE, SimulatedWorkers
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.explorer import Closure, Explorer
 from sinkproof.chaos.faults import is_virtual
@@ -46,7 +45,7 @@ NO_CODE_DIES: Final = frozenset({"cancel", "decline", "depose", "drain", "expire
 
 
 class SimulatedCampaign(Campaign):
-    """One subject in the simulated shell. `workers`: processes that share the thousands of runs at lines and of pairs."""
+    """One subject in the simulated shell. `workers`: processes that share the runs at lines and of pairs."""
 
     def __init__(
         self,

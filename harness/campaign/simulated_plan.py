@@ -1,6 +1,7 @@
-"""What is tried in the simulated shell, in this order: cheap and high-yield first. The verdict rests on everything up to
-the single faults at executed lines; partial deaths between whole-job crashes and ordered pairs of faults go as far as
-the budget does.
+"""What is tried in the simulated shell, in this order: cheap and high-yield first.
+
+The verdict rests on everything up to the single faults at executed lines; partial deaths between whole-job crashes and
+ordered pairs of faults go as far as the budget does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ CRASHABLE: Final = (Need.CRASHABLE_HERE,)
 COPIED: Final = (Need.CRASHABLE_HERE, Need.COPIES)
 at_every_step = single_faults.at_every_step
 
-SIMULATED_PLAN: Final[Plan] = (
+FIRST: Final[Plan] = (
     Stage(
         name="recovery from each checkpoint alone",
         explore=SimulatedCampaign.recover_from_each_checkpoint,
@@ -32,6 +33,8 @@ SIMULATED_PLAN: Final[Plan] = (
         explore=SimulatedCampaign.crash_at_each_line,
         needs=CRASHABLE,
     ),
+)
+SINGLE_FAULTS: Final[Plan] = (
     Stage(name="declined vote at each step", schedules=partial(at_every_step, kind="decline")),
     Stage(name="lost notification at each step", schedules=partial(at_every_step, kind="lose")),
     Stage(name="kill at each step", schedules=partial(at_every_step, kind="kill")),
@@ -41,6 +44,8 @@ SIMULATED_PLAN: Final[Plan] = (
     Stage(name="late zombies", schedules=single_faults.late_zombies_at_every_step),
     Stage(name="very late zombies", schedules=single_faults.very_late_zombies),
     Stage(name="faults after a declined vote", schedules=single_faults.faults_after_decline),
+)
+RARE_FAULTS: Final[Plan] = (
     Stage(name="concurrent reader", explore=SimulatedCampaign.read_concurrently, needs=CRASHABLE),
     Stage(name="late and repeated messages", schedules=rare.late_and_repeated_messages, needs=CRASHABLE),
     Stage(name="many lost messages", schedules=rare.many_lost_messages, needs=CRASHABLE),
@@ -62,6 +67,8 @@ SIMULATED_PLAN: Final[Plan] = (
         schedules=rare.late_writes_and_repeated_errors,
         needs=CRASHABLE,
     ),
+)
+CLOSURES: Final[Plan] = (
     Stage(
         name="power losses after deaths within commits",
         schedules=interleavings.power_losses_after_deaths_within_commits,
@@ -92,7 +99,10 @@ SIMULATED_PLAN: Final[Plan] = (
     Stage(name="closure in idle gaps", explore=SimulatedCampaign.close_idle_gaps, needs=CRASHABLE),
     Stage(name="closure at executed lines", explore=SimulatedCampaign.close_lines, needs=CRASHABLE),
     Stage(name="crash at lines of the bulk job", explore=SimulatedCampaign.crash_bulk_at_lines, needs=COPIED),
+)
+THOUSANDS: Final[Plan] = (
     Stage(name="kill, zombie and pause at lines", explore=SimulatedCampaign.strike_at_lines, needs=COPIED),
     Stage(name="closure with partial deaths", explore=SimulatedCampaign.close_with_partial_deaths, needs=COPIED),
     Stage(name="ordered pairs of faults", explore=SimulatedCampaign.run_pairs, needs=COPIED),
 )
+SIMULATED_PLAN: Final[Plan] = (*FIRST, *SINGLE_FAULTS, *RARE_FAULTS, *CLOSURES, *THOUSANDS)

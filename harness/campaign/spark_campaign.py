@@ -10,9 +10,9 @@ from typing import Final
 
 from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
+from sinkproof.campaign.process_campaign import CampaignInProcesses
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
-from sinkproof.campaign.struck_lines import CampaignInProcesses
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.workload.jobs import JOBS

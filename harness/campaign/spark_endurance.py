@@ -1,8 +1,8 @@
 """The endurance job on Spark: one job over millions of rows, in which one process after another is killed.
 
-Each death strikes the next step of the commit protocol in turn, at the first actor that passes it. The next one is armed when
-the job has completed a checkpoint with more rows than before. In the end the job is stopped with a checkpoint, and what
-an independent reader sees is compared with what the sources have read: every row once, none more.
+Each death strikes the next step of the commit protocol in turn, at the first actor that passes it. The next one is
+armed when the job has completed a checkpoint with more rows than before. In the end the job is stopped with a
+checkpoint, and what an independent reader sees is compared with what the sources have read: every row once, none more.
 """
 
 from __future__ import annotations

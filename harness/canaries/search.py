@@ -15,12 +15,11 @@ from typing import Final
 
 from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
-from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_campaign import CampaignInProcesses, ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import conclude, run_campaign
 from sinkproof.campaign.stage import Stage
-from sinkproof.campaign.struck_lines import CampaignInProcesses
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now

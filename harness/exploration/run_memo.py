@@ -55,11 +55,11 @@ class Mark(NamedTuple):
 class WatchedSimulation(Simulation):
     """Notes who looks at the clock, and tells when the last zombie has left."""
 
-    __slots__ = ("crossed_at", "crossings", "haunted", "left", "looks", "schedule", "woke_at")
+    __slots__ = ("crossed_at", "crossings", "haunted", "left", "looks", "schedule")
 
     def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
         super().__init__(*given, schedule=schedule, **named)
-        self.schedule, self.woke_at, self.looks, self.crossed_at = schedule, 0, 0, 0.0
+        self.schedule, self.looks, self.crossed_at = schedule, 0, 0.0
         self.join_points: list[tuple[Any, JoinPoint]] = []
         self.actions = {**self.actions, "settle": _settle_at}
         self.haunted = False  # somebody was stopped, and may be there still
@@ -79,7 +79,7 @@ class WatchedSimulation(Simulation):
 
     def stop_actor(self) -> None:
         super().stop_actor()
-        self.woke_at, self.haunted = len(self.trace), True
+        self.haunted = True
 
     def _woken(self, key: Key) -> None:
         super()._woken(key)
@@ -131,9 +131,7 @@ class MemoizedRuns:
         self.used, self.audited = 0, 0
         self.kept, self.met = 0, 0
         self.outside = outside_of(runner.contract.given)
-        self.crossed: tuple[int, JoinPoint] | None = None  # of the last run: where in its trace, and what it equals
         self.marks: list[Mark] = []  # of the last run that was asked to: at each place, what had happened by then
-        self.woke_at = 0  # of the last run: where in its trace a sleeper woke up
         self.sees_through = True  # sinks can be compared when they are open
         self.why_not = "" if runner.contract.copies else "the contract does not copy its target"
         self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
@@ -141,7 +139,7 @@ class MemoizedRuns:
 
     def run(self, schedule: Schedule, *, marked: bool = False) -> RunResult:
         """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
-        self.crossed, self.marks = None, []
+        self.marks = []
         if self.why_not:
             return self.runner.run(schedule, trace_lines=self.trace_lines)
         self.runner.reset()
@@ -231,9 +229,6 @@ class MemoizedRuns:
         simulation.actions = {**simulation.actions, "open": opening}
         simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
         self.runner.play(simulation, trace_lines=self.trace_lines)
-        own = [join_point for _, join_point in simulation.join_points]
-        self.crossed = (len(simulation.trace), found[0]) if found else (own[0].passed, own[0]) if own else None
-        self.woke_at = simulation.woke_at
         if found:
             self.met += 1
             found[0].go_on(simulation, observer, at=simulation.crossed_at)

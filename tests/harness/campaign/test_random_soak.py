@@ -58,10 +58,10 @@ def test_what_a_soak_finds_is_one_short_line_that_replay_shows_again(soaked: Any
 def test_a_right_sink_is_soaked_for_the_whole_time_and_the_tally_says_how_much(soaked: Any) -> None:
     results = soaked("CarefulContract", seconds=0.5)
     assert [] == results.findings
-    assert results.runs > 0
-    assert results.rows_committed > 0
+    assert results.coverage.runs > 0
+    assert results.coverage.rows_committed > 0
     (note,) = results.notes
-    assert note.startswith(f"a soak of {results.runs} random schedules")
+    assert note.startswith(f"a soak of {results.coverage.runs} random schedules")
 
 
 @settings(max_examples=60)

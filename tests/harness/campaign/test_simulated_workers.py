@@ -1,4 +1,4 @@
-"""Second laboratories in the simulated shell: what is found and counted does not depend on how many there are."""
+"""Worker processes in the simulated shell: what is found and counted does not depend on how many there are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign import simulated_workers as lanes_simulated
-from sinkproof.campaign.exhaustive import Thousands
+from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
-from sinkproof.campaign.simulated_workers import briefly, workers_beside
+from sinkproof.campaign.workers import simulated_workers
+from sinkproof.campaign.workers.simulated_workers import without_trace, workers_beside
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -30,7 +30,7 @@ BACKUPS = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:On
 
 
 @contextmanager
-def laboratory_of(locator: str) -> Iterator[ScheduleRunner]:
+def opened(locator: str) -> Iterator[ScheduleRunner]:
     folder = fresh_folder()
     with ScheduleRunner(load(locator), Scratch(name="first", path=folder)) as made:
         yield made
@@ -39,19 +39,17 @@ def laboratory_of(locator: str) -> Iterator[ScheduleRunner]:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: Any) -> None:
-    monkeypatch.setattr(lanes_simulated, "WORTH", 10)
+    monkeypatch.setattr(simulated_workers, "WORTH", 10)
 
 
 def found_by_pairs(locator: str, *, cores: int, most: int) -> CampaignResults:
-    with laboratory_of(locator) as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
+    with opened(locator) as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
         results = CampaignResults(contract=runner.contract, shell="simulated")
-        campaign = SimulatedCampaign(runner, results, should_stop=lambda results: results.runs >= most, workers=workers)
-        baseline = campaign._baseline()
-        assert baseline is not None
-        should_stop, tracer = campaign.should_stop, campaign.tracer
-        Thousands(runner, results, tracer=tracer, workers=workers, should_stop=should_stop).pairs(
-            baseline, may=lambda fault: True
+        campaign = SimulatedCampaign(
+            runner, results, should_stop=lambda results: results.coverage.runs >= most, workers=workers
         )
+        assert campaign.prepare()
+        ExhaustiveRuns(campaign, workers).pairs()
         assert cores - 1 == len(workers.workers)
     return results
 
@@ -61,9 +59,8 @@ def test_pairs_show_the_same_on_one_core_and_on_three() -> None:
     alone, helped = (found_by_pairs(BACKUPS, cores=cores, most=2500) for cores in (1, 3))
     assert alone.findings
     assert alone.findings == helped.findings
-    assert AT_STEPS.told in alone.notes[-1], "the telling ones come first"
-    assert (alone.cells, alone.struck, alone.finding_count) == (helped.cells, helped.struck, helped.finding_count)
-    assert (alone.rows_committed, alone.notes, alone.in_bound) == (helped.rows_committed, helped.notes, helped.in_bound)
+    assert AT_STEPS.description in alone.notes[-1], "the telling ones come first"
+    assert (alone.coverage, alone.notes, alone.finding_count) == (helped.coverage, helped.notes, helped.finding_count)
 
 
 def schedules_of(runner: ScheduleRunner) -> list[Schedule]:
@@ -71,16 +68,16 @@ def schedules_of(runner: ScheduleRunner) -> list[Schedule]:
 
 
 @pytest.mark.slow
-def test_lines_are_told_as_if_they_had_been_passed_here() -> None:
-    with laboratory_of("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
-        tracer = lanes_simulated.tracer_of(runner)
+def test_lines_that_a_worker_passes_are_the_same_as_here() -> None:
+    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
+        runner.find_own_files()
         schedules, own = 3 * schedules_of(runner), list[Schedule]()
 
         def run(schedule: Schedule) -> RunResult:
             own.append(schedule)
-            return runner.run(schedule, tracing=tracer)
+            return runner.run(schedule, trace_lines=True)
 
-        trials = list(workers.trials(schedules, traced=True, run=run))
+        trials = list(workers.run_all(schedules, trace_lines=True, run=run))
         assert 0 < len(own) < len(schedules)
         assert [(run(schedule).trace, schedule) for schedule in schedules] == [
             (run_result.trace, run_result.schedule) for run_result in trials
@@ -88,8 +85,8 @@ def test_lines_are_told_as_if_they_had_been_passed_here() -> None:
 
 
 @pytest.mark.slow
-def test_one_that_dies_makes_no_verdict_and_says_what_it_was_trying() -> None:
-    with laboratory_of("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
+def test_a_worker_that_dies_makes_no_verdict_and_names_its_schedule() -> None:
+    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
         killed = list[int]()
 
         def run(schedule: Schedule) -> RunResult:
@@ -100,38 +97,38 @@ def test_one_that_dies_makes_no_verdict_and_says_what_it_was_trying() -> None:
             return runner.run(schedule)
 
         schedules = 20 * schedules_of(runner)
-        with pytest.raises(ReaderFailed, match=r"a second laboratory is gone: ended while trying \w+"):
-            list(workers.trials(schedules, traced=False, run=run))
+        with pytest.raises(ReaderFailed, match=r"a worker process is gone: ended while trying \w+"):
+            list(workers.run_all(schedules, trace_lines=False, run=run))
         assert killed
 
 
 @pytest.mark.slow
-def test_what_cannot_be_made_there_is_told_here() -> None:
-    with laboratory_of("memory/masked") as runner:
+def test_an_error_in_a_worker_is_raised_in_the_campaign() -> None:
+    with opened("memory/masked") as runner:
         schedules = 20 * schedules_of(runner)  # it is made while the first ones are run
         runner.contract.locator = "memory/never"
         with (
             workers_beside(runner, 2, hang_seconds=10) as workers,
             pytest.raises(ContractError, match="unknown subject"),
         ):
-            list(workers.trials(schedules, traced=False, run=runner.run))
+            list(workers.run_all(schedules, trace_lines=False, run=runner.run))
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_who_is_alone_or_has_little_to_do_starts_nobody(cores: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(lanes_simulated, "WORTH", 10 if cores == 1 else 100)
-    with laboratory_of("memory/masked") as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
+def test_no_worker_starts_on_one_core_or_for_few_schedules(cores: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(simulated_workers, "WORTH", 10 if cores == 1 else 100)
+    with opened("memory/masked") as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
         schedules = schedules_of(runner)
         assert schedules == [
-            run_result.schedule for run_result in workers.trials(schedules, traced=False, run=runner.run)
+            run_result.schedule for run_result in workers.run_all(schedules, trace_lines=False, run=runner.run)
         ]
         assert [] == workers.workers
 
 
-def test_a_run_that_is_told_briefly_keeps_what_is_counted() -> None:
-    with laboratory_of("memory/masked") as runner:
+def test_a_result_without_its_trace_keeps_what_is_counted() -> None:
+    with opened("memory/masked") as runner:
         run_result = runner.run(schedules_of(runner)[5])
-        brief = briefly(run_result)
+        brief = without_trace(run_result)
         assert ([], []) == (brief.trace, brief.history)
         assert (run_result.struck, run_result.rows_committed, run_result.anomalies) == (
             *(brief.struck, brief.rows_committed, brief.anomalies),

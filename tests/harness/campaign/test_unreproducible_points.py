@@ -30,7 +30,9 @@ def run_result(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[
 
 
 def to_strike(results: CampaignResults) -> list[str]:
-    return [str(schedule) for schedule in results.to_strike() if "abort" in str(schedule)]
+    return [
+        str(schedule) for schedule in results.steering.to_unstruck_points(results.coverage) if "abort" in str(schedule)
+    ]
 
 
 def test_another_way_to_a_step_is_tried_when_the_first_one_does_not_lead_there_again() -> None:
@@ -63,4 +65,4 @@ def test_what_was_struck_is_not_looked_for_again() -> None:
     both = parse(f"{FIRST} sink[0].abort.before#1=kill")
     results.add(run_result(str(both), struck=both.faults, passed=["abort.before"]))
     assert [] == to_strike(results)
-    assert not results.unreproducible
+    assert not results.steering.unreproducible

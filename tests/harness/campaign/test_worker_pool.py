@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from sinkproof.campaign.process_workers import ENTRY, workers_beside
-from sinkproof.campaign.worker_pool import PoolWorker, WorkerPool, start_worker
+from sinkproof.campaign.workers.process_workers import ENTRY, workers_beside
+from sinkproof.campaign.workers.worker_pool import PoolWorker, WorkerPool, start_worker
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
@@ -34,7 +34,7 @@ def runner() -> Iterator[ProcessRunner]:
 
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
-    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.process_workers")) as made:
+    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.workers.process_workers")) as made:
         yield made
 
 
@@ -59,7 +59,7 @@ def test_a_second_laboratory_tells_what_the_first_one_would(
         own.append(schedule)
         return runner.run(schedule)
 
-    trials = list(WorkerPool([lane_for(SUBJECT)]).trials(SCHEDULES, traced=False, run=run))
+    trials = list(WorkerPool([lane_for(SUBJECT)]).run_all(SCHEDULES, trace_lines=False, run=run))
     assert SCHEDULES == [run_result.schedule for run_result in trials]
     assert 0 < len(own) < len(SCHEDULES)
     for run_result in trials:
@@ -69,7 +69,7 @@ def test_a_second_laboratory_tells_what_the_first_one_would(
 @pytest.mark.slow
 def test_executed_lines_are_recorded_there_too(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
     workers = WorkerPool([lane_for(SUBJECT)])
-    traced = list(workers.trials([Schedule(), Schedule(job="sparse")], traced=True, run=runner.run))
+    traced = list(workers.run_all([Schedule(), Schedule(job="sparse")], trace_lines=True, run=runner.run))
     assert any(point.startswith("line(two_phase.py") for _, point in traced[0].trace)
 
 
@@ -77,14 +77,14 @@ def test_what_fails_there_is_told_as_if_it_had_failed_here(
     runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]
 ) -> None:
     with pytest.raises(ContractError, match="unknown subject"):
-        list(WorkerPool([lane_for("files/never")]).trials(SCHEDULES, traced=False, run=runner.run))
+        list(WorkerPool([lane_for("files/never")]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
 
 
 def test_one_that_dies_makes_no_verdict(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
     worker = lane_for(SUBJECT)
     worker.child.kill()
-    with pytest.raises(ReaderFailed, match="a second laboratory is gone"):
-        list(WorkerPool([worker]).trials(SCHEDULES, traced=False, run=runner.run))
+    with pytest.raises(ReaderFailed, match="a worker process is gone"):
+        list(WorkerPool([worker]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
 
 
 def test_who_uses_no_external_system_has_no_second_laboratory(runner: ProcessRunner) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
@@ -14,7 +13,6 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.source_files import files_of
 
 HERE = Path(__file__).parents[2] / "support" / "shared_lists.py"
 
@@ -22,11 +20,10 @@ HERE = Path(__file__).parents[2] / "support" / "shared_lists.py"
 def paused_at_every_line(name: str, tmp_path: Path) -> list[RunResult]:
     contract, scratch = load(f"{HERE}:{name}"), Scratch(name=name, path=tmp_path, shell="simulated")
     with ScheduleRunner(contract, scratch) as runner:
-        tracer = LineTracer(files_of(contract.given, contract.sink(scratch)))
-        runner.files = tracer.files
-        baseline = runner.run(Schedule(), tracing=tracer)
+        runner.find_own_files()
+        baseline = runner.run(Schedule(), trace_lines=True)
         pauses = [Schedule((fault,)) for fault in places(baseline, "pause", lines=True)]
-        return [runner.run(schedule, tracing=tracer) for schedule in pauses]
+        return [runner.run(schedule, trace_lines=True) for schedule in pauses]
 
 
 def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
+from sinkproof.campaign.simulated_plan import CLOSURES, FIRST, RARE_FAULTS, SINGLE_FAULTS
 from sinkproof.chaos.explorer import Closure
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.exploration.job_world import JobWorld
@@ -24,14 +25,16 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
     traced: list[JobWorld] = []
 
     def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> Closure[Any]:
-        if world.tracing is not no_tracing:
+        if world.trace_lines:
             traced.append(world)
         return Closure()
 
-    monkeypatch.setattr(SimulatedCampaign, "_close", close)
-    monkeypatch.setattr(SimulatedCampaign, "_thousands", lambda campaign, baseline: None)
+    monkeypatch.setattr(SimulatedCampaign, "close", close)
     bench = runner(subject)
-    SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated")).run()
+    campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
+    campaign.carry_out((*FIRST, *SINGLE_FAULTS, *RARE_FAULTS, *CLOSURES))
+        (*FIRST, *SINGLE_FAULTS, *RARE_FAULTS, *CLOSURES)
+    )
     assert ["standard", "fewer", "more", "standard", "bulk"] == [world.job for world in traced]
     assert BULK_TIMES_MOST == traced[-1].times_most
     for world in traced[1:3]:
@@ -40,9 +43,11 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
 
 def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(runner: Any) -> None:
     bench = runner("memory/two-phase")
-    baseline = bench.run(Schedule())
     campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
-    overslept = [each for each in campaign._named_singles(baseline) if each.job == "overslept"]
+    assert campaign.prepare()
+    baseline = campaign.baseline
+    (stage,) = [stage for stage in SINGLE_FAULTS if stage.name == "very late zombies"]
+    overslept = list(stage.schedules(campaign))
     steps = Counter(fault.point for each in overslept for fault in each.faults)
     assert {fault.point for fault in places(baseline, "stop")} == set(steps)
     assert {"stop"} == {fault.kind for each in overslept for fault in each.faults}

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign import exhaustive as thousands
-from sinkproof.campaign.exhaustive import COMPARED_EVERY, LINE_KINDS, Thousands
+from sinkproof.campaign import exhaustive
+from sinkproof.campaign.exhaustive import COMPARED_EVERY, LINE_KINDS, ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.simulated_workers import ALONE, tracer_of
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
+from sinkproof.campaign.workers.simulated_workers import ALONE
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.equivalent_faults import equivalence_classes
@@ -34,7 +35,8 @@ def runner(request: Any) -> Iterator[ScheduleRunner]:
 
 
 def groups_of(runner: ScheduleRunner, *kinds: str) -> tuple[MemoizedRuns, list[list[Fault]]]:
-    memo = MemoizedRuns(runner, confirms=False, tracing=tracer_of(runner))
+    runner.find_own_files()
+    memo = MemoizedRuns(runner, confirms=False, trace_lines=True)
     run_result = memo.run(Schedule(), marked=True)
     faults = [fault for kind in kinds for fault in places(run_result, kind, lines=True, sparse=True)]
     return memo, equivalence_classes(faults, run_result, memo.marks)
@@ -82,9 +84,8 @@ def test_if_some_are_not_alike_after_all_each_is_run(
     _, groups = groups_of(runner, *LINE_KINDS)
     every, results = sum(map(len, groups)), CampaignResults(contract=runner.contract, shell="simulated")
     if not truly_alike:
-        monkeypatch.setattr(thousands, "told_apart", lambda faults, *_: [[*faults]])
-    tracer = tracer_of(runner)
-    Thousands(runner, results, tracer=tracer, workers=ALONE, should_stop=lambda _: False).at_lines()
+        monkeypatch.setattr(exhaustive, "equivalence_classes", lambda faults, *_: [[*faults]])
+    ExhaustiveRuns(SimulatedCampaign(runner, results), ALONE).at_lines()
     assert bool(results.notes) is not truly_alike
     fewer = len(groups) + (every - len(groups)) // COMPARED_EVERY + 1
-    assert results.runs == (fewer if truly_alike else every)
+    assert results.coverage.runs == (fewer if truly_alike else every)

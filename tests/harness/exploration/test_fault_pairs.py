@@ -12,8 +12,7 @@ import pytest
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.exploration.equivalent_faults import is_equivalent
-from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, AT_STEPS, Pairs, SecondFaults, is_source, places_after
+from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, AT_STEPS, BATCH, FaultPairs, faults_after
 from sinkproof.exploration.fingerprints import Opaque, fingerprint, outside_of
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.exploration.run_state import is_same_copy
@@ -61,23 +60,6 @@ def test_a_run_that_ends_as_another_did_is_told_as_if_it_had_been_run(runner: Sc
         assert shown(runner.run(schedule)) == shown(memo.run(schedule)), schedule
     assert memo.used > len(faults) / 4
     assert "" == memo.why_not
-
-
-def test_pairs_that_end_as_others_did_are_told_as_if_they_had_been_run(careful: ScheduleRunner) -> None:
-    memo, pairs = MemoizedRuns(careful), Pairs(MemoizedRuns(careful), AT_NAMED_POINTS)
-    baseline = careful.run(Schedule())
-    firsts = [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][::29]
-    chosen = list(pairs.schedules(pairs.prepare(firsts)))[::19]
-    for schedule in chosen:
-        assert shown(careful.run(schedule)) == shown(memo.run(schedule)), schedule
-    assert memo.used > 10
-
-
-class Forgetful(MemoizedRuns):
-    """Believes that everything is always the same."""
-
-    def _held_by_sinks(self, simulation: Any) -> Any:
-        return 0
 
 
 def test_an_audit_that_differs_ends_it(careful: ScheduleRunner) -> None:
@@ -175,153 +157,52 @@ def test_what_was_outside_and_is_gone_is_never_taken_for_something_new() -> None
 # -- pairs --------------------------------------------------------------------------------------
 
 
-def test_the_second_fault_strikes_wherever_somebody_passes_after_the_first(careful: ScheduleRunner) -> None:
+def test_the_second_fault_strikes_at_every_point_after_the_first(careful: ScheduleRunner) -> None:
     first = Fault("sink[0]", "write.after", 2, "kill")
-    run_result = careful.run(Schedule((first,)))
-    faults = [fault for _, fault in places_after(run_result, first, AT_NAMED_POINTS)]
-    struck = next(at for at, (actor, point) in enumerate(run_result.trace) if at >= 0 and is_at(run_result, at, first))
-    assert len(run_result.trace) - struck - 1 == sum(fault.kind == "kill" for fault in faults)
-    assert (
-        {*AT_NAMED_POINTS.kinds} >= {fault.kind for fault in faults} >= {"kill", "kill-job", "stop", "lose", "decline"}
-    )
+    result = careful.run(Schedule((first,)))
+    faults = list(faults_after(result, first, AT_NAMED_POINTS))
+    struck = next(at for at in range(len(result.trace)) if is_at(result, at, first))
+    assert len(result.trace) - struck - 1 == sum(fault.kind == "kill" for fault in faults)
+    kinds = {fault.kind for fault in faults}
+    assert {*AT_NAMED_POINTS.kinds} >= kinds >= {"kill", "kill-job", "stop", "lose", "decline"}
     for fault in faults[::40]:
         assert careful.run(Schedule((first, fault))).fired, fault
 
 
-def is_at(run_result: RunResult, at: int, fault: Fault) -> bool:
-    place = run_result.trace[at]
-    return (run_result.names[place[0]], place[1], run_result.trace[: at + 1].count(place)) == (
-        fault.actor,
-        fault.point,
-        fault.occurrence,
-    )
+def is_at(result: RunResult, at: int, fault: Fault) -> bool:
+    place = result.trace[at]
+    occurrence = result.trace[: at + 1].count(place)
+    return (result.names[place[0]], place[1], occurrence) == (fault.actor, fault.point, fault.occurrence)
 
 
-def test_every_pair_is_run_or_equal_to_one_that_is(careful: ScheduleRunner) -> None:
-    pairs = Pairs(MemoizedRuns(careful), AT_NAMED_POINTS)
-    baseline = careful.run(Schedule())
-    firsts = list(places(baseline, "kill"))[::19] + list(places(baseline, "stop"))[::29]
-    rests = pairs.prepare(firsts)
-    schedules = list(pairs.schedules(rests))
-    assert pairs.in_bound - pairs.equal == len(schedules) == len(set(schedules))
-    assert pairs.equal > 100
-    third = {schedule.faults[1] for schedule in schedules[: len(schedules) // 3]}
-    near = [fault for rest in rests for fault in rest.near if fault in third]
-    assert near, "those that strike a recovery come first"
+def test_a_few_second_faults_of_each_first_one_come_in_turn_and_each_pair_once(careful: ScheduleRunner) -> None:
+    pairs = FaultPairs(AT_STEPS, careful.run, can_inject=lambda fault: fault.kind == "kill" and fault.occurrence == 1)
+    rounds = list(pairs.rounds(careful.run(Schedule())))
+    first = [schedule.faults[0] for schedule in rounds[0]]
+    assert [fault for fault in dict.fromkeys(first) for _ in range(BATCH)] == first
+    every = [schedule for each in rounds for schedule in each]
+    assert pairs.in_bound == len(every) == len({*every}) > len(rounds[0])
+    assert not [fault for each in every for fault in each.faults if fault.point.startswith("file.")]
+    after = faults_after(careful.run(Schedule((first[0],))), first[0], AT_STEPS)
+    expected = [fault for fault in after if fault.kind == "kill" and fault.occurrence == 1]
+    assert expected == [schedule.faults[1] for schedule in every if schedule.faults[0] == first[0]]
 
 
 @pytest.mark.parametrize("runner", ["files/write-ahead"], indirect=True)
-def test_deaths_at_protocol_steps_come_first_and_are_not_run_again(runner: ScheduleRunner) -> None:
-    baseline, memo = runner.run(Schedule()), MemoizedRuns(runner)
-    at_steps = Pairs(memo, AT_STEPS)
-    firsts = at_steps.firsts(baseline)
-    assert {"kill", "kill-job", "stop", "error"} == {fault.kind for fault in firsts}
-    few = firsts[::31]
-    first_ones = {*at_steps.schedules(at_steps.prepare(few))}
-    faults = {fault for schedule in first_ones for fault in schedule.faults}
-    assert not [fault for fault in faults if fault.point.startswith("file.") or fault.kind in ("lose", "decline")]
-    both = [Pairs(memo, AT_NAMED_POINTS, after=after) for after in (None, at_steps)]
-    every, rest = ({*pairs.schedules(pairs.prepare(few))} for pairs in both)
-    assert both[0].in_bound == both[1].in_bound > at_steps.in_bound
-    assert not rest & first_ones
-    assert 0 < len(rest) < len(every)
-    assert {"lose", "decline"} < {schedule.faults[1].kind for schedule in rest}
-    at_effects = [each for each in rest if each.faults[1].point.startswith("file.")]
-    assert {*AT_STEPS.kinds} <= {schedule.faults[1].kind for schedule in at_effects}
+def test_the_wider_scope_adds_file_effects_lost_messages_and_declined_votes(runner: ScheduleRunner) -> None:
+    baseline = runner.run(Schedule())
+    narrow, wide = (next(FaultPairs(scope, runner.run).rounds(baseline)) for scope in (AT_STEPS, AT_NAMED_POINTS))
+    assert {"kill", "kill-job", "stop", "error"} == {each.faults[0].kind for each in narrow}
+    assert {"lose", "decline"} == {each.faults[0].kind for each in wide} - {each.faults[0].kind for each in narrow}
+    assert any(each.faults[0].point.startswith("file.") for each in wide)
 
 
-@pytest.mark.parametrize("runner", ["files/write-ahead"], indirect=True)
-def test_what_is_left_out_of_a_bound_equals_something_in_it(runner: ScheduleRunner) -> None:
-    """Not the place of a file's effect in between, at which nothing is run in this bound."""
-    first, memo = next(places(runner.run(Schedule()), "kill")), MemoizedRuns(runner)
-    rest = Pairs(MemoizedRuns(runner), AT_STEPS)._rest(first)
-    run_result, marks = memo.run(Schedule((first,)), marked=True), memo.marks
-    kills = [(at, fault) for at, fault in places_after(run_result, first, AT_STEPS) if fault.kind == "kill"]
-    chosen = {*rest.near, *rest.far}
-    left_out = [each for each in kills[1:] if each[1] not in chosen]
-    assert left_out
-    for at, fault in left_out:
-        sooner = next(place for place, other in reversed(kills) if place < at and other in chosen)
-        assert is_equivalent(fault, marks, at=at, before=sooner), fault
-
-
-def test_second_faults_after_equal_recoveries_have_equal_outcomes(careful: ScheduleRunner) -> None:
-    """What `prepare` leaves out: the same place, relative to the recovery, after another first fault."""
-    one, other = (Fault("sink[0]", "write.after", occurrence, "kill") for occurrence in (1, 2))
-    memo = MemoizedRuns(careful)
-    trials, crossed = [], []
-    for first in (one, other):
-        trials.append(memo.run(Schedule((first,))))
-        assert memo.crossed is not None
-        crossed.append(memo.crossed)
-    assert crossed[0][1] is crossed[1][1]
-    for step in range(0, len(trials[0].trace) - crossed[0][0] - 1, 7):
-        again = []
-        for first, run_result, (at, _) in zip((one, other), trials, crossed, strict=True):
-            second = next(
-                fault for place, fault in places_after(run_result, first, AT_NAMED_POINTS) if place >= at + step
-            )
-            again.append(careful.run(Schedule((first, second))))
-        assert again[0].anomalies == again[1].anomalies
-        assert again[0].rows_committed == again[1].rows_committed
-        assert len(again[0].trace) - crossed[0][0] == len(again[1].trace) - crossed[1][0]
-
-
-def test_deaths_between_which_nothing_happens_have_equal_outcomes(careful: ScheduleRunner) -> None:
-    first = Fault("sink[1]", "write.after", 3, "kill")
-    memo = MemoizedRuns(careful)
-    run_result = memo.run(Schedule((first,)), marked=True)
-    every = [*places_after(run_result, first, AT_NAMED_POINTS)]
-    found = {at: [fault for place, fault in every if place == at] for at in dict.fromkeys(at for at, _ in every)}
-    same = [
-        (at, fault, other)
-        for at, faults in found.items()
-        for fault in faults
-        if is_equivalent(fault, memo.marks, at=at, before=at - 1)
-        for other in found.get(at - 1, ())
-        if other.kind == fault.kind
-    ]
-    assert {"kill", "kill-job"} == {fault.kind for _, fault, _ in same}
-    for at, fault, other in same[::4]:
-        later, sooner = (careful.run(Schedule((first, second))) for second in (fault, other))
-        assert later.fired
-        assert (later.anomalies, later.rows_committed) == (sooner.anomalies, sooner.rows_committed)
-        assert later.trace[at + 1 :] == sooner.trace[at:], (fault, other)
-
-
-def test_a_stopped_source_is_as_good_as_a_dead_one(careful: ScheduleRunner) -> None:
-    baseline = careful.run(Schedule())
-    for fault in [fault for fault in places(baseline, "stop") if is_source(fault)][::4]:
-        dead = Fault(fault.actor, fault.point, fault.occurrence, "kill")
-        trials = careful.run(Schedule((fault,))), careful.run(Schedule((dead,)))
-        assert trials[0].anomalies == trials[1].anomalies == ()
-        sinks = [[place for place in run_result.trace if "sink" in run_result.names[place[0]]] for run_result in trials]
-        assert sinks[0] == sinks[1]
-
-
-def test_coverage_is_told_in_numbers(careful: ScheduleRunner) -> None:
-    pairs = Pairs(MemoizedRuns(careful), AT_STEPS)
-    pairs.in_bound, pairs.equal, pairs.run = 1200, 200, 30
-    assert pairs.told() == (
-        "1,200 ordered pairs of deaths, crashes of the whole job, zombies and errors at protocol steps: "
-        "200 cannot differ from others; of the other 1,000, 30 were run"
-    )
-    pairs.run = 1000
-    assert pairs.told().endswith("all were run")
-
-
-def test_a_few_second_faults_of_each_first_one_come_in_turn(careful: ScheduleRunner) -> None:
-    def second(number: int) -> Fault:
-        return Fault("sink[0]", "write.after", number, "kill")
-
-    rests = [
-        SecondFaults(Fault("sink[0]", "open.after", first, "kill"), [second(n) for n in range(1, 7)], [second(9)], None)
-        for first in (1, 2)
-    ]
-    pairs = Pairs(MemoizedRuns(careful), AT_STEPS).schedules(rests)
-    order = [(pair.faults[0].occurrence, pair.faults[1].occurrence) for pair in pairs]
-    assert [(1, n) for n in (1, 2, 3, 4)] + [(2, n) for n in (1, 2, 3, 4)] == order[:8]
-    assert [(1, 9), (2, 9)] == order[-2:]
+def test_the_summary_says_how_many_pairs_were_run(careful: ScheduleRunner) -> None:
+    pairs = FaultPairs(AT_STEPS, careful.run)
+    pairs.in_bound, pairs.tried = 1200, 30
+    scope = "ordered pairs of deaths, crashes of the whole job, zombies and errors at protocol steps"
+    assert f"at least 1,200 {scope}: 30 were run before the budget ended" == pairs.summary(is_done=False)
+    assert f"1,200 {scope}: all were run" == pairs.summary(is_done=True)
 
 
 # -- the words in front -------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.exhaustive import Thousands
+from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.simulated_workers import ALONE, tracer_of
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
+from sinkproof.campaign.workers.simulated_workers import ALONE
 from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, Run
-from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures
@@ -72,16 +72,17 @@ def test_what_is_shown_is_run_to_its_end(runner: Any) -> None:
     shown = bench.run(parse("ids=8 no-fault"))
     assert shown.anomalies
     results = CampaignResults(contract=bench.contract, shell="simulated")
-    thousands = Thousands(bench, results, tracer=LineTracer({}), workers=ALONE, should_stop=lambda _: False)
+    exhaustive = ExhaustiveRuns(SimulatedCampaign(bench, results), ALONE)
     memo = MemoizedRuns(bench, confirms=False)
-    assert shown.history == thousands._confirmed(replace(shown, history=[]), memo).history
+    assert shown.history == exhaustive._shown(replace(shown, history=[]), memo.in_full).history
     quiet = replace(shown, history=[], anomalies=())
-    assert quiet is thousands._confirmed(quiet, memo)
+    assert quiet is exhaustive._shown(quiet, memo.in_full)
 
 
 def test_it_passes_lines_again_if_it_has_passed_lines(runner: Any) -> None:
     bench = runner("memory/masked")
-    traced = MemoizedRuns(bench, tracing=tracer_of(bench)).in_full(bench.run(Schedule()))
+    bench.find_own_files()
+    traced = MemoizedRuns(bench, trace_lines=True).in_full(bench.run(Schedule()))
     assert any(is_line(point) for _, point in traced.trace)
     assert not any(is_line(point) for _, point in MemoizedRuns(bench).in_full(traced).trace)
 

@@ -38,7 +38,7 @@ def test_an_order_turns_one_step_and_no_other(runner: Any, step: str) -> None:
 def test_orders_replayed_from_copies_are_those_of_one_process(runner: Any) -> None:
     bench = runner("memory/two-phase")
     schedule = parse("ids=8 orders=-/notify+open sink[0].commit.before#1=kill-job sink[1].notify_complete.after#1=kill")
-    run_result, copied = bench.run(schedule), run_with_copies(bench, schedule, tracing=no_tracing)
+    run_result, copied = bench.run(schedule), run_with_copies(bench, schedule, trace_lines=False)
     assert run_result.fired
     assert run_result.struck == copied.struck
     assert [event[1:] for event in run_result.history] == [event[1:] for event in copied.history]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.exploration.job_world import JobWorld
 from sinkproof.exploration.shrinking import smallest
@@ -15,7 +14,7 @@ from .exploring import explore
 def test_what_is_not_needed_is_left_out_of_a_schedule(runner: Any) -> None:
     bench = runner("TextContract")
     long = parse("ids=8 orders=notify sink[0].write.after#1=kill checkpoint.trigger#3=kill-job")
-    found = smallest(bench, long, oracle="O3", tracer=LineTracer({}))
+    found = smallest(bench, long, oracle="O3")
     assert found is not None
     assert "ids=8 no-fault" == str(found.schedule)
     assert "O3" == found.anomaly.oracle
@@ -27,12 +26,12 @@ def test_all_three_crashes_are_kept_where_all_are_needed(runner: Any) -> None:
     state, _ = explore(world, depth_most=3).findings[0]
     schedule = world.schedule(state)
     more = Fault("coordinator", "generation.after", 4, "kill")
-    found = smallest(bench, Schedule((*schedule.faults, more)), oracle="O1", tracer=LineTracer({}))
+    found = smallest(bench, Schedule((*schedule.faults, more)), oracle="O1")
     assert found is not None
     assert ["kill-job"] * 3 == [fault.kind for fault in found.schedule.faults]
-    assert found.run_result.fired
+    assert found.result.fired
 
 
 def test_a_schedule_that_shows_nothing_again_is_nobody_s_smallest(runner: Any) -> None:
     bench = runner("CarefulContract")
-    assert smallest(bench, Schedule(), oracle="O1", tracer=LineTracer({})) is None
+    assert smallest(bench, Schedule(), oracle="O1") is None

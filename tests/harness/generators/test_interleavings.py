@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sinkproof.campaign.reset_checks import not_emptied
+from sinkproof.campaign.baseline import not_emptied
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
@@ -66,9 +66,8 @@ def test_what_a_sleeper_holds_or_knows_convicts_who_relies_on_it(
 
 def test_places_within_a_call_are_the_lines_of_that_call_alone(tmp_path: Path) -> None:
     with runner("Locked", tmp_path) as made:
-        made.trace_lines = True
-        run_result = made.run(Schedule())
-        killed = made.run(parse("checkpoint.persist.after#1=kill-job"))
+        run_result = made.run(Schedule(), trace_lines=True)
+        killed = made.run(parse("checkpoint.persist.after#1=kill-job"), trace_lines=True)
     commits = [fault.point for fault in within(run_result, "notify_complete", "pause")]
     assert line("log.truncate") in commits
     assert line("self.pending.append") not in commits  # of snapshot

@@ -1,9 +1,9 @@
-"""Rarer faults: right sinks are acquitted under every one of them, and each convicts a sink that nothing else does."""
+"""Rarer faults: right sinks are acquitted under each, and each convicts a sink that no other fault does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
+from sinkproof.campaign.simulated_plan import RARE_FAULTS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import spread
-from sinkproof.generators.high_yield import at_first, in_processes
-from sinkproof.generators.rare import RareFaults, impossible, of_target
+from sinkproof.generators.feasible import impossible, of_target
+from sinkproof.generators.high_yield import one_crash_in_each_job, whole_job_kills_in_other_jobs
+from sinkproof.generators.rare import deaths_without_notifications, in_job, many_lost_messages
 from sinkproof.reports.document import Finding
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
@@ -25,7 +27,7 @@ from sinkproof.subject.contract import Contract, ContractError, load
 from sinkproof.subject.scratch import Scratch
 
 RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")
-HERE = Path(__file__).parents[2]
+SUPPORT = Path(__file__).parents[2] / "support"
 WRONG = {  # and the oracle that convicts it, and how the schedule begins or ends that does so
     "hard_sinks:OlderIsObsolete": ("O1", "=late"),
     "hard_sinks:ToldTwice": ("O2", "=repeat"),
@@ -56,20 +58,25 @@ def findings(
     results = CampaignResults(contract=contract, shell="simulated")
     with runner(contract, folder) as made:
         campaign = SimulatedCampaign(made, results, should_stop=lambda results: any(map(until, results.findings)))
-        hardships = RareFaults(made, results, run=campaign._try, close=campaign._crash_job)
-        with suppress(CampaignStopped):
-            hardships.try_all(made.run(Schedule()))
+        campaign.carry_out(RARE_FAULTS)
     return results.findings
+
+
+def campaign_of(made: ScheduleRunner) -> SimulatedCampaign:
+    """Ready for its first stage."""
+    campaign = SimulatedCampaign(made, CampaignResults(contract=made.contract, shell="simulated"))
+    assert campaign.prepare()
+    return campaign
 
 
 def named(name: str) -> Contract:
     """Anew each time: `load` remembers contracts, and what their shelves hold."""
-    made: Contract = load.__wrapped__(str(HERE / name.replace(":", ".py:")))
+    made: Contract = load.__wrapped__(str(SUPPORT / name.replace(":", ".py:")))
     return made
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_sink_is_acquitted_under_every_hardship(name: str, tmp_path: Path) -> None:
+def test_a_right_sink_is_acquitted_under_every_rare_fault(name: str, tmp_path: Path) -> None:
     assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(named(name), tmp_path)]
 
 
@@ -108,7 +115,7 @@ def _shows(finding: Finding, oracle: str, word: str) -> bool:
     return finding.oracle == oracle and (schedule.endswith(word) or schedule.startswith(word))
 
 
-def test_an_error_of_a_background_delivery_convicts_who_never_asks_for_it(tmp_path: Path) -> None:
+def test_an_error_of_a_background_delivery_convicts_a_sink_that_never_reads_it(tmp_path: Path) -> None:
     schedule = parse("sink[0].publish.before#2=error")
     with runner(named("hard_targets:SendsAndForgets"), tmp_path) as made:
         assert ["O1"] == [each.oracle for each in made.run(schedule).anomalies]
@@ -153,16 +160,18 @@ def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_r
     assert "" == impossible(parse("job=recut sink[0].commit.before#1=land"), right, "simulated")
 
 
-def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
+def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
-        schedules = [*first, *in_processes(made.run(Schedule()), made)]
-        fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
+        campaign = campaign_of(made)
+        first = list(one_crash_in_each_job(campaign, kind="kill-job"))
+        schedules = [*first, *whole_job_kills_in_other_jobs(campaign)]
+        monkeypatch.setattr(SimulatedCampaign, "has_breakable_service", True)
+        fewer = [*whole_job_kills_in_other_jobs(campaign)]
     assert {*fewer} < {*schedules}
     assert [Schedule(ids=8)] == [each for each in first if not each.faults]
     assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
     unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]
-    assert 3 == unheard.count(8) < unheard.count(0), "who comes back has everything to commit"
+    assert 3 == unheard.count(8) < unheard.count(0), "a recovery has everything to commit"
     assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
     assert {"odd"} == {each.job for each in fewer if not each.faults}
     assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
@@ -174,34 +183,19 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {""} == {impossible(each, load("memory/two-phase"), "process") for each in schedules}
 
 
-def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_path: Path) -> None:
+def test_two_declined_votes_in_a_row_end_the_attempt_where_little_is_tolerated(tmp_path: Path) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        results = CampaignResults(contract=made.contract, shell="simulated")
-        hardships = RareFaults(made, results, run=made.run, close=lambda *given, **named: None)
-        refused = [each for each in hardships._in_job("timed") if each.faults[-1].kind == "decline"]
+        refused = [each for each in in_job(campaign_of(made), "timed") if each.faults[-1].kind == "decline"]
         ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
     assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
 
 
-def test_notifications_that_nobody_hears_are_lost_of_ids_of_one_digit_and_of_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RareFaults, "watch", lambda hardships, baseline: None)
-    tried: list[Schedule] = []
-
-    def run(schedule: Schedule) -> RunResult:
-        if schedule.job != "standard":
-            raise CampaignStopped
-        tried.append(schedule)
-        return made.run(schedule)
-
+def test_lost_notifications_are_tried_with_ids_of_one_digit_and_of_two(tmp_path: Path) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        results = CampaignResults(contract=made.contract, shell="simulated")
-        hardships = RareFaults(made, results, run=run, close=lambda *given, **named: None)
-        with suppress(CampaignStopped):
-            hardships.try_all(made.run(Schedule()))
-    lost = [{fault.kind for fault in each.faults} == {"lose"} and len(each.faults) > 1 for each in tried]
-    ids = [each.ids for each, is_lost in zip(tried, lost, strict=True) if is_lost]
+        campaign = campaign_of(made)
+        tried = [*many_lost_messages(campaign), *deaths_without_notifications(campaign)]
+    lost = [each for each in tried if {fault.kind for fault in each.faults} == {"lose"} and len(each.faults) > 1]
+    ids = [each.ids for each in lost]
     assert 3 <= ids.count(0) == ids.count(8), "at either sink, and at both"
 
 
@@ -230,10 +224,10 @@ def test_limits_pass_before_maintenance_where_a_target_has_both(
     offers: dict[str, Any], struck: set[tuple[str, str]], tmp_path: Path
 ) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        baseline = made.run(Schedule())
+        campaign = campaign_of(made)
         offers["sink"] = made.contract.given.sink
-        made.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
-        several = [each.faults[-2:] for each in in_processes(baseline, made) if each.faults[1:]]
+        campaign.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
+        several = [each.faults[-2:] for each in whole_job_kills_in_other_jobs(campaign) if each.faults[1:]]
     both = {
         (first.point.removeprefix("checkpoint."), then.point.removeprefix("checkpoint."))
         for first, then in several
@@ -299,14 +293,14 @@ def test_a_store_with_a_time_limit_is_no_reason_to_convict_two_phase_commit(tmp_
 
 
 def test_a_row_that_is_seen_for_a_moment_only_is_early(tmp_path: Path) -> None:
-    """Nobody looks at the right moment but a reader beside the sinks."""
+    """Only a concurrent reader reads at the right moment."""
     with runner(named("hard_targets:ShowsForAMoment"), tmp_path) as made:
         assert () == made.run(Schedule()).anomalies
-        made.watches = True
-        assert ["O3"] == [each.oracle for each in made.run(Schedule()).anomalies]
+        beside = made.run(Schedule(), concurrent_reader=True)
+        assert ["O3"] == [each.oracle for each in beside.anomalies]
 
 
-def test_maintenance_that_fails_is_told_to_whoever_wrote_the_contract(tmp_path: Path) -> None:
+def test_maintenance_that_raises_is_a_contract_error(tmp_path: Path) -> None:
     with (
         runner(named("hard_targets:MaintenanceFails"), tmp_path) as made,
         pytest.raises(ContractError, match=r"maintain\(scratch\) raised KeyError: 'no such table'"),

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from sinkproof.campaign.baseline import came_to_nothing
-from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
-from sinkproof.campaign.results import STEPS_REQUIRED, CampaignResults
+from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, STEPS_REQUIRED
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import has_least
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import _missed
@@ -160,15 +160,15 @@ def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_trie
     monkeypatch.setattr(Given, "marks_points", marks_points, raising=False)
     results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
     task = Task(locator="some/sink", shell="process", budget_seconds=1)
-    results.struck.update(STEPS_REQUIRED)
+    results.coverage.struck.update(STEPS_REQUIRED)
     assert not has_least(results, task)
-    results.cells["write.before", "stop"] = [1, 1, 0]
+    results.coverage.cells["write.before", "stop"] = [1, 1, 0]
     assert not has_least(results, task)
-    results.first_rounds_done = True
+    results.steering.required_stages_done = True
     assert has_least(results, task)
-    results.lines_passed.add("line(my_sink.py:1)")
+    results.coverage.lines_passed.add("line(my_sink.py:1)")
     assert not has_least(results, task)
-    results.struck["line(my_sink.py:1)"] += 1
+    results.coverage.struck["line(my_sink.py:1)"] += 1
     assert has_least(results, task)
 
 
@@ -176,12 +176,12 @@ def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_
     results = CampaignResults(
         contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process"
     )
-    results.struck.update(STEPS_REQUIRED)
-    results.cells["write.before", "stop"] = [1, 1, 0]
-    results.first_rounds_done = True
+    results.coverage.struck.update(STEPS_REQUIRED)
+    results.coverage.cells["write.before", "stop"] = [1, 1, 0]
+    results.steering.required_stages_done = True
     task = Task(locator="some/sink", shell="process", budget_seconds=1, alone=True)
     assert not has_least(results, task)
-    results.cells[EVERY_STEP, CONCURRENT_READER] = [1, 1, 0]
+    results.coverage.cells[EVERY_STEP, CONCURRENT_READER] = [1, 1, 0]
     assert has_least(results, task)
 
 

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from sinkproof.campaign.loop import CONDITIONS
+from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Need
 from sinkproof.canaries import kafka as canaries
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
@@ -65,13 +68,14 @@ def test_rows_are_there_once_whatever_becomes_of_the_broker(runner: ProcessRunne
 
 def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(runner: ProcessRunner) -> None:
     baseline = runner.run(Schedule())
-    messages = [fault for schedule in message_faults(runner) for fault in schedule.faults]
+    campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
+    campaign._baseline = baseline
+    messages = [fault for schedule in message_faults(campaign) for fault in schedule.faults]
     assert {*EACH_OF} == {fault.kind for fault in messages}
     ends = [fault.occurrence for fault in messages if (fault.point, fault.kind) == ("end_txn.reply", "drop")]
     assert [*range(1, sum(point == "commit.after" for _, point in baseline.trace) + 1)] == ends
-    results = CampaignResults(contract=runner.contract, shell="process")
-    results.add(baseline)
-    faults = [fault for schedule in node_faults(baseline, results) for fault in schedule.faults]
+    campaign.results.add(baseline)
+    faults = [fault for schedule in node_faults(campaign) for fault in schedule.faults]
     assert len(faults) == len({(fault.point, fault.kind) for fault in faults})
     for point in ("commit.before", "commit.after", "notify_complete.before", "snapshot.after", "open.before"):
         assert {*NODE_KINDS} == {fault.kind for fault in faults if fault.point == point}
@@ -130,7 +134,8 @@ def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: py
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
     monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
     with laboratory_of(load("kafka/plain")) as made:
-        assert [] == [*node_faults(made.run(Schedule()), CampaignResults(contract=made.contract, shell="process"))]
+        campaign = ProcessCampaign(made, CampaignResults(contract=made.contract, shell="process"))
+        assert not CONDITIONS[Need.SERVICE](campaign)
         with pytest.raises(ContractError, match="no external system can be broken here"):
             made.run(parse("sink[0].write.after#1=service-kill"))
         with pytest.raises(ContractError, match="no proxy of ours stands between"):

@@ -54,7 +54,6 @@ class PoolWorker:
     def __init__(self, child: Child, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
         self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
         self.given: deque[list[int]] = deque()
-        self.remark = ""
 
     def give(self, batch: Sequence[tuple[int, Schedule]], *, trace_lines: bool) -> None:
         self.given.append([place for place, _ in batch])
@@ -81,7 +80,6 @@ class PoolWorker:
         results, bad_input, said = pickle.loads(message)
         if results is None:
             raise ContractError(said) if bad_input else ReaderFailed("has failed", evidence=said)
-        self.remark = said
         return results
 
     @contextmanager
@@ -158,9 +156,7 @@ def start_worker(
     return worker
 
 
-def serve(
-    inside: Inside, run: Callable[[Schedule, bool], RunResult], *, remark: Callable[[], str] = lambda: ""
-) -> None:
+def serve(inside: Inside, run: Callable[[Schedule, bool], RunResult]) -> None:
     """The life of a worker: batches of schedules in, results out, until its channel ends."""
     while (request := inside.receive()) is not None:
         schedules, trace_lines = pickle.loads(request)
@@ -168,7 +164,7 @@ def serve(
         for schedule in schedules:
             tell(inside.descriptors[0], str(schedule))
             results.append(run(schedule, trace_lines))
-        inside.send(pickle.dumps((results, False, remark())))
+        inside.send(pickle.dumps((results, False, "")))
 
 
 def report_ready(inside: Inside) -> None:

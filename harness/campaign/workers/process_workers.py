@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from sinkproof.campaign.worker_pool import WorkerPool, reporting_errors, serve, start_worker
+from sinkproof.campaign.workers.worker_pool import WorkerPool, reporting_errors, serve, start_worker
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
@@ -17,7 +17,7 @@ from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import breakable, live_apart
 
-ENTRY: Final = "sinkproof.campaign.process_workers:live"
+ENTRY: Final = "sinkproof.campaign.workers.process_workers:live"
 WORKERS_MOST: Final = 4  # a broker takes 400 MB
 CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
 
@@ -32,7 +32,7 @@ def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
         yield WorkerPool(())
         return
     contract, seconds = runner.contract, runner.hang_seconds
-    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.process_workers")) as server, ExitStack() as stack:
+    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.workers.process_workers")) as server, ExitStack() as stack:
         names = [f"{runner.scratch.name}-{number}" for number in range(2, count + 2)]
         patience = CALLS_MOST * seconds
         yield WorkerPool(

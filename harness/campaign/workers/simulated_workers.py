@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.campaign.worker_pool import (
+from sinkproof.campaign.workers.worker_pool import (
     PoolWorker,
     WorkerPool,
     report_ready,
@@ -30,7 +30,7 @@ from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import USED
 
-ENTRY: Final = "sinkproof.campaign.simulated_workers:live"
+ENTRY: Final = "sinkproof.campaign.workers.simulated_workers:live"
 WORTH: Final = 500  # schedules: a second with named points, five with lines
 BATCH_MOST: Final = 25
 NICE: Final = 5
@@ -51,10 +51,6 @@ class SimulatedWorkers:
             self.workers += self.start()
         return WorkerPool(self.workers, batch_most=BATCH_MOST).run_all(schedules, trace_lines=trace_lines, run=run)
 
-    def remark(self) -> str:
-        """Why one of them runs every schedule to its end; empty if none does."""
-        return next((worker.remark for worker in self.workers if worker.remark), "")
-
 
 ALONE: Final = SimulatedWorkers()
 
@@ -69,7 +65,7 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
             count = cores - 1 if runner.contract.copies and not USED else 0
             if not count:
                 return []
-            server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.simulated_workers",)))
+            server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.workers.simulated_workers",)))
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
             patience = HANGS_MOST * hang_seconds
             return [start_worker(server, stack, ENTRY, locator, name, seconds=patience, ready=False) for name in names]
@@ -87,14 +83,13 @@ def live(inside: Inside, locator: str, name: str) -> None:
             ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner,
         ):
             runner.find_own_files()
-            memo = MemoizedRuns(runner, confirms=False)
             at_lines = MemoizedRuns(runner, confirms=False, trace_lines=True)
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
-                return at_lines.run(schedule) if trace_lines else without_trace(memo.run(schedule))
+                return at_lines.run(schedule) if trace_lines else without_trace(runner.run(schedule))
 
             report_ready(inside)
-            serve(inside, run, remark=lambda: memo.why_not)
+            serve(inside, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
