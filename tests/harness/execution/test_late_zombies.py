@@ -12,7 +12,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.execution.contract_host import ContractTarget
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators.rare import several
+from sinkproof.generators.rare import several_messages
 from sinkproof.reference_engine.shells.effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
 from sinkproof.subject.contract import load
@@ -133,7 +133,7 @@ def test_a_late_vote_lets_the_next_checkpoint_come_first(tmp_path: Path) -> None
 
 def test_several_notifications_are_lost_to_one_sink_and_to_all(tmp_path: Path) -> None:
     baseline = run("memory/two-phase", "no-fault", tmp_path)
-    found = [" ".join(map(str, faults)) for faults in several(baseline)]
+    found = [" ".join(map(str, faults)) for faults in several_messages(baseline)]
     assert [
         "checkpoint.notify#1=lose checkpoint.notify#3=lose",
         "checkpoint.notify#2=lose checkpoint.notify#4=lose",

@@ -82,7 +82,7 @@ def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closur
     bench = runner("ParityContract")
     closures = Closures(bench, close=closing, may=lambda fault: True)
     closures.whole_job([])
-    told = closures.told()
+    told = closures.summary()
     assert told is not None
     assert not told.complete
     assert "" == told.sentence
@@ -102,7 +102,7 @@ def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(runner:
     bench = runner("CarefulContract")
     closures = Closures(bench, close=closing, may=lambda fault: str(fault).startswith("sink[0].commit.b"))
     closures.with_partial_deaths()
-    (told,) = closures.others_told()
+    (told,) = closures.other_summaries()
     assert told.complete, told.why
     assert closures.mixed is not None
     assert [] == closures.mixed.findings
@@ -113,7 +113,7 @@ def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(runner:
 def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(runner: Any) -> None:
     closures = Closures(runner("CarefulContract"), close=closing, may=lambda fault: True, mixed_seconds=0.2)
     closures.with_partial_deaths()
-    (told,) = closures.others_told()
+    (told,) = closures.other_summaries()
     assert not told.complete
     assert re.search(r"\d+ states and [\d,]+ branches from others were not run yet", told.why), told.why
     assert told.depth in (0, 1, 2)

@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import REFEREED_EVERY, ScheduleRunner
+from sinkproof.execution.schedule_runner import COORDINATOR_CHECKED_EVERY, ScheduleRunner
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
@@ -165,7 +165,7 @@ def test_runs_with_faults_are_watched_now_and_then(runner: ScheduleRunner, monke
         return ""
 
     monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", watch)
-    for _ in range(REFEREED_EVERY + 1):
+    for _ in range(COORDINATOR_CHECKED_EVERY + 1):
         runner.run(parse("sink[0].commit.before#1=kill"))
     assert [2, 2] == watched
     for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):
