@@ -29,7 +29,7 @@ from sinkproof.campaign.exhaustive import Thousands
 from sinkproof.campaign.reset_checks import not_copied
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_workers import ALONE, SimulatedWorkers, tracer_of
-from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.explorer import ExploredClosure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
@@ -210,20 +210,20 @@ class SimulatedCampaign:
         world: JobWorld,
         *,
         depth_most: float = inf,
-        keep: Callable[[Closure[JobState]], None] = lambda closure: None,
+        keep: Callable[[ExploredClosure[JobState]], None] = lambda closure: None,
         go_on: Callable[[], bool] = lambda: True,
-    ) -> Closure[JobState]:
+    ) -> ExploredClosure[JobState]:
         """`keep` is given the closure before the campaign may end; `go_on` may end this closure alone."""
         told = 0
 
-        def tell(closure: Closure[JobState]) -> None:
+        def tell(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `enough` may wait for it."""
             nonlocal told
             for state, anomaly in closure.findings[told:]:
                 self._find(world, anomaly, state=state)
             told = len(closure.findings)
 
-        def may_go_on(closure: Closure[JobState]) -> bool:
+        def may_go_on(closure: ExploredClosure[JobState]) -> bool:
             if not go_on():
                 return False
             self.results.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)

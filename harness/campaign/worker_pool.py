@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.processes.child import Child
+from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.child_channel import Inside
-from sinkproof.chaos.processes.current_step import StepStatus, tell
+from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
@@ -49,7 +49,7 @@ class PoolWorker:
     be given something; if not, it says so when it has imported what it needs, which may take long.
     """
 
-    def __init__(self, child: Child, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
+    def __init__(self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
         self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
         self.given: deque[list[int]] = deque()
         self.remark = ""
@@ -163,7 +163,7 @@ def serve(
         schedules, traced = pickle.loads(request)
         trials = []
         for schedule in schedules:
-            tell(inside.descriptors[0], str(schedule))
+            report_step(inside.descriptors[0], str(schedule))
             trials.append(run(schedule, traced))
         inside.send(pickle.dumps((trials, False, remark())))
 

@@ -9,8 +9,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.message_sites import message_sites
 from sinkproof.chaos.faults.toxics import TOXICS
-from sinkproof.chaos.messages.message_points import LATE, is_message, places
+from sinkproof.chaos.messages.message_points import LATE, is_message
 from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.generators.fault_sites import spread
@@ -47,16 +48,16 @@ def armed(schedule: Schedule) -> Schedule:
 
 
 def struck_messages() -> tuple[Fault, ...]:
-    return tuple(fault for proxy in proxies() for fault in proxy.look().struck)
+    return tuple(fault for proxy in proxies() for fault in proxy.status().struck)
 
 
 def message_faults(baseline: ScheduleRunner) -> Iterator[Schedule]:
     """Right after a run without faults: each end of a transaction, and the first of all other messages."""
     counts = Counter[str]()
     for proxy in proxies():
-        counts.update(proxy.look().counts)
+        counts.update(proxy.status().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or baseline.contract.offers("late_requests")]
-    turns = zip_longest(*(places(counts, kind, every=EACH_OF[kind]) for kind in kinds))
+    turns = zip_longest(*(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds))
     yield from (Schedule((fault,)) for turn in turns for fault in turn if fault is not None)
 
 

@@ -16,7 +16,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import (
     EXIT_OUT_OF_MEMORY,
-    Child,
+    ChildProcess,
     ForkServer,
     ForkServerError,
     Limits,
@@ -35,21 +35,21 @@ def server() -> Iterator[ForkServer]:
         yield started
 
 
-def spawn(server: ForkServer, entry: str, *arguments: object, limits: Limits | None = None) -> Child:
+def spawn(server: ForkServer, entry: str, *arguments: object, limits: Limits | None = None) -> ChildProcess:
     return server.spawn(f"{HELPER.stem}:{entry}", *arguments, limits=limits or Limits())
 
 
-def reply(child: Child, *, seconds: float = SECONDS) -> bytes:
+def reply(child: ChildProcess, *, seconds: float = SECONDS) -> bytes:
     return child.receive(Deadline(seconds))
 
 
-def silence(child: Child, *, seconds: float = SECONDS) -> NoReply:
+def silence(child: ChildProcess, *, seconds: float = SECONDS) -> NoReply:
     with pytest.raises(NoReply) as raised:
         child.receive(Deadline(seconds))
     return raised.value
 
 
-def end(child: Child) -> int:
+def end(child: ChildProcess) -> int:
     status = child.kill()
     child.close()
     return status

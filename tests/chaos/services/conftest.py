@@ -11,9 +11,9 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import running_folder
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.kafka import kafka_jars as kafka
-from sinkproof.chaos.services.local_service import Installation
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import silent
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
 from sinkproof.subject.scratch import fresh_folder
@@ -45,12 +45,12 @@ def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def assert_gone() -> Callable[[Path], None]:
-    """Of what a keeper removes when its owner is dead: nobody tells when it is done."""
+    """Of what a daemon removes when its owner is dead: nobody tells when it is done."""
 
     def check(path: Path) -> None:
         deadline = Deadline(DEATH_SECONDS)
         while path.exists() and not deadline.over:
-            pause(os.getpid(), 0.05)
+            await_exit(os.getpid(), 0.05)
         assert not path.exists(), f"{path} is still there"
 
     return check

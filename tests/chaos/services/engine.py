@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import cache_folder
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.subject.scratch import fresh_folder
 
 START_SECONDS = 60.0  # takes 1
@@ -76,7 +76,7 @@ def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
     while process.poll() is None and not deadline.over:
         if (folder / "docker.sock").exists() and _answers(folder):
             return
-        pause(process.pid, 0.1)
+        await_exit(process.pid, 0.1)
     said = (folder / "log").read_text().strip().splitlines()
     raise NoEngine(f"dockerd was started and does not run: {' | '.join(said[-3:]) or 'it has said nothing'}")
 

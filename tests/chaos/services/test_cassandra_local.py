@@ -11,8 +11,9 @@ import pytest
 from sinkproof.chaos.services.cassandra import cassandra_jars as cassandra
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, start_cassandra, supports_clients
-from sinkproof.chaos.services.cassandra.node_settings import CassandraSpec, Node
-from sinkproof.chaos.services.local_service import Installation, Wanted
+from sinkproof.chaos.services.cassandra.node_settings import CassandraNode, CassandraSpec
+from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.chaos.services.service import ServiceUnavailable, silent
 from sinkproof.subject.cassandra_service import CassandraService
@@ -62,7 +63,7 @@ def test_what_is_no_version_is_refused(version: str) -> None:
 def test_a_log_that_nobody_knows_is_refused() -> None:
     installation = Installation(java="java", libs="libs")
     with pytest.raises(ServiceUnavailable, match="commitlog_sync: never"):
-        start_cassandra(installation, Wanted(settings={"commitlog_sync": "never"}), version="5.0.9")
+        start_cassandra(installation, WantedService(settings={"commitlog_sync": "never"}), version="5.0.9")
 
 
 def test_an_address_where_nobody_listens_is_told() -> None:
@@ -74,7 +75,7 @@ def test_an_address_where_nobody_listens_is_told() -> None:
 
 def test_what_is_acknowledged_is_on_disk_unless_somebody_asks_for_less(tmp_path: Path) -> None:
     """And each kind of log has what belongs to it, or the node would refuse it."""
-    node = Node(number=1, host=HOST, port=1, storage_port=2)
+    node = CassandraNode(number=1, host=HOST, port=1, storage_port=2)
 
     def told(**settings: str) -> dict[str, object]:
         spec = CassandraSpec(version="5.0.9", nodes=[node], settings=settings)

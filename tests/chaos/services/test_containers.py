@@ -18,7 +18,7 @@ from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, supports_clients
 from sinkproof.chaos.services.container_nodes import LABEL, engine, engine_version
 from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.running_services import CONTAINED, keep
+from sinkproof.chaos.services.running_services import CONTAINED, new_service
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
 from sinkproof.chaos.services.service_kind import EVERYWHERE
@@ -101,19 +101,19 @@ def check_that_what_a_killed_keeper_leaves_is_swept() -> None:
     java = os.path.realpath(find_java())
     with engine() as docker:
         [image] = [tag for each in docker.images.list() for tag in each.tags if tag.startswith("sinkproof/java:")]
-    kept = keep("cassandra", {CONTAINED: True}, owner=os.getpid())
-    kept.spawn("node-1", [java, "-version"], image=image)
+    handle = new_service("cassandra", {CONTAINED: True}, owner=os.getpid())
+    handle.spawn("node-1", [java, "-version"], image=image)
     with pytest.raises(ServiceFailed, match="node-2 of cassandra cannot be started"):
-        kept.spawn("node-2", ["/no/such/program"], image=image)
-    assert kept.await_end("node-1", Deadline(DEATH_SECONDS))
-    assert "Runtime Environment" in kept.said("node-1")
-    assert kept.keeper is not None
-    os.kill(kept.keeper.pid, signal.SIGKILL)
-    kept.keeper.wait()
+        handle.spawn("node-2", ["/no/such/program"], image=image)
+    assert handle.await_end("node-1", Deadline(DEATH_SECONDS))
+    assert "Runtime Environment" in handle.last_output("node-1")
+    assert handle.daemon is not None
+    os.kill(handle.daemon.pid, signal.SIGKILL)
+    handle.daemon.wait()
     assert [image] == containers()
     assert CASSANDRA.running() is None  # whoever looks sweeps
     assert [] == containers()
-    assert not kept.folder.exists()
+    assert not handle.folder.exists()
 
 
 def test_what_cannot_be_in_a_container_stays_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

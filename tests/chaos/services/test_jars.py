@@ -15,7 +15,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services import jars
 from sinkproof.chaos.services.cache_folders import cache_folder
 from sinkproof.chaos.services.kafka import kafka_jars as kafka
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import ServiceUnavailable, silent
 
 BROKER = jars.Artifact("org.example", "broker", "1.0")
@@ -111,7 +111,7 @@ def test_of_two_at_once_one_resolves_and_both_have_it(tools: Path, tmp_path: Pat
     run = [sys.executable, "-c", RESOLVE]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as first:
         while not gate.exists():
-            pause(first.pid, 0.05)
+            await_exit(first.pid, 0.05)
         with subprocess.Popen([sys.executable, "-u", *run[1:]], stdout=subprocess.PIPE, text=True) as second:
             assert second.stdout is not None
             assert "waiting" in second.stdout.readline()
@@ -126,7 +126,7 @@ def test_a_resolution_that_was_killed_leaves_nothing_that_is_taken_for_whole(too
     maven(tools, f"{GIVE}; mkfifo {gate}; cat {gate}")
     with subprocess.Popen([sys.executable, "-c", RESOLVE], stdout=subprocess.DEVNULL) as process:
         while not gate.exists():
-            pause(process.pid, 0.05)
+            await_exit(process.pid, 0.05)
         process.kill()
     gate.open("w").close()  # its resolver ends, too
     assert not jars.is_resolved("broker")
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_the_resolver_too(tools: Path, tmp_path: Path) -> None:
     maven(tools, f"echo $$ > {tmp_path}/pid; mkfifo {gate}; cat {gate}")
     with subprocess.Popen([sys.executable, "-c", RESOLVE], stderr=subprocess.DEVNULL) as process:
         while not gate.exists():
-            pause(process.pid, 0.05)
+            await_exit(process.pid, 0.05)
         process.send_signal(signal.SIGINT)
     assert_nothing_is_left(int((tmp_path / "pid").read_text()))
 
@@ -169,7 +169,7 @@ subprocess.Popen = Interrupted
 def assert_nothing_is_left(pid: int) -> None:
     deadline = Deadline(30)
     while Path(f"/proc/{pid}").exists() and not deadline.over:
-        pause(pid, 0.05)
+        await_exit(pid, 0.05)
     assert not Path(f"/proc/{pid}").exists()
     assert [] == [path for path in cache_folder().iterdir() if path.is_dir()]
 

@@ -1,4 +1,4 @@
-"""A keeper's nodes end with it and with its owner, whatever kills these, and nothing else is ever signalled."""
+"""A daemon's nodes end with it and with its owner, whatever kills these, and nothing else is ever signalled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import running_folder
-from sinkproof.chaos.services.running_services import Entry, Kept, keep, pause, running, sweep_the_dead
+from sinkproof.chaos.services.running_services import (
+    Entry,
+    ServiceHandle,
+    await_exit,
+    new_service,
+    running,
+    sweep_dead_services,
+)
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
@@ -23,10 +30,10 @@ SOON = 30.0  # seconds: a busy machine
 
 OWNER = """
 import os, sys, signal
-from sinkproof.chaos.services.running_services import keep
-kept = keep("test", {}, owner=os.getpid())
-kept.spawn("node", ["sleep", "1000"])
-print(kept.folder, kept.fate("node").pid, flush=True)
+from sinkproof.chaos.services.running_services import new_service
+handle = new_service("test", {}, owner=os.getpid())
+handle.spawn("node", ["sleep", "1000"])
+print(handle.folder, handle.status_of("node").pid, flush=True)
 signal.pause()
 """
 
@@ -42,71 +49,71 @@ def is_alive(pid: int) -> bool:
 def assert_dead(pid: int) -> None:
     deadline = Deadline(SOON)
     while is_alive(pid) and not deadline.over:
-        pause(pid, 0.05)
+        await_exit(pid, 0.05)
     assert not is_alive(pid), f"process {pid} is still there"
 
 
 @pytest.fixture
-def kept(homes: Path) -> Kept:
-    return keep("test", {"any": "thing"}, owner=os.getpid())
+def handle(homes: Path) -> ServiceHandle:
+    return new_service("test", {"any": "thing"}, owner=os.getpid())
 
 
-def test_the_end_of_a_service_is_the_end_of_its_nodes_and_of_their_folder(kept: Kept) -> None:
-    kept.spawn("one", FOREVER)
-    kept.spawn("two", FOREVER)
-    pids = [fate.pid for fate in kept.fates().values()]
+def test_the_end_of_a_service_is_the_end_of_its_nodes_and_of_their_folder(handle: ServiceHandle) -> None:
+    handle.spawn("one", FOREVER)
+    handle.spawn("two", FOREVER)
+    pids = [status.pid for status in handle.statuses().values()]
     assert [True, True] == [is_alive(pid) for pid in pids]
-    kept.end()
+    handle.end()
     assert [False, False] == [is_alive(pid) for pid in pids]
-    assert not kept.folder.exists()
-    kept.end()
+    assert not handle.folder.exists()
+    handle.end()
 
 
-def test_an_ordered_death_is_told_from_one_that_nobody_ordered(kept: Kept) -> None:
+def test_an_ordered_death_is_told_from_one_that_nobody_ordered(handle: ServiceHandle) -> None:
     for name, command in (("ours", FOREVER), ("its own", ["sh", "-c", "echo told; exit 3"])):
-        kept.spawn(name, command)
-    kept.signal("ours", signal.SIGKILL)
-    assert kept.await_end("ours", Deadline(SOON))
-    assert kept.await_end("its own", Deadline(SOON))
-    fates = kept.fates()
-    assert (-signal.SIGKILL, True) == (fates["ours"].status, fates["ours"].ordered)
-    assert (3, False) == (fates["its own"].status, fates["its own"].ordered)
-    assert "told" == kept.said("its own")
-    kept.end()
+        handle.spawn(name, command)
+    handle.signal("ours", signal.SIGKILL)
+    assert handle.await_end("ours", Deadline(SOON))
+    assert handle.await_end("its own", Deadline(SOON))
+    statuses = handle.statuses()
+    assert (-signal.SIGKILL, True) == (statuses["ours"].status, statuses["ours"].ordered)
+    assert (3, False) == (statuses["its own"].status, statuses["its own"].ordered)
+    assert "told" == handle.last_output("its own")
+    handle.end()
 
 
-def test_a_node_is_stopped_when_the_call_returns_and_dies_all_the_same(kept: Kept) -> None:
-    kept.spawn("node", FOREVER)
-    kept.signal("node", signal.SIGSTOP)
-    assert kept.await_stopped("node", True, Deadline(SOON))
-    kept.signal("node", signal.SIGCONT)
-    assert kept.await_stopped("node", False, Deadline(SOON))
-    kept.signal("node", signal.SIGSTOP)
-    kept.signal("node", signal.SIGKILL)
-    assert kept.await_end("node", Deadline(SOON))
-    kept.end()
+def test_a_node_is_stopped_when_the_call_returns_and_dies_all_the_same(handle: ServiceHandle) -> None:
+    handle.spawn("node", FOREVER)
+    handle.signal("node", signal.SIGSTOP)
+    assert handle.await_stopped("node", True, Deadline(SOON))
+    handle.signal("node", signal.SIGCONT)
+    assert handle.await_stopped("node", False, Deadline(SOON))
+    handle.signal("node", signal.SIGSTOP)
+    handle.signal("node", signal.SIGKILL)
+    assert handle.await_end("node", Deadline(SOON))
+    handle.end()
 
 
-def test_a_node_that_cannot_be_started_is_told_and_harms_no_other(kept: Kept) -> None:
-    kept.spawn("node", FOREVER)
+def test_a_node_that_cannot_be_started_is_told_and_harms_no_other(handle: ServiceHandle) -> None:
+    handle.spawn("node", FOREVER)
     with pytest.raises(ServiceFailed, match="no-such-program"):
-        kept.spawn("other", ["no-such-program"])
-    assert kept.lives("node")
-    kept.end()
+        handle.spawn("other", ["no-such-program"])
+    assert handle.lives("node")
+    handle.end()
 
 
-def test_any_process_finds_a_service_by_its_entry(kept: Kept) -> None:
-    kept.spawn("node", FOREVER)
+def test_any_process_finds_a_service_by_its_entry(handle: ServiceHandle) -> None:
+    handle.spawn("node", FOREVER)
     program = (
-        "from sinkproof.chaos.services.running_services import Kept, running\n"
+        "from sinkproof.chaos.services.running_services import ServiceHandle, running\n"
         "[entry] = running('test')\n"
-        "print(entry.details['any'], Kept(entry).fate('node').pid)"
+        "print(entry.details['any'], ServiceHandle(entry).status_of('node').pid)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    fate = kept.fate("node")
-    assert fate is not None
-    assert f"thing {fate.pid}" == told.strip()
-    kept.end()
+    status = handle.status_of("node")
+    assert status is not None
+    assert f"thing {status.pid}" == told.strip()
+    handle.end()
     assert [] == running("test")
 
 
@@ -122,32 +129,32 @@ def test_nothing_is_left_when_the_owner_is_killed(homes: Path, assert_gone: Call
         assert_gone(entry)
 
 
-def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(kept: Kept) -> None:
-    kept.spawn("node", FOREVER)
-    fate = kept.fate("node")
-    assert fate is not None
-    assert kept.keeper is not None
-    kept.keeper.kill()
-    kept.keeper.wait()
-    assert_dead(fate.pid)
+def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(handle: ServiceHandle) -> None:
+    handle.spawn("node", FOREVER)
+    status = handle.status_of("node")
+    assert status is not None
+    assert handle.daemon is not None
+    handle.daemon.kill()
+    handle.daemon.wait()
+    assert_dead(status.pid)
     with pytest.raises(ServiceFailed, match="does not answer"):
-        kept.fates()
-    assert kept.folder.exists()
-    other = keep("test", {}, owner=os.getpid())
-    assert not kept.folder.exists()
+        handle.statuses()
+    assert handle.folder.exists()
+    other = new_service("test", {}, owner=os.getpid())
+    assert not handle.folder.exists()
     assert [other.entry] == running("test")
     other.end()
 
 
-def test_whoever_sweeps_up_scratch_folders_removes_the_data_of_dead_services(kept: Kept) -> None:
-    """A worker's death is the death of all that it started, and of its keeper, too."""
+def test_whoever_sweeps_up_scratch_folders_removes_the_data_of_dead_services(handle: ServiceHandle) -> None:
+    """A worker's death is the death of all that it started, and of its daemon, too."""
     sweep_folders_of_the_dead()
-    assert kept.folder.exists()
-    assert kept.keeper is not None
-    kept.keeper.kill()
-    kept.keeper.wait()
-    assert kept.folder in sweep_folders_of_the_dead()
-    assert not kept.folder.exists()
+    assert handle.folder.exists()
+    assert handle.daemon is not None
+    handle.daemon.kill()
+    handle.daemon.wait()
+    assert handle.folder in sweep_folders_of_the_dead()
+    assert not handle.folder.exists()
 
 
 def test_a_service_without_an_owner_outlives_who_started_it(homes: Path) -> None:
@@ -155,8 +162,8 @@ def test_a_service_without_an_owner_outlives_who_started_it(homes: Path) -> None
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     [entry] = running("test")
     assert entry.folder == told.split()[0]
-    assert Kept(entry).lives("node")
-    Kept(entry).end()
+    assert ServiceHandle(entry).lives("node")
+    ServiceHandle(entry).end()
 
 
 def test_the_sweep_removes_only_what_looks_like_a_service_of_ours(homes: Path, tmp_path: Path) -> None:
@@ -166,7 +173,7 @@ def test_the_sweep_removes_only_what_looks_like_a_service_of_ours(homes: Path, t
     running_folder().mkdir(parents=True)
     entry = {"kind": "test", "folder": str(dear), "owner": 0, "details": {}}
     (running_folder() / "x.json").write_text(json.dumps(entry))
-    assert [] == sweep_the_dead()
+    assert [] == sweep_dead_services()
     assert dear.exists()
     assert [] == running("test")
 
@@ -175,14 +182,14 @@ def test_a_deep_folder_is_no_obstacle(homes: Path, monkeypatch: pytest.MonkeyPat
     """The address of a socket holds 107 bytes."""
     deep = homes / ("x" * 120)
     monkeypatch.setenv("SINKPROOF_SCRATCH", str(deep))
-    kept = keep("test", {}, owner=os.getpid())
-    kept.spawn("node", FOREVER)
-    assert kept.lives("node")
-    kept.end()
+    handle = new_service("test", {}, owner=os.getpid())
+    handle.spawn("node", FOREVER)
+    assert handle.lives("node")
+    handle.end()
     deep.rmdir()
 
 
-def test_an_entry_holds_all_that_another_process_needs(kept: Kept) -> None:
-    read = Entry(**json.loads(kept.entry.path.read_text()))
-    assert kept.entry == read
-    kept.end()
+def test_an_entry_holds_all_that_another_process_needs(handle: ServiceHandle) -> None:
+    read = Entry(**json.loads(handle.entry.path.read_text()))
+    assert handle.entry == read
+    handle.end()

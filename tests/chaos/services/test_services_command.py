@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.services.kafka.metadata_request import ask
-from sinkproof.chaos.services.local_service import Installation
-from sinkproof.chaos.services.running_services import Kept, running
+from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.kafka.metadata_request import request_metadata
+from sinkproof.chaos.services.running_services import ServiceHandle, running
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -34,7 +34,7 @@ def test_a_broker_runs_from_start_to_stop(command: Command, installation: Instal
     started = command("services", "start", "kafka")
     assert 0 == started.returncode, started.stderr
     endpoint = started.stdout.strip()
-    assert 1 == len(ask(endpoint, seconds=30).brokers)
+    assert 1 == len(request_metadata(endpoint, seconds=30).brokers)
     again = command("services", "start", "kafka")
     assert (0, endpoint, True) == (again.returncode, again.stdout.strip(), "runs already" in again.stderr)
     other = command("services", "start", "kafka", "--nodes", "3")
@@ -52,10 +52,10 @@ def test_a_broker_runs_from_start_to_stop(command: Command, installation: Instal
 def test_a_broker_that_died_is_told_and_can_be_stopped(command: Command, installation: Installation) -> None:
     assert 0 == command("services", "start").returncode
     [entry] = running("kafka")
-    fate = Kept(entry).fate("node-1")
-    assert fate is not None
-    subprocess.run(["kill", "-KILL", str(fate.pid)], check=True)
-    assert Kept(entry).folder.exists()
+    status = ServiceHandle(entry).status_of("node-1")
+    assert status is not None
+    subprocess.run(["kill", "-KILL", str(status.pid)], check=True)
+    assert ServiceHandle(entry).folder.exists()
     assert "died by itself: node-1 ended with status -9" in command("services", "status").stdout
     assert 2 == command("doctor").returncode
     assert 0 == command("services", "stop").returncode

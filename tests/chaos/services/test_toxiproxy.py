@@ -76,7 +76,7 @@ def test_each_kind_breaks_a_connection_in_its_own_way_until_it_is_healed(
     address = network.lead_to("echo", echo)
     assert address == network.lead_to("echo", echo)
     assert "answered" == said(address)
-    network.strike(kind)
+    network.break_connections(kind)
     expected = "silence" if kind in LOST else "cut" if kind in CUT else "answered"
     assert expected == said(address)
     network.heal()
@@ -86,7 +86,7 @@ def test_each_kind_breaks_a_connection_in_its_own_way_until_it_is_healed(
 def test_a_refusal_is_an_error_and_not_an_answer(service: LocalToxiproxy, echo: str) -> None:
     api = ToxiproxyApi(service.endpoint)
     with pytest.raises(ToxiproxyError, match="404"):
-        api.ask("GET", "/proxies/nobody")
+        api.request("GET", "/proxies/nobody")
     network = Network(service.endpoint)
     network.lead_to("taken", echo)
     with pytest.raises(ServiceFailed, match="made no proxy"):

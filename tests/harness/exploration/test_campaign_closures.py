@@ -9,7 +9,7 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
-from sinkproof.chaos.explorer import Closure
+from sinkproof.chaos.explorer import ExploredClosure
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import no_tracing
 from sinkproof.exploration.job_world import JobWorld
@@ -24,10 +24,10 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
 ) -> None:
     traced: list[JobWorld] = []
 
-    def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> Closure[Any]:
+    def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> ExploredClosure[Any]:
         if world.tracing is not no_tracing:
             traced.append(world)
-        return Closure()
+        return ExploredClosure()
 
     monkeypatch.setattr(SimulatedCampaign, "_close", close)
     monkeypatch.setattr(SimulatedCampaign, "_thousands", lambda campaign, baseline: None)
