@@ -3,7 +3,7 @@
 A run from a state passes points; a crash at a point leaves the durable state of that moment. A state that is new joins
 the worklist. When the worklist is empty, every sequence of any number of crashes is covered; when it never becomes
 empty, residue accumulates, which is a finding of its own. The explorer does not depend on files or databases: it
-explores an ExploredWorld, whose states are opaque values with a text.
+explores an ExploredWorld with states that are opaque values with a text.
 
 States that differ only in names are merged (canonical_text.py). That is sound only for sinks that treat names as
 opaque, so the *merge audit* runs both states of some merges and compares. An exploration is recorded as *walks*: the
@@ -77,7 +77,7 @@ class ExploredClosure(Generic[State]):
 
     states: int = 0
     runs: int = 0
-    crashes: int = 0  # points visited: each is a crash whose recovery was run, here or from an equal state
+    crashes: int = 0  # points visited: each is a crash; its recovery was run, here or from an equal state
     complete: bool = False
     why: str = ""
     depth: int = 0

@@ -1,4 +1,4 @@
-"""A request is carried out twice, as after a retry whose first reply was lost.
+"""A request is carried out twice, as by a retry after a lost reply.
 
 Healed by the broker where the request carries its own identity. Only for requests that clients repeat.
 """

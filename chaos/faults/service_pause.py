@@ -1,6 +1,6 @@
 """The external system is suspended (SIGSTOP) for longer than the request timeout; the sink goes on meanwhile.
 
-Heals by itself: the system resumes and carries out all requests, also those whose clients have timed out.
+Heals by itself: the system resumes and carries out all requests, also those of clients that have timed out.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell

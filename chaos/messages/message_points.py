@@ -35,7 +35,7 @@ class ProxyStatus:
     """What passed through the proxy since it was armed."""
 
     counts: Mapping[str, int]  # message -> number of occurrences
-    struck: tuple[Fault, ...]
+    injected: tuple[Fault, ...]
     requests: int  # of every kind, since it was started
     request_bytes: int
 
@@ -51,9 +51,9 @@ class MessageFaults:
 
     def status(self) -> ProxyStatus:
         answer = self._request({"do": "status"})
-        struck = tuple(Fault(BROKER, point, number, kind) for point, number, kind in answer["struck"])
+        injected = tuple(Fault(BROKER, point, number, kind) for point, number, kind in answer["injected"])
         requests, request_bytes = answer["requests"], answer["request_bytes"]
-        return ProxyStatus(counts=answer["passed"], struck=struck, requests=requests, request_bytes=request_bytes)
+        return ProxyStatus(counts=answer["passed"], injected=injected, requests=requests, request_bytes=request_bytes)
 
     def await_landing(self) -> None:
         """Waits until every held request has reached its broker."""

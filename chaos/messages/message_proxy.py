@@ -24,6 +24,7 @@ from typing import Any, Final
 HOST: Final = "127.0.0.1"
 APIS: Final = {0: "produce", 22: "init_producer", 24: "add_partitions", 26: "end_txn"}
 DELAY_SECONDS: Final = 2.5  # request timeout of our own clients: 2
+REPETITION_SECONDS: Final = 2.5  # a held request is sent after this, if its client does not repeat it
 HOLD_SECONDS: Final = 0.2  # after its repetition was answered; a disconnected client repeats a request at once
 HEADER: Final = struct.Struct(">ihhi")  # length, API, version, correlation id
 BYTES_MOST: Final = 1 << 27
@@ -36,10 +37,11 @@ class Disconnected(Exception):
 class Proxy:
     """The armed faults, and what has passed since they were armed."""
 
-    def __init__(self) -> None:
+    def __init__(self, repetition_seconds: float) -> None:
+        self.repetition_seconds = repetition_seconds
         self.armed: dict[tuple[str, int], str] = {}  # (message, occurrence) -> kind
         self.passed: Counter[str] = Counter()
-        self.struck: list[tuple[str, int, str]] = []
+        self.injected: list[tuple[str, int, str]] = []
         self.requests = self.request_bytes = 0  # of every kind
         self.held = 0  # requests that have not reached their broker yet
         self.repetitions: dict[str, asyncio.Event] = {}  # reply -> set when a repetition is answered
@@ -54,7 +56,7 @@ class Proxy:
         key = message, self.passed[message]
         kind = self.armed.pop(key, "")
         if kind:
-            self.struck.append((*key, kind))
+            self.injected.append((*key, kind))
         return kind
 
     def count_held(self, more: int) -> None:
@@ -77,13 +79,13 @@ class Proxy:
                 request = json.loads(line)
                 if request["do"] == "arm":
                     self.armed = {(message, number): kind for message, number, kind in request["faults"]}
-                    self.passed, self.struck = Counter(), []
+                    self.passed, self.injected = Counter(), []
                 elif request["do"] == "land":
                     await self.landed.wait()
                 elif request["do"] == "reroute":
                     self.routes = dict(request["routes"])
                 counted = {"requests": self.requests, "request_bytes": self.request_bytes}
-                answer = {"passed": self.passed, "struck": self.struck, **counted}
+                answer = {"passed": self.passed, "injected": self.injected, **counted}
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         writer.close()
@@ -150,7 +152,7 @@ class ProxiedConnection:
         """Sends a held request after its repetition was answered. Its reply is discarded."""
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(repeated.wait(), DELAY_SECONDS)
+                await asyncio.wait_for(repeated.wait(), self.proxy.repetition_seconds)
             await asyncio.sleep(HOLD_SECONDS)
             self.broker.write(data)
             await self.broker.drain()
@@ -192,9 +194,9 @@ async def frame(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(length)
 
 
-async def serve(control_port: int, routes: list[tuple[int, int]]) -> None:
+async def serve(control_port: int, routes: list[tuple[int, int]], *, repetition_seconds: float) -> None:
     """`routes`: (port for clients, port of their broker)."""
-    proxy = Proxy()
+    proxy = Proxy(repetition_seconds)
 
     async def forward(to: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await ProxiedConnection(proxy, (reader, writer)).run(proxy.routes.get(to, to))
@@ -205,8 +207,8 @@ async def serve(control_port: int, routes: list[tuple[int, int]]) -> None:
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
-def main(control_port: int, routes: list[tuple[int, int]]) -> None:
+def main(control_port: int, routes: list[tuple[int, int]], *, repetition_seconds: float = REPETITION_SECONDS) -> None:
     """The proxy process: runs until it is killed."""
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve(control_port, routes))
+        asyncio.run(serve(control_port, routes, repetition_seconds=repetition_seconds))
     sys.exit(0)

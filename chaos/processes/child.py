@@ -191,9 +191,18 @@ class ChildProcess:
         soon = Deadline(min(1.0, deadline.left))
         while self.wait_status is None and not soon.over:
             self.server.wait(soon)
+        if self.wait_status is None and self._has_exited():  # a busy server has not reported the death yet
+            self.join(Deadline(DEATH_SECONDS))
         if self.wait_status is None:
             raise NoReply(Silence.GARBAGE, evidence="it closed its channel")
         raise NoReply(Silence.ENDED)
+
+    def _has_exited(self) -> bool:
+        if self._process < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return bool(poll.poll(0))
 
     # -- signals --------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ DESCRIPTORS_MOST: Final = 16
 CHILDREN_BYTES_MOST: Final = 1 << 16  # the kernel writes no more than a page at once
 KILL_ALL_SECONDS: Final = 10.0  # a process that survives SIGKILL for longer is blocked in the kernel: left alone
 PREFORKED: Final = 2  # children forked in advance: spawn, three calls and SIGKILL take 2.7 instead of 3.8 ms
-EXIT_RAISED: Final = 70  # the status of a child whose entry raised
+EXIT_RAISED: Final = 70  # the exit status of a child after an exception in its entry
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
@@ -220,8 +220,8 @@ class Server:
             self._release_server_state()
             gc.enable()
             status = _call_entry(requests)
-        except SystemExit as asked:
-            status = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except MemoryError:
             status = EXIT_OUT_OF_MEMORY
         except BaseException:  # border of the process: the caller reads the traceback in the output

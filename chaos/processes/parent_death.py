@@ -20,7 +20,7 @@ def die_with(parent: int, *, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent dies become children of this process, which then collects their wait status."""
+    """Orphaned descendants become children of this process, which then collects their wait status."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -57,7 +57,7 @@ class Tool:
                 self._watch(process, log, report)
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would survive it
+                    os.killpg(process.pid, signal.SIGKILL)  # mvn is a script: its JVM would survive it
                 process.wait()
         if process.returncode:
             found = self.reason.search(log.read_text(errors="replace"))

@@ -1,4 +1,4 @@
-"""The base class of services whose nodes are processes, or containers, of this machine: start, stop, kill, pause."""
+"""The base class of services with nodes on this machine (processes or containers): start, stop, kill, pause."""
 
 from __future__ import annotations
 
@@ -225,10 +225,8 @@ class LocalService(ABC):
         return chosen
 
     def living_nodes(self, number: int | None) -> list[Any]:
-        statuses = self._handle.statuses()
-        return [
-            node for node in self.chosen(number) if node.name in statuses and statuses[node.name].exit_status is None
-        ]
+        living = {name for name, status in self._handle.statuses().items() if status.exit_status is None}
+        return [node for node in self.chosen(number) if node.name in living]
 
     def last_output(self, name: str) -> str:
         """The end of its log and of its output."""

@@ -134,7 +134,7 @@ class ServiceHandle:
     def _no_reply(self, evidence: str) -> ServiceFailed:
         output = tail(self.folder / "daemon.out")
         return ServiceFailed(
-            f"the daemon of {self.entry.kind} in {self.folder} does not answer",
+            f"the daemon of {self.entry.kind} in {self.folder} does not reply",
             evidence=output or evidence,
             next_step="It was killed, or its folder was removed: start the service again",
         )
@@ -206,7 +206,7 @@ def running(*kinds: str) -> list[Entry]:
 
 
 def sweep_dead_services() -> list[str]:
-    """Removes the folders and entries of services whose daemon was killed; returns the folders."""
+    """Removes the folders and entries that killed daemons have left; returns the folders."""
     removed = []
     for path in _entries():
         entry = _read(path)

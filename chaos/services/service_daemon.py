@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn, Protocol
 from sinkproof.chaos.processes.parent_death import die_with
 
 MESSAGE_BYTES_MOST: Final = 1 << 17  # a class path of 50 jars takes 5 KB
-DEATH_SECONDS: Final = 30.0  # of a JVM, whose memory a busy kernel has to free
+DEATH_SECONDS: Final = 30.0  # of a JVM: a busy kernel needs time to free its memory
 
 
 def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn:

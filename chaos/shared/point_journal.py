@@ -53,7 +53,7 @@ class JournalReader:
         self._offset = 0
 
     def new_points(self) -> list[str]:
-        """The points written since the last call, without one whose line is incomplete."""
+        """The points written since the last call, without an incomplete last line."""
         found = b""
         while True:
             chunk = os.pread(self.descriptor, BYTES_AT_ONCE, self._offset + len(found))

@@ -48,7 +48,7 @@ def armed(schedule: Schedule) -> Schedule:
 
 
 def struck_messages() -> tuple[Fault, ...]:
-    return tuple(fault for proxy in proxies() for fault in proxy.status().struck)
+    return tuple(fault for proxy in proxies() for fault in proxy.status().injected)
 
 
 def message_faults(baseline: ScheduleRunner) -> Iterator[Schedule]:

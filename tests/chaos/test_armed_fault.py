@@ -1,4 +1,4 @@
-"""ArmedFaults faults: seen by every process at once, each struck once, whoever dies in between."""
+"""Armed faults are visible to every process at once, and each is injected once, whichever process dies in between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_nothing_is_armed_in_a_new_file(tmp_path: Path) -> None:
     assert (0, 0) == armed.position
 
 
-def test_faults_come_one_after_another_and_each_once(tmp_path: Path) -> None:
+def test_faults_are_taken_in_order_and_each_once(tmp_path: Path) -> None:
     armed = ArmedFaults(tmp_path / "armed")
     armed.arm((FIRST, SECOND))
     assert [FIRST, FIRST] == [armed.next(), armed.next()]
@@ -31,7 +31,7 @@ def test_faults_come_one_after_another_and_each_once(tmp_path: Path) -> None:
     assert (1, 2) == armed.position
 
 
-def test_another_reader_sees_what_is_armed_and_what_has_struck(tmp_path: Path) -> None:
+def test_another_process_reads_the_armed_faults_and_their_position(tmp_path: Path) -> None:
     armed, reader = ArmedFaults(tmp_path / "armed"), ArmedFaults(tmp_path / "armed")
     assert reader.next() is None
     armed.arm((FIRST, SECOND))
@@ -44,7 +44,7 @@ def test_another_reader_sees_what_is_armed_and_what_has_struck(tmp_path: Path) -
     assert reader.next() is None
 
 
-def test_who_dies_of_a_fault_has_used_it_up(tmp_path: Path) -> None:
+def test_a_process_that_dies_of_a_fault_has_taken_it(tmp_path: Path) -> None:
     armed = ArmedFaults(tmp_path / "armed")
     armed.arm((FIRST, SECOND))
 
@@ -60,14 +60,14 @@ def test_who_dies_of_a_fault_has_used_it_up(tmp_path: Path) -> None:
     assert (1, 1) == armed.position
 
 
-def test_a_shorter_list_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+def test_a_shorter_list_replaces_all_of_a_longer_one(tmp_path: Path) -> None:
     armed = ArmedFaults(tmp_path / "armed")
     armed.arm((FIRST, SECOND, FIRST))
     armed.arm((SECOND,))
     assert [SECOND, None] == [armed.take(), armed.next()]
 
 
-def test_more_than_fits_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_list_that_is_too_long_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     armed = ArmedFaults(tmp_path / "armed")
     armed.arm((FIRST,))
     many = tuple(Fault("sink[0]", "commit.after", number, "kill") for number in range(1, BYTES // 20))

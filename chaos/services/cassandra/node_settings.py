@@ -41,8 +41,8 @@ PLAIN: Final[Mapping[str, Any]] = {
     "client_encryption_options": {"enabled": False},
 }
 SYNC: Final = "commitlog_sync"
-# How soon an acknowledged write is on disk. "batch": before it is acknowledged. The default is "periodic": a crash within
-# the next ten seconds loses acknowledged writes, so no sink can be exactly-once on it.
+# How soon an acknowledged write is on disk. "batch": before it is acknowledged. The default is "periodic": a crash
+# within the next ten seconds loses acknowledged writes, so no sink can be exactly-once on it.
 COMMITLOGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "batch": {},
     "group": {"commitlog_sync_group_window": "5ms"},

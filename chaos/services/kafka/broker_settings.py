@@ -24,7 +24,7 @@ BROKER: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
     "unclean.leader.election.enable": "false",  # would lose acknowledged rows, which no sink could prevent
     "transaction.max.timeout.ms": "3600000",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # an expired transaction is aborted within a second
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # expired ones end within a second
     # A killed broker can register again only after its old session has expired: 9 s by default, 3 to 5 s with these.
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "250",
@@ -63,7 +63,7 @@ class KafkaNode:
 
     @property
     def listeners(self) -> tuple[str, str]:
-        """(listeners, advertised listeners). A client that connects through the proxy gets only addresses of the proxy."""
+        """(listeners, advertised listeners). Clients of the proxy get only addresses of the proxy."""
         listeners, advertised = (
             f"DIRECT://{self.address},CONTROLLER://{HOST}:{self.controller_port}",
             f"DIRECT://{self.address}",

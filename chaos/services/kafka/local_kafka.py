@@ -51,7 +51,7 @@ class LocalKafka(JvmService):
         return MessageFaults(f"{HOST}:{port}") if port else None
 
     def lead_through(self, way: Callable[[str], str]) -> str:
-        """Brokers advertise the address of the proxy, which stays; the proxy connects to `way(address)` of each broker."""
+        """Brokers still advertise the message proxy; that proxy now connects to `way(address)` of each broker."""
         assert self.messages is not None, "a breakable cluster has a proxy"
         addresses = {one.back_port: way(f"{HOST}:{one.back_port}") for one in self.nodes}
         self.messages.reroute({port: int(address.rpartition(":")[2]) for port, address in addresses.items()})

@@ -1,4 +1,4 @@
-"""A daemon's nodes end with it and with its owner, whatever kills these, and nothing else is ever signalled."""
+"""The nodes of a daemon end with it and with its owner, however these die, and no other process is signalled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
 FOREVER = ["sleep", "1000"]
-SOON = 30.0  # seconds: a busy machine
+SOON = 60.0  # seconds: ends a test that has failed
 
 OWNER = """
 import os, sys, signal
@@ -39,7 +39,7 @@ signal.pause()
 
 
 def is_alive(pid: int) -> bool:
-    """And no zombie that somebody has yet to reap."""
+    """False also for a dead process that is not reaped yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def handle(homes: Path) -> ServiceHandle:
     return new_service("test", {"any": "thing"}, owner=os.getpid())
 
 
-def test_the_end_of_a_service_is_the_end_of_its_nodes_and_of_their_folder(handle: ServiceHandle) -> None:
+def test_the_end_of_a_service_ends_its_nodes_and_removes_their_folder(handle: ServiceHandle) -> None:
     handle.spawn("one", FOREVER)
     handle.spawn("two", FOREVER)
     pids = [status.pid for status in handle.statuses().values()]
@@ -69,20 +69,20 @@ def test_the_end_of_a_service_is_the_end_of_its_nodes_and_of_their_folder(handle
     handle.end()
 
 
-def test_an_ordered_death_is_told_from_one_that_nobody_ordered(handle: ServiceHandle) -> None:
-    for name, command in (("ours", FOREVER), ("its own", ["sh", "-c", "echo told; exit 3"])):
+def test_a_requested_death_is_distinguished_from_an_unrequested_one(handle: ServiceHandle) -> None:
+    for name, command in (("killed", FOREVER), ("ended", ["sh", "-c", "echo output; exit 3"])):
         handle.spawn(name, command)
-    handle.signal("ours", signal.SIGKILL)
-    assert handle.await_end("ours", Deadline(SOON))
-    assert handle.await_end("its own", Deadline(SOON))
+    handle.signal("killed", signal.SIGKILL)
+    assert handle.await_end("killed", Deadline(SOON))
+    assert handle.await_end("ended", Deadline(SOON))
     statuses = handle.statuses()
-    assert (-signal.SIGKILL, True) == (statuses["ours"].status, statuses["ours"].ordered)
-    assert (3, False) == (statuses["its own"].status, statuses["its own"].ordered)
-    assert "told" == handle.last_output("its own")
+    assert (-signal.SIGKILL, True) == (statuses["killed"].exit_status, statuses["killed"].end_requested)
+    assert (3, False) == (statuses["ended"].exit_status, statuses["ended"].end_requested)
+    assert "output" == handle.last_output("ended")
     handle.end()
 
 
-def test_a_node_is_stopped_when_the_call_returns_and_dies_all_the_same(handle: ServiceHandle) -> None:
+def test_a_suspended_node_can_be_resumed_and_killed(handle: ServiceHandle) -> None:
     handle.spawn("node", FOREVER)
     handle.signal("node", signal.SIGSTOP)
     assert handle.await_stopped("node", True, Deadline(SOON))
@@ -94,7 +94,7 @@ def test_a_node_is_stopped_when_the_call_returns_and_dies_all_the_same(handle: S
     handle.end()
 
 
-def test_a_node_that_cannot_be_started_is_told_and_harms_no_other(handle: ServiceHandle) -> None:
+def test_a_failed_start_of_a_node_is_reported_and_affects_no_other_node(handle: ServiceHandle) -> None:
     handle.spawn("node", FOREVER)
     with pytest.raises(ServiceFailed, match="no-such-program"):
         handle.spawn("other", ["no-such-program"])
@@ -109,15 +109,15 @@ def test_any_process_finds_a_service_by_its_entry(handle: ServiceHandle) -> None
         "[entry] = running('test')\n"
         "print(entry.details['any'], ServiceHandle(entry).status_of('node').pid)"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     status = handle.status_of("node")
     assert status is not None
-    assert f"thing {status.pid}" == told.strip()
+    assert f"thing {status.pid}" == output.strip()
     handle.end()
     assert [] == running("test")
 
 
-def test_nothing_is_left_when_the_owner_is_killed(homes: Path, assert_gone: Callable[[Path], None]) -> None:
+def test_nothing_is_left_after_the_owner_was_killed(homes: Path, assert_gone: Callable[[Path], None]) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         folder, pid = owner.stdout.readline().split()
@@ -129,7 +129,7 @@ def test_nothing_is_left_when_the_owner_is_killed(homes: Path, assert_gone: Call
         assert_gone(entry)
 
 
-def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(handle: ServiceHandle) -> None:
+def test_nodes_die_with_a_killed_daemon_and_the_next_service_removes_its_data(handle: ServiceHandle) -> None:
     handle.spawn("node", FOREVER)
     status = handle.status_of("node")
     assert status is not None
@@ -137,7 +137,7 @@ def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(han
     handle.daemon.kill()
     handle.daemon.wait()
     assert_dead(status.pid)
-    with pytest.raises(ServiceFailed, match="does not answer"):
+    with pytest.raises(ServiceFailed, match="does not reply"):
         handle.statuses()
     assert handle.folder.exists()
     other = new_service("test", {}, owner=os.getpid())
@@ -146,8 +146,8 @@ def test_nodes_die_with_a_keeper_that_is_killed_and_the_next_start_sweeps_up(han
     other.end()
 
 
-def test_whoever_sweeps_up_scratch_folders_removes_the_data_of_dead_services(handle: ServiceHandle) -> None:
-    """A worker's death is the death of all that it started, and of its daemon, too."""
+def test_sweeping_scratch_folders_removes_the_data_of_dead_services(handle: ServiceHandle) -> None:
+    """The death of a worker also kills the daemons that it started."""
     sweep_folders_of_the_dead()
     assert handle.folder.exists()
     assert handle.daemon is not None
@@ -157,29 +157,29 @@ def test_whoever_sweeps_up_scratch_folders_removes_the_data_of_dead_services(han
     assert not handle.folder.exists()
 
 
-def test_a_service_without_an_owner_outlives_who_started_it(homes: Path) -> None:
+def test_a_service_without_an_owner_survives_the_process_that_started_it(homes: Path) -> None:
     program = OWNER.replace("owner=os.getpid()", "owner=0").replace("signal.pause()", "")
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     [entry] = running("test")
-    assert entry.folder == told.split()[0]
+    assert entry.folder == output.split()[0]
     assert ServiceHandle(entry).lives("node")
     ServiceHandle(entry).end()
 
 
-def test_the_sweep_removes_only_what_looks_like_a_service_of_ours(homes: Path, tmp_path: Path) -> None:
-    """An entry is a file that anybody may have damaged."""
-    dear = tmp_path / "dear"
-    dear.mkdir()
+def test_the_sweep_removes_only_folders_with_the_name_of_a_service(homes: Path, tmp_path: Path) -> None:
+    """The content of an entry may be damaged."""
+    other = tmp_path / "other"
+    other.mkdir()
     running_folder().mkdir(parents=True)
-    entry = {"kind": "test", "folder": str(dear), "owner": 0, "details": {}}
+    entry = {"kind": "test", "folder": str(other), "owner": 0, "details": {}}
     (running_folder() / "x.json").write_text(json.dumps(entry))
     assert [] == sweep_dead_services()
-    assert dear.exists()
+    assert other.exists()
     assert [] == running("test")
 
 
-def test_a_deep_folder_is_no_obstacle(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address of a socket holds 107 bytes."""
+def test_a_folder_with_a_long_path_is_no_obstacle(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address of a socket holds at most 107 bytes."""
     deep = homes / ("x" * 120)
     monkeypatch.setenv("SINKPROOF_SCRATCH", str(deep))
     handle = new_service("test", {}, owner=os.getpid())
