@@ -22,7 +22,7 @@ class EventLog:
     def descriptor(self) -> int:
         return self._descriptor
 
-    def tell(self, what: str, **details: Any) -> None:
+    def record(self, what: str, **details: Any) -> None:
         line = {"what": what, "at": round(now(), 6), "pid": os.getpid(), **details}
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 

@@ -16,8 +16,8 @@ WRITERS, LINES = 4, 500
 def test_a_reader_gets_each_event_once_with_its_writer_and_its_time(tmp_path: Path) -> None:
     reader, log = EventLogReader(tmp_path / "events"), EventLog(tmp_path / "events")
     assert [] == reader.new()
-    log.tell("started", actor="sink[0]", generation=700_001)
-    log.tell("complete", checkpoint=1)
+    log.record("started", actor="sink[0]", generation=700_001)
+    log.record("complete", checkpoint=1)
     first, second = reader.new()
     assert ("started", "sink[0]", 700_001, os.getpid()) == (*map(first.get, ("what", "actor", "generation", "pid")),)
     assert ("complete", 1, True) == (second["what"], second["checkpoint"], first["at"] <= second["at"])
@@ -40,7 +40,7 @@ def test_lines_of_many_writers_are_whole_and_survive_their_writers(tmp_path: Pat
     def writer(number: int) -> None:
         log = EventLog(tmp_path / "events")
         for line in range(LINES):
-            log.tell("line", writer=number, line=line, padding="x" * (line % 300))
+            log.record("line", writer=number, line=line, padding="x" * (line % 300))
         os.kill(os.getpid(), signal.SIGKILL)
 
     processes = [FORKING.Process(target=writer, args=(number,)) for number in range(WRITERS)]

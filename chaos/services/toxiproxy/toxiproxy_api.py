@@ -13,9 +13,9 @@ REFUSED: Final = 400
 class ToxiproxyError(Exception):
     """The server has refused the request, or its reply cannot be parsed."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"toxiproxy answered {status}: {said}")
-        self.status, self.said = status, said
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"toxiproxy answered {status}: {text}")
+        self.status, self.text = status, text
 
 
 class ToxiproxyApi:
@@ -34,14 +34,14 @@ class ToxiproxyApi:
         try:
             connection.request(method, path, body, {"Content-Type": "application/json", "User-Agent": "sinkproof"})
             answer = connection.getresponse()
-            said = answer.read().decode(errors="replace")
+            text = answer.read().decode(errors="replace")
         except HTTPException as error:
             raise ToxiproxyError(0, f"no HTTP: {error}") from error
         finally:
             connection.close()
         if answer.status >= REFUSED:
-            raise ToxiproxyError(answer.status, said.strip())
+            raise ToxiproxyError(answer.status, text.strip())
         try:
-            return json.loads(said) if said.strip() else None
+            return json.loads(text) if text.strip() else None
         except ValueError as error:
-            raise ToxiproxyError(answer.status, said[:200]) from error
+            raise ToxiproxyError(answer.status, text[:200]) from error
