@@ -35,9 +35,7 @@ class WantedService:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the nodes; they override ours
     features: tuple[str, ...] = ()  # of Kafka: name=level
     java_options: tuple[str, ...] = ()  # of Kafka: they override ours
-    breakable: bool = (
-        False  # faults will be injected: clients of Kafka connect through a proxy (chaos/messages/message_proxy.py)
-    )
+    breakable: bool = False  # faults will be injected: clients of Kafka connect through messages/message_proxy.py
     owner: int | None = None  # the pid that it ends with; None: this process; 0: none, it runs until it is stopped
 
     @property
