@@ -1,8 +1,8 @@
-"""Names in the text of a state. States that differ in nothing else are one, for sinks that do not look inside names.
+"""Canonical names in the text of a state: states that differ in names only are equal if sinks treat names as opaque.
 
-Generations are found by their digits and given their rank, because sinks compare them; names that somebody drew at
-random the number of their first appearance. Checkpoint ids are small numbers, and nobody could find them in a text,
-unless they begin at one that stands out.
+A generation is recognised by its digits and replaced by its rank, because sinks compare generations. A random name is
+replaced by the number of its first appearance. Checkpoint ids are small numbers, which a text contains for many
+reasons: they are recognisable only if they begin at a number that occurs for no other reason.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-FINDABLE_IDS: Final = 9_000  # checkpoint ids that begin behind it have four digits, which nothing else has in any text
+FINDABLE_IDS: Final = 9_000  # later checkpoint ids have four digits, unlike any other number in these texts
 CHECKPOINT_ID: Final = re.compile(r"(?<!\d)0*90\d\d(?!\d)")
-# What must not stand before a name is looked at behind its first character: texts are searched for that one quickly.
+# The look-behind follows the first character of a name, because a search for a literal first character is fast.
 GENERATION: Final = re.compile(r"7(?<!\d7)\d{5}(?!\d)")
 DRAWN: Final = re.compile(
     r"[0-9a-f](?<![0-9A-Za-z].)[0-9a-f]{7}(?:[0-9a-f]{24}|(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
@@ -29,14 +29,14 @@ def rank_generations(text: str) -> str:
 
 
 def name_drawn(text: str) -> str:
-    """Names that somebody drew at random (UUIDs, 128 bits in hexadecimal) by the order in which they appear."""
+    """Random names (UUIDs, 128 bits in hexadecimal) by the order in which they appear."""
     seen: dict[str, str] = {}
     return DRAWN.sub(lambda match: seen.setdefault(match[0], f"D{len(seen):03d}"), text)
 
 
 def by_distance(text: str, *, last: int) -> str:
-    """Findable checkpoint ids as seen from the last complete one, behind which ids go on. A later id will come again,
-    and is given by its distance; an earlier one never does, and only its rank can matter.
+    """Recognisable checkpoint ids relative to the last complete one. A later id will be used again, so it becomes its
+    distance; an earlier one will not, so only its rank can matter.
     """
     ids = sorted({int(token) for token in CHECKPOINT_ID.findall(text)} | {last})
     now = ids.index(last)

@@ -1,4 +1,4 @@
-"""Real time, in the one place where it may be asked for, and deadlines that several waits share."""
+"""The only module that reads the real clock, and deadlines that several waits share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ now = time.monotonic  # seconds
 
 
 class Deadline:
-    """A moment by which something must have happened. Several waits share one, so that their sum is bounded."""
+    """A point in time. Several waits share one, so that their sum is bounded."""
 
     __slots__ = ("at",)
 

@@ -1,20 +1,20 @@
 """The closure over whole-job crashes: every durable state that any sequence of crashes can leave, one run from each.
 
-A run from a state passes points; at each the durable state is what a crash there would leave. A state not seen before
-joins the worklist. When the worklist is empty, every sequence of any number of crashes has been covered; when it never
-empties, something accumulates, which is a finding of its own. The explorer knows nothing of files or databases: it sees
-a World, and states of it as opaque values with a text.
+A run from a state passes points; a crash at a point leaves the durable state of that moment. A state that is new joins
+the worklist. When the worklist is empty, every sequence of any number of crashes is covered; when it never becomes
+empty, residue accumulates, which is a finding of its own. The explorer does not depend on files or databases: it
+explores an ExploredWorld with states that are opaque values with a text.
 
-States that differ only in names are one (canonical_text.py). That is sound only for sinks that do not look inside names, so the
-*merge audit* runs both states of some merges and compares. What a whole exploration passed is kept as *walks*:
-the numbers of states, in the order in which each run met them. Two worlds that differ in names only have equal walks.
+States that differ only in names are merged (canonical_text.py). That is sound only for sinks that treat names as
+opaque, so the *merge audit* runs both states of some merges and compares. An exploration is recorded as *walks*: the
+numbers of the states that each run passed, in order. Two worlds that differ in names only have equal walks.
 
-From one state things may go on in several ways: a world names them as *branches*, which are run, too.
+A run from one state may have several continuations: a world returns them as *branches*, which are run as well.
 
-A world may end a run where it stands as an earlier one has stood, or not begin it: what follows is known, and was
-visited. One in fifty of those that end early, and one in five hundred of those that were not begun, is done in full all
-the same: if it leads to a state that nobody knows, or to other findings, the closure is not called complete. And what
-breaks a claim is always run in full.
+A world may end a run in a state that an earlier run reached, or skip it: the rest is known and was visited. One in
+fifty of the runs that ended early, and one in five hundred of the skipped ones, is run in full all the same: if it
+reaches an unknown state or other findings, the closure is not complete. A run that breaks a claim is always run in
+full.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NOT_BEGUN_AUDITED_EVERY: Final = 500  # there are 20,000 to 140,000 of them wher
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What a run has shown. `known`: how many places it was spared, because it stood where an earlier one has stood.
-    `is_wrong`: some of what was found breaks a claim. `was_run`: no, if it was spared altogether.
+class ExploredRun:
+    """The result of one run. `known`: the number of points that it skipped, because an earlier run had reached the same
+    state. `is_wrong`: a finding breaks a claim. `was_run`: False if all of it was skipped.
     """
 
     findings: Sequence[Any] = ()
@@ -47,45 +47,45 @@ class Run:
     was_run: bool = True
 
 
-class World(Protocol[State]):
-    """What is being explored."""
+class ExploredWorld(Protocol[State]):
+    """A system with a durable state that the explorer can freeze and run from."""
 
     def beginnings(self) -> Sequence[State]:
-        """Where to start: the empty state, perhaps several times, with other things to happen on the way."""
+        """The initial states: the empty state, possibly several times with different events to come."""
 
     def version(self) -> Any:
-        """Cheap; equal as long as the durable state is the same. None: it cannot be told."""
+        """Cheap; equal as long as the durable state is unchanged. None: unknown."""
 
     def exact(self) -> int | None:
-        """A hash of the durable state as it is, cheaper than its text. None: there is none."""
+        """A hash of the durable state, cheaper than its text. None: not available."""
 
     def text(self) -> str:
-        """The durable state as it is now, in a fixed order."""
+        """The current durable state, in a fixed order."""
 
     def freeze(self) -> State: ...
 
-    def run(self, state: State, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
-        """Runs from a state to the end, calling `visit` wherever a crash is possible. `in_full`: whatever is known."""
+    def run(self, state: State, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
+        """Runs from a state to the end; calls `visit` wherever a crash is possible. `in_full`: skips nothing."""
 
     def branches(self, state: State) -> Sequence[State]:
-        """Asked after the run from a new state: in which other ways things may go on from it. No branch branches."""
+        """Called after the run from a new state: its other continuations. A branch has no branches."""
 
 
 @dataclass(slots=True)
-class Closure(Generic[State]):
-    """How far the exploration came, and what it found."""
+class ExploredClosure(Generic[State]):
+    """The extent of the exploration and its findings."""
 
     states: int = 0
     runs: int = 0
-    crashes: int = 0  # places visited: each a crash whose aftermath was run, here or from an equal state
+    crashes: int = 0  # points visited: each is a crash; its recovery was run, here or from an equal state
     complete: bool = False
     why: str = ""
     depth: int = 0
     merges_audited: int = 0
     merges_differing: int = 0
     findings: list[tuple[State, Any]] = field(default_factory=list)
-    walks: list[tuple[int, ...]] = field(default_factory=list)  # of each run: the states it met, by number
-    growing: State | None = None  # the deepest state, if there was no end of them
+    walks: list[tuple[int, ...]] = field(default_factory=list)  # of each run: the numbers of the states that it passed
+    growing: State | None = None  # the deepest state, if the number of states has no bound
 
 
 def digest(text: str) -> bytes:
@@ -93,21 +93,21 @@ def digest(text: str) -> bytes:
 
 
 class Explorer(Generic[State]):
-    """Explores one world, up to `depth_most` crashes after each other.
+    """Explores one world, up to `depth_most` consecutive crashes.
 
-    `go_on` is asked before each run; when it says no, the closure is reported as bounded.
+    `go_on` is called before each run; when it returns False, the closure is reported as bounded.
     """
 
     def __init__(
         self,
-        world: World[State],
+        world: ExploredWorld[State],
         *,
-        go_on: Callable[[Closure[State]], bool],
+        go_on: Callable[[ExploredClosure[State]], bool],
         states_most: int = 20_000,
         depth_most: float = inf,
     ) -> None:
         self.world, self.go_on, self.states_most, self.depth_most = world, go_on, states_most, depth_most
-        self.result: Closure[State] = Closure()
+        self.result: ExploredClosure[State] = ExploredClosure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
         self.keys: dict[int, bytes] = {}  # hash of a text, or of an exact state -> canonical key
         self.numbers: dict[bytes, int] = {}
@@ -117,7 +117,7 @@ class Explorer(Generic[State]):
         self.walk: list[int] = []
         self.ended_early, self.not_begun = 0, 0  # runs
 
-    def explore(self) -> Closure[State]:
+    def explore(self) -> ExploredClosure[State]:
         result = self.result
         self.work.extend((0, start, False) for start in self.world.beginnings())
         while self.work and len(self.first) < self.states_most and self.go_on(result):
@@ -126,7 +126,7 @@ class Explorer(Generic[State]):
             visit = partial(self._visit, depth) if depth < self.depth_most else None
             run = self.world.run(state, visit)
             if run.known or not run.was_run:
-                run = self._spared(run, state, visit)
+                run = self._check_skipped(run, state, visit)
             result.runs += run.was_run
             result.findings += [(state, anomaly) for anomaly in run.findings]
             result.walks.append(tuple(self.walk))
@@ -136,22 +136,22 @@ class Explorer(Generic[State]):
         self._conclude()
         return result
 
-    def _spared(self, run: Run, state: State, visit: Callable[[], None] | None) -> Run:
-        """The same run, in full if it is due or has gone wrong."""
+    def _check_skipped(self, run: ExploredRun, state: State, visit: Callable[[], None] | None) -> ExploredRun:
+        """The same run; in full if its audit is due or it breaks a claim."""
         result = self.result
         result.crashes += run.known if visit is not None else 0
         if not self._is_due(run) and not run.is_wrong:
             return run
         crashes, states, walk = result.crashes, len(self.first), self.walk
         self.last_version, self.walk = object(), []
-        whole = self.world.run(state, visit, in_full=True)
-        as_said = not run.was_run or canonical(repr([*whole.findings])) == canonical(repr([*run.findings]))
+        full = self.world.run(state, visit, in_full=True)
+        as_known = not run.was_run or canonical(repr([*full.findings])) == canonical(repr([*run.findings]))
         result.merges_audited += 1
-        result.merges_differing += not (as_said and len(self.first) == states)
+        result.merges_differing += not (as_known and len(self.first) == states)
         result.crashes, self.walk = crashes, walk
-        return whole
+        return full
 
-    def _is_due(self, run: Run) -> bool:
+    def _is_due(self, run: ExploredRun) -> bool:
         if run.was_run:
             self.ended_early += 1
             return self.ended_early % ENDED_EARLY_AUDITED_EVERY == 0
@@ -174,13 +174,13 @@ class Explorer(Generic[State]):
             self.walk.append(number)
 
     def _key(self) -> tuple[bytes, bool]:
-        """Of the durable state as it is now, but for names; and whether its text is new."""
+        """The key of the current durable state without names; and whether its text is new."""
         exact = self.world.exact()
         key = None if exact is None else self.keys.get(exact)
         if key is not None:
             return key, False
         text = self.world.text()
-        raw = hash(text)  # the renaming is dear: most texts were seen as they are
+        raw = hash(text)  # the renaming is expensive: most texts are known unchanged
         key, is_new_text = self.keys.get(raw), raw not in self.keys
         if key is None:
             key = self.keys[raw] = digest(canonical(text))
@@ -189,7 +189,7 @@ class Explorer(Generic[State]):
         return key, is_new_text
 
     def _join(self, key: bytes, depth: int) -> None:
-        """A new state is one to go on from."""
+        """Adds a new state to the worklist."""
         state = self.world.freeze()
         self.first[key] = (depth + 1, state)
         self.result.depth = max(self.result.depth, depth + 1)
@@ -199,7 +199,7 @@ class Explorer(Generic[State]):
     def _conclude(self) -> None:
         result = self.result
         if self.work:
-            result.depth = self.work[0][0]  # whatever comes before was run
+            result.depth = self.work[0][0]  # every state of a lower depth was run
             branches = sum(is_branch for _, _, is_branch in self.work)
             also = f" and {branches:,} branches from others" if branches else ""
             result.why = f"{len(self.work) - branches:,} states{also} were not run yet when the budget ended"
@@ -217,7 +217,7 @@ class Explorer(Generic[State]):
             result.why = f"{result.merges_differing} of {result.merges_audited} merged states behaved differently"
 
     def _audit(self, state: State, other: State) -> None:
-        """Equal but for names: do they pass through equal states, too?"""
+        """Runs two states that are equal except for names, and compares the states that they pass."""
         passed = self._keys_from(state), self._keys_from(other)
         self.result.merges_audited += 1
         self.result.merges_differing += passed[0] != passed[1]
@@ -226,7 +226,7 @@ class Explorer(Generic[State]):
         keys: list[bytes] = []
         last: list[Any] = [object()]
 
-        def note() -> None:
+        def record() -> None:
             version = self.world.version()
             if version is not None and version == last[0]:
                 return
@@ -235,5 +235,5 @@ class Explorer(Generic[State]):
             if not keys or keys[-1] != key:
                 keys.append(key)
 
-        self.world.run(state, note, in_full=True)
+        self.world.run(state, record, in_full=True)
         return keys

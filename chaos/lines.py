@@ -1,11 +1,10 @@
-"""Every executed line of the sink's own code is a point, and so is every file effect of code that has no points.
+"""Makes every executed line of a sink's package a point, and every file effect of code without points of its own.
 
-Lines come from a trace function that is limited to the given files: frames of other files get no local trace
-function and run at nearly full speed. Python traces nothing while a trace function runs, and stops tracing
-when one raises: who runs the rest of a job inside `reach` does it in `sys.call_tracing`, if lines are to be
-points there, too.
+Lines come from a trace function that is limited to the given files: frames of other files get no local trace function
+and run at nearly full speed. Python traces nothing while a trace function runs, and stops tracing when one raises: a
+shell that runs the rest of a job inside `reach` uses `sys.call_tracing`, if lines are to be points there, too.
 
-File effects come from one audit hook, which Python cannot remove: it is switched instead.
+File effects come from one audit hook. Python cannot remove an audit hook, so it is switched on and off.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = 
 
 
 class Unanswered(OSError):
-    """Raised by `reach` at a file's point: the effect happens, and then this goes on to whoever has called."""
+    """Raised by `reach` at a file point: the effect happens, and then the call raises this error to its caller."""
 
 
 class LineTracer:
@@ -81,17 +80,17 @@ class LineTracer:
 
 
 def files_under(folder: Path) -> dict[str, str]:
-    """Every .py file in the folder, as LineTracer wants them: absolute path -> path from the folder."""
+    """Every .py file in the folder, for LineTracer: absolute path -> path relative to the folder."""
     return {str(path): path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.py"))}
 
 
 def executable_lines(file: Path) -> set[int]:
-    """The lines of all functions in the file that could ever be points. What only an import executes is no point."""
+    """The lines of all functions in the file. A line that only an import executes is no point."""
     return {line for lines in _functions(file) for line in lines}
 
 
 def known_lines(files: Mapping[str, str], points: Collection[str]) -> set[str]:
-    """What `known` says in another process: all lines of every function that has one of these points."""
+    """As `LineTracer.known`, from the points of another process: all lines of every function that has one of them."""
     known: set[str] = set()
     for file, name in files.items():
         for lines in _functions(Path(file)):
@@ -110,7 +109,7 @@ def _functions(file: Path) -> Iterator[set[int]]:
 
 
 def _lines_of(code: CodeType) -> set[int]:
-    """The lines that the interpreter announces: not what it does on the `def` line before the body begins."""
+    """The lines for which the interpreter emits line events: without the prologue on the `def` line."""
     lines: set[int] = set()
     in_prologue = True
     for step in dis.get_instructions(code):
@@ -124,12 +123,12 @@ def _lines_of(code: CodeType) -> set[int]:
 
 
 def _is_short(code: CodeType) -> bool:
-    """Written on the line of its `def`."""
+    """Whether the body is on the line of its `def`."""
     return {line for _, _, line in code.co_lines() if line is not None} == {code.co_firstlineno}
 
 
 class _Audit:
-    """The one hook of this process, and what it is switched to."""
+    """The one hook of this process, and its current folder and callback."""
 
     installed = False
     folder = ""
@@ -155,17 +154,17 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         return
     point, names_and_folders = FILE_EVENTS[event]
     if event == "open":
-        point = _point_of_opening(arguments[2])
+        point = _point_of_open(arguments[2])
     if point and any(_is_inside(arguments[name], arguments, at) for name, at in names_and_folders):
         try:
             _Audit.reach(point)
         except Unanswered:
-            _do_unseen(event, arguments)
+            _do_unobserved(event, arguments)
             raise
 
 
-def _do_unseen(event: str, arguments: tuple[Any, ...]) -> None:
-    """What somebody is about to do."""
+def _do_unobserved(event: str, arguments: tuple[Any, ...]) -> None:
+    """Carries out the audited call, with the hook switched off."""
     reach, _Audit.reach = _Audit.reach, None
     try:
         DONE_BY[event](*arguments)
@@ -174,7 +173,7 @@ def _do_unseen(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _from(descriptor: int) -> int | None:
-    """The folder that a name starts from, as audit events tell it."""
+    """The `dir_fd` of an audit event: -1 means none."""
     return None if descriptor < 0 else descriptor
 
 
@@ -189,16 +188,16 @@ DONE_BY: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _point_of_opening(flags: int) -> str:
+def _point_of_open(flags: int) -> str:
     if not flags & (os.O_WRONLY | os.O_RDWR):
         return ""
     return "file.create" if flags & os.O_CREAT else "file.write"
 
 
 def _is_inside(name: Any, arguments: tuple[Any, ...], at: int | None) -> bool:
-    """Whether the file is under the folder. `at`: the argument that is the descriptor the name starts from."""
+    """Whether the file is under the folder. `at`: index of the argument that is the `dir_fd` of the name."""
     if not isinstance(name, (str, bytes, os.PathLike)):
-        return False  # an open descriptor: its opening was a point
+        return False  # an open descriptor: the call that opened it was a point
     path = os.fsdecode(name)
     folder = -1 if at is None else arguments[at]
     if folder >= 0 and not os.path.isabs(path):

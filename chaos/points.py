@@ -1,8 +1,8 @@
-"""The catalogue of named points: the steps of the commit protocol at which a shell may stop somebody.
+"""The catalogue of named points: the steps of the commit protocol at which a shell may inject a fault.
 
 A point is either *named* (below; these are the protocol steps that reports speak of) or a *line* that the sink's own
-code executes, written `line(file.py:42)`. Named points are reached through `context.reach(...)` in code of ours, and
-around every call into code that is not.
+code executes, written `line(file.py:42)`. Named points are reached through `context.reach(...)` in this project's
+sinks, and around every call into any other sink.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ LINE: Final = re.compile(r"line\((?P<file>[^()\s]+):(?P<number>\d+)\)")
 
 AROUND_CALLS: Final[dict[str, str]] = {
     "open.before": "a new attempt is about to be opened; nothing was restored yet",
-    "open.after": "the attempt has settled what the restored checkpoint promised",
+    "open.after": "the attempt has settled the transactions of the restored checkpoint",
     "write.before": "a batch is about to be written",
-    "write.after": "a batch was written; nothing is promised yet",
+    "write.after": "a batch was written; nothing is guaranteed yet",
     "snapshot.before": "all barriers have arrived; the snapshot begins",
-    "snapshot.after": "the snapshot's bytes exist; nobody else has them",
-    "acknowledge.before": "the snapshot is persisted; the coordinator does not know",
-    "acknowledge.after": "the vote is on its way",
-    "notify_complete.before": "the checkpoint is complete; the sink does not know",
-    "notify_complete.after": "the sink has done what the completion asks for",
-    "notify_aborted.before": "the checkpoint was aborted; the sink does not know",
-    "notify_aborted.after": "the sink knows that the checkpoint was aborted",
-    "settle.before": "something is unsettled; the timer asks the sink to try again",
-    "settle.after": "the sink has tried again",
-    "end_of_input.before": "the last row was written; the sink does not know",
-    "end_of_input.after": "the sink knows that no row follows",
+    "snapshot.after": "the snapshot's bytes exist in the attempt's memory only",
+    "acknowledge.before": "the snapshot is persisted; the coordinator is not notified yet",
+    "acknowledge.after": "the vote was sent",
+    "notify_complete.before": "the checkpoint is complete; the sink is not notified yet",
+    "notify_complete.after": "the sink has processed the completion",
+    "notify_aborted.before": "the checkpoint was aborted; the sink is not notified yet",
+    "notify_aborted.after": "the sink has processed the abort of the checkpoint",
+    "settle.before": "a transaction is in doubt; the timer calls the sink to settle it",
+    "settle.after": "the sink has tried again to settle its transactions",
+    "end_of_input.before": "the last row was written; the sink is not notified of the end of input yet",
+    "end_of_input.after": "the sink has processed the end of input",
 }
 
 COORDINATOR_POINTS: Final[dict[str, str]] = {
-    "generation.before": "a restart begins; the old generation still holds",
-    "generation.after": "the new generation is durable; nobody has been told",
+    "generation.before": "a restart begins; the old generation is still valid",
+    "generation.after": "the new generation is durable; no subtask is notified yet",
     "checkpoint.trigger": "a checkpoint is about to be triggered",
-    "checkpoint.persist.before": "every vote has arrived; the decision is not durable",
-    "checkpoint.persist.after": "the decision is durable; nobody has been told",
-    "checkpoint.notify": "one subtask is about to be told that the checkpoint is complete",
-    "checkpoint.abort": "one subtask is about to be told that the checkpoint was aborted",
+    "checkpoint.persist.before": "every vote has arrived; the decision is not durable yet",
+    "checkpoint.persist.after": "the decision is durable; no subtask is notified yet",
+    "checkpoint.notify": "one subtask is about to be notified that the checkpoint is complete",
+    "checkpoint.abort": "one subtask is about to be notified that the checkpoint was aborted",
 }
 
 SINK_POINTS: Final[dict[str, str]] = {
@@ -49,11 +49,11 @@ SINK_POINTS: Final[dict[str, str]] = {
     "pre_commit.before": "a transaction's rows are written, but may still be lost",
     "pre_commit.after": "the transaction can be committed from any process",
     "commit.before": "a pre-committed transaction is about to be committed",
-    "commit.after": "the transaction is committed; the sink has not noted it",
-    "abort.before": "a transaction of nobody's is about to be aborted",
+    "commit.after": "the transaction is committed; the sink has not recorded it",
+    "abort.before": "an orphaned transaction is about to be aborted",
     "abort.after": "the transaction is aborted",
     "publish.before": "rows of a complete checkpoint are about to be sent",
-    "publish.after": "the rows are sent; that they were is not recorded",
+    "publish.after": "the rows are sent; the checkpoint is not recorded as sent yet",
     "record.before": "the committer is about to record that a checkpoint was sent",
     "record.after": "the committer has recorded it",
     "upsert.before": "rows are about to be upserted",
@@ -76,19 +76,19 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.fsync_directory": "a folder's entries are about to be forced to disk",
 }
 
-MESSAGE_POINTS: Final[dict[str, str]] = {  # of a broker, not of a sink: they pass where a proxy stands in between
-    "init_producer.request": "a producer asks for an id, or for another epoch of it",
-    "init_producer.reply": "a producer has its id; it does not know",
-    "add_partitions.request": "a transaction is about to grow by a partition",
-    "add_partitions.reply": "the transaction has grown; its producer does not know",
-    "produce.request": "records are on their way to the broker",
-    "produce.reply": "the records are stored; their producer does not know",
-    "end_txn.request": "the end of a transaction is asked for",
-    "end_txn.reply": "the end of a transaction is decided; who asked for it does not know",
+MESSAGE_POINTS: Final[dict[str, str]] = {  # of a broker, not of a sink: reached where a proxy lies between both
+    "init_producer.request": "a producer requests an id, or the next epoch of it",
+    "init_producer.reply": "a producer id is assigned; the reply is in flight",
+    "add_partitions.request": "a partition is about to be added to a transaction",
+    "add_partitions.reply": "the partition is added; the reply is in flight",
+    "produce.request": "records are in flight to the broker",
+    "produce.reply": "the records are stored; the reply is in flight",
+    "end_txn.request": "a request to end a transaction is in flight",
+    "end_txn.reply": "the end of a transaction is decided; the reply is in flight",
 }
 
-# Where it makes a difference to a sink that the system it writes to is gone: between the first row of a checkpoint and
-# the last thing done about it. Sources and votes never speak to that system.
+# Points at which an outage of the external system can affect a sink: between the first row of a checkpoint and its last
+# settled transaction. Sources and votes never access that system.
 COMMIT_WINDOW: Final = frozenset(
     {
         *(point for point in SINK_POINTS if not point.startswith("file.")),
@@ -101,7 +101,7 @@ CATALOGUE: Final[dict[str, str]] = {**AROUND_CALLS, **COORDINATOR_POINTS, **SINK
 
 
 def line_point(file: str, number: int) -> str:
-    """`file`: as the reader knows it, relative to the package's folder; blanks are written as %20."""
+    """`file`: relative to the package's folder; blanks are written as %20."""
     return f"line({file.replace(' ', '%20')}:{number})"
 
 
@@ -110,7 +110,7 @@ def is_line(point: str) -> bool:
 
 
 def sentence(point: str) -> str:
-    """What a point means, for people."""
+    """What a point means, for reports."""
     if match := LINE.fullmatch(point):
         return f"line {match['number']} of {match['file']} is about to be executed"
-    return CATALOGUE.get(point, "a point of the sink's own")
+    return CATALOGUE.get(point, "a point that the sink itself defines")

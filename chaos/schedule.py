@@ -1,16 +1,16 @@
-"""A schedule: which faults strike where, as one line that people can read, paste and replay.
+"""A schedule: which faults are injected where, as one line that can be read, pasted and replayed.
 
     seed=7 sink[1].commit.after#2=kill checkpoint.notify#3=lose sink[0].line(two_phase.py:42)#1=stop
     ids=8 orders=notify/open+snapshot sink[0].commit.before#1=kill-job
 
 Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts,
-from 1), and the kind of fault. The coordinator's points carry no actor. A schedule without faults is written
-`no-fault`. These words may stand before the faults:
+from 1), and the kind of fault. The coordinator's points have no actor. A schedule without faults is written
+`no-fault`. These words may precede the faults:
 
     seed=7      other latencies than those of 0
-    job=NAME    another job than the standard one
-    ids=8       checkpoint ids and generations begin 8 higher, as if the job had been running for a while
-    orders=A/B  until the job is crashed for the first time, the last sink subtask comes first in the steps that A names
+    job=NAME    a job other than the standard one
+    ids=8       checkpoint ids and generations begin 8 higher, as in a job that has been running for a while
+    orders=A/B  until the first crash of the whole job, the last sink subtask comes first in the steps that A lists
                 (of open, notify and snapshot, joined by +; - is none), then in those of B, and after that in none
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 NO_FAULT = "no-fault"
 COORDINATOR = "coordinator"
 STANDARD = "standard"
-STEPS = ("notify", "open", "snapshot")  # in which subtasks of a sink may take turns in another order
+STEPS = ("notify", "open", "snapshot")  # in each, the subtasks of a sink may take turns in another order
 IN_ORDER = "-"
 FAULT = re.compile(
     r"(?:(?P<actor>[A-Za-z_][\w-]*\[\d+\])\.)?"
@@ -33,12 +33,12 @@ FAULT = re.compile(
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read; the message says which word, why, and what a right one looks like."""
+    """A schedule that cannot be parsed. The message has the word, the reason and a correct example."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """Strike `kind` when `actor` reaches `point` for the `occurrence`-th time."""
+    """`kind` is injected when `actor` reaches `point` for the `occurrence`-th time."""
 
     actor: str
     point: str
@@ -52,7 +52,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Faults in the order in which they strike; the next one is armed when the one before it has struck."""
+    """Faults in the order of their injection: each one is armed after the previous one was injected."""
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -77,7 +77,7 @@ EVERY_STEP = order_of(STEPS)
 
 
 def trimmed(orders: Sequence[str]) -> tuple[str, ...]:
-    """Without what goes without saying."""
+    """Without trailing defaults."""
     last = max((at for at, order in enumerate(orders, 1) if order != IN_ORDER), default=0)
     return tuple(orders[:last])
 
@@ -95,7 +95,7 @@ def _orders(word: str) -> tuple[str, ...]:
 
 
 def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
-    """Reads what `str(schedule)` wrote. `kinds`: the fault kinds to accept (None: any)."""
+    """The inverse of `str(schedule)`. `kinds`: the fault kinds to accept (None: any)."""
     faults, seed, job, ids = [], 0, STANDARD, 0
     orders: tuple[str, ...] = ()
     words = text.split()

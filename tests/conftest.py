@@ -25,10 +25,10 @@ IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """What pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
-    from sinkproof.chaos.services.running_services import Kept, running
+    from sinkproof.chaos.services.running_services import ServiceHandle, running
 
     for entry in [entry for entry in running() if entry.owner == os.getpid()]:
-        Kept(entry).end()
+        ServiceHandle(entry).end()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,16 +1,10 @@
-"""Fault kinds, one a file: what it does, where it can strike, what heals it.
+"""Which faults exist, where can each be injected, and what heals it?
 
-A kind is a module with KIND (its word in schedules), SENTENCE (for people), `applies(actor, point)` and
-`strike(shell)`. The shell that calls `strike` stands at the point, in the struck actor; `strike` may raise, and may
-not return. A kind may also say
-
-    NEEDS     the method or attribute of the contract without which it is never injected
-    VIRTUAL   True: the engine must be simulated. In the process shell it strikes where the engine itself stands, that
-              is at the coordinator's points and around calls, and on Spark nowhere
-
-    SLEEPS    True: an attempt that is a process stands still (SIGSTOP) while `strike` is at work outside of it
-
-What is still promised after a kind has struck stands in harness/judging/fault_allowances.py.
+A kind is a module (type `FaultKind`) with KIND (its word in schedules), SENTENCE (shown to users), `applies(actor,
+point)` and `inject(shell)`. The shell calls `inject` at the point, in the actor; it may raise, or not return. Optional:
+NEEDS (member of the contract without which the kind is never injected); VIRTUAL (only a simulated engine can do it: the
+process shell injects it at the coordinator's points and around calls, Spark nowhere); SUSPENDS (an attempt that is a
+process is suspended by SIGSTOP while `inject` runs outside of it). May import: chaos only.
 """
 
 from __future__ import annotations
@@ -59,7 +53,7 @@ class FaultKind(Protocol):
 
     def applies(self, actor: str, point: str) -> bool: ...
 
-    def strike(self, shell: Any) -> None: ...
+    def inject(self, shell: Any) -> None: ...
 
 
 MODULES: Final[tuple[FaultKind, ...]] = (
@@ -74,12 +68,12 @@ KINDS: Final[dict[str, FaultKind]] = {kind.KIND: kind for kind in MODULES}
 
 
 def needs(kind: str) -> str:
-    """What a contract must offer for this kind to be injected; "": nothing."""
+    """The member that a contract must have for this kind to be injected; "": none."""
     return str(getattr(KINDS[kind], "NEEDS", ""))
 
 
-def sleeps(kind: str) -> bool:
-    return bool(getattr(KINDS[kind], "SLEEPS", False))
+def suspends(kind: str) -> bool:
+    return bool(getattr(KINDS[kind], "SUSPENDS", False))
 
 
 def is_virtual(kind: str) -> bool:

@@ -1,9 +1,9 @@
-"""The job is cancelled in the middle of its input, and later started again from the checkpoint that is retained."""
+"""The job is cancelled in the middle of its input and later started again from the retained checkpoint."""
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "cancel"
-SENTENCE = "the job is cancelled, and started again from its last checkpoint"
+SENTENCE = "cancel and restart: the job is cancelled here, and started again from its last checkpoint"
 VIRTUAL = True
 
 
@@ -11,5 +11,5 @@ def applies(actor: str, point: str) -> bool:
     return actor == "coordinator" and point.startswith("checkpoint.")
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.cancel_job()

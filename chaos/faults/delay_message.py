@@ -1,12 +1,12 @@
-"""A message between a sink and its broker arrives later than our own clients wait for it.
+"""A message between a sink and its broker arrives after the request timeout of our own clients.
 
-Healed by patience, or by asking again and being answered twice.
+Healed by waiting, or by a repeated request that is answered twice.
 """
 
 from sinkproof.chaos.messages.message_points import applies_to
 
 KIND = "delay"
-SENTENCE = "a message to or from the broker arrives late"
+SENTENCE = "delayed message: a message to or from the broker arrives after the client has timed out"
 NEEDS = "services"
 MESSAGES = ("request", "reply")
 
@@ -15,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return applies_to(actor, point, MESSAGES)
 
 
-def strike(shell: object) -> None:
-    """The proxy does it (message_proxy.py), which stands where the message is."""
+def inject(shell: object) -> None:
+    """No shell injects it: the proxy does (message_proxy.py)."""

@@ -1,18 +1,19 @@
-"""Two coordinators: one stops, another is elected, and then the first goes on with the decision that it was about to
-take or to tell. Healed by the checkpoint storage, which refuses it, and by generations.
+"""Split brain: a coordinator is suspended, another is elected, and then the first one resumes with its old decision.
+
+Healed by the checkpoint storage, which refuses that decision, and by generations.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "depose"
-SENTENCE = "the coordinator stops, another one is elected, and later the old one goes on"
+SENTENCE = "split brain: the coordinator is suspended, another one is elected, and later the old one resumes"
 VIRTUAL = True
 
 
 def applies(actor: str, point: str) -> bool:
-    """Not at `generation`: an old coordinator that goes on there is simply elected again."""
+    """Not at `generation`: an old coordinator that resumes there is simply elected again."""
     return actor == "coordinator" and point.startswith("checkpoint.")
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.depose()

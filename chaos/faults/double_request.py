@@ -1,12 +1,12 @@
-"""A request is carried out twice, as after a retry whose first answer was lost.
+"""A request is carried out twice, as by a retry after a lost reply.
 
-Healed by the broker, as far as the request says which one it is. Only for requests that clients repeat.
+Healed by the broker where the request carries its own identity. Only for requests that clients repeat.
 """
 
 from sinkproof.chaos.messages.message_points import applies_to
 
 KIND = "double"
-SENTENCE = "a request to the broker is carried out twice"
+SENTENCE = "duplicate request: a request to the broker is carried out twice"
 NEEDS = "services"
 MESSAGES = ("end_txn.request", "add_partitions.request")
 
@@ -15,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return applies_to(actor, point, MESSAGES)
 
 
-def strike(shell: object) -> None:
-    """The proxy does it (message_proxy.py), which stands where the message is."""
+def inject(shell: object) -> None:
+    """No shell injects it: the proxy does (message_proxy.py)."""

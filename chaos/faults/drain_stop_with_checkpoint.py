@@ -1,9 +1,9 @@
-"""The job is stopped with a checkpoint in the middle of its input, and later goes on from that checkpoint."""
+"""The job is stopped with a final checkpoint in the middle of its input, and later restored from that checkpoint."""
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "drain"
-SENTENCE = "the job is stopped with a checkpoint, and started again from it"
+SENTENCE = "stop-with-savepoint: the job is stopped with a checkpoint, and started again from it"
 VIRTUAL = True
 
 
@@ -11,5 +11,5 @@ def applies(actor: str, point: str) -> bool:
     return actor == "coordinator" and point.startswith("checkpoint.")
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.drain_job()

@@ -1,13 +1,13 @@
 """The clock jumps beyond the target's own time limit: open transactions time out, kept markers are dropped.
 
-Only where the contract names the limit, as `expires_after` (seconds). Nothing heals it: what the target has dropped is
-gone, and a right sink says so loudly.
+Only where the contract gives the limit as `expires_after` (seconds). Nothing heals it: data that the target has dropped
+is gone, and a correct sink fails loudly.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "expire"
-SENTENCE = "the clock jumps beyond the target's time limit"
+SENTENCE = "timeout: the clock jumps beyond the time limit of the target, which drops open transactions or old markers"
 NEEDS = "expires_after"
 VIRTUAL = True
 
@@ -16,5 +16,5 @@ def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.pass_time()

@@ -1,12 +1,13 @@
-"""The job dies and begins anew without any state, on a target that has its rows. Ids and generations go on growing.
+"""State loss: the job dies and starts again without any checkpoint, on a target that has its rows.
 
-Nothing heals it: all rows are read again. Repeats are allowed then, loss is not.
+Checkpoint ids and generations continue to grow. Nothing heals it: all rows are read again. Repeats are allowed then,
+loss is not.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "forget"
-SENTENCE = "every process is killed, and the job begins anew from no checkpoint at all"
+SENTENCE = "state loss: every process is killed, and the job starts again without any checkpoint"
 VIRTUAL = True
 
 
@@ -14,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.rewind_job(to_nothing=True)

@@ -1,12 +1,12 @@
-"""The connection is lost, and the request that was on it is carried out later, when its sender has long asked again.
+"""The connection is lost, and the request that was on it is carried out after the client has repeated it.
 
-Healed by names, ids and epochs that mean one thing only: a late end must not end a later transaction.
+Healed by transaction names, ids and epochs that are never reused: a late end must not end a later transaction.
 """
 
 from sinkproof.chaos.messages.message_points import applies_to
 
 KIND = "hold"
-SENTENCE = "a request to the broker lands late, after it was asked again"
+SENTENCE = "late request: a request to the broker takes effect after its client has repeated it"
 NEEDS = "services"
 MESSAGES = ("end_txn.request",)
 
@@ -15,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return applies_to(actor, point, MESSAGES)
 
 
-def strike(shell: object) -> None:
-    """The proxy does it (message_proxy.py), which stands where the message is."""
+def inject(shell: object) -> None:
+    """No shell injects it: the proxy does (message_proxy.py)."""

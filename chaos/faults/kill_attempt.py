@@ -1,14 +1,14 @@
 """One attempt, or the coordinator alone, dies by SIGKILL. Healed by the next generation."""
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "kill"
-SENTENCE = "this process alone is killed; the others live on until they are told"
+SENTENCE = "process crash: this process alone is killed; the others run until the failure is detected"
 
 
 def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.kill_actor()

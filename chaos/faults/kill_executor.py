@@ -3,15 +3,15 @@
 Healed by another executor, or by another driver.
 """
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "kill-executor"
-SENTENCE = "the executor that hosts this attempt is killed, with every worker and attempt in it"
+SENTENCE = "executor crash: the executor that hosts this attempt is killed, with every worker and attempt in it"
 
 
 def applies(actor: str, point: str) -> bool:
     return "[" in actor
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.kill_executor()

@@ -1,14 +1,14 @@
 """The process that hosts an attempt dies by SIGKILL, and the attempt with it. Healed by another worker."""
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "kill-worker"
-SENTENCE = "the worker that hosts this attempt is killed, and the attempt with it"
+SENTENCE = "worker crash: the worker that hosts this attempt is killed, and the attempt with it"
 
 
 def applies(actor: str, point: str) -> bool:
     return "[" in actor
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.kill_worker()

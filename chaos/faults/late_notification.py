@@ -1,13 +1,14 @@
-"""A notification arrives late: newer ones have overtaken it. Or a vote: a newer checkpoint is complete by then.
+"""A notification arrives after newer ones, or a vote arrives after a newer checkpoint is complete.
 
-Healed by its arrival, or by any that covers it; the older checkpoint is aborted right before the newer one is told.
+Healed by its arrival, or by any notification that covers it. The older checkpoint is aborted right before the newer one
+is notified.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.faults.lose_notification import POINTS
 
 KIND = "late"
-SENTENCE = "the notification to one subtask, or its vote, arrives late: newer ones overtake it"
+SENTENCE = "late notification: the notification to one subtask, or its vote, arrives after newer ones"
 VIRTUAL = True
 
 
@@ -15,5 +16,5 @@ def applies(actor: str, point: str) -> bool:
     return point in POINTS or point == "acknowledge.before"
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.delay_message()

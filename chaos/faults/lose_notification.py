@@ -1,12 +1,12 @@
 """The notification that a checkpoint is complete (or aborted) never arrives.
 
-Healed by the next one, or by a restart.
+Healed by the next notification, or by a restart.
 """
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "lose"
-SENTENCE = "the notification to one subtask is lost; the job goes on"
+SENTENCE = "lost notification: the notification to one subtask never arrives; the job goes on"
 POINTS = ("checkpoint.notify", "checkpoint.abort")
 
 
@@ -14,5 +14,5 @@ def applies(actor: str, point: str) -> bool:
     return point in POINTS
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.lose_message()

@@ -1,12 +1,12 @@
-"""Power is lost: every process dies, and of the target only what was forced to disk is left, bytes and names alike.
+"""Power loss: every process dies, and the target keeps only bytes and names that were forced to disk (fsync).
 
-Healed by a new job that restores the last complete checkpoint, as long as what was acknowledged had been forced.
+Healed by a new job that restores the last complete checkpoint, if all that was acknowledged had been forced.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "lose-power"
-SENTENCE = "power is lost: every process dies, and what was not forced to disk is gone"
+SENTENCE = "power loss: every process dies, and what was not forced to disk is gone"
 NEEDS = "lose_power"
 VIRTUAL = True
 
@@ -15,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.lose_power(NEEDS)

@@ -1,12 +1,12 @@
-"""Power is lost, but bytes had reached the disk by themselves: what is missing are names that were not forced.
+"""Power loss without directory sync: bytes were on disk already, but names that were not forced are missing.
 
-Renamed files are under their old names, new ones nowhere. Healed as lose-power.
+Renamed files have their old names, new files have none. Healed as lose-power.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "lose-names"
-SENTENCE = "power is lost: bytes are on disk, but names that were not forced are gone"
+SENTENCE = "power loss without directory sync: bytes are on disk, but names that were not forced are gone"
 NEEDS = "lose_names"
 VIRTUAL = True
 
@@ -15,5 +15,5 @@ def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.lose_power(NEEDS)

@@ -1,9 +1,9 @@
-"""The target's own maintenance runs in between: compaction, expiry, a janitor. Nothing has to heal it."""
+"""The target's own maintenance runs in between: compaction, expiry, cleanup. Needs no healing."""
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
 KIND = "maintain"
-SENTENCE = "the target's maintenance runs here"
+SENTENCE = "background maintenance: compaction, expiry or cleanup of the target runs here"
 NEEDS = "maintain"
 VIRTUAL = True
 
@@ -12,5 +12,5 @@ def applies(actor: str, point: str) -> bool:
     return True
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.strike_target(NEEDS)

@@ -1,7 +1,7 @@
-"""The network between the sink and the external system breaks, in one way and one direction (chaos/faults/toxics.py).
+"""The network between the sink and the external system fails, in one way and one direction (toxics.py).
 
-Healed by itself in a while. A request that is lost was never carried out, a reply that is lost belongs to one that was;
-and what is late arrives after its sender has given up.
+Heals by itself. A lost request was never carried out; a lost reply belongs to a request that was; a delayed message
+arrives after its client has timed out.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from sinkproof.chaos.points import COMMIT_WINDOW
 
 @dataclass(slots=True)
 class NetworkFault:
-    """One kind for each toxic and direction: they differ in nothing but that."""
+    """One fault kind for each toxic and direction."""
 
     KIND: str
     SENTENCE: str
     applies: Callable[[str, str], bool]
-    strike: Callable[[VirtualShell], None]
+    inject: Callable[[VirtualShell], None]
     NEEDS: str = "services"
-    SLEEPS: bool = True
+    SUSPENDS: bool = True
 
 
 def _kind(word: str, sentence: str) -> NetworkFault:
@@ -29,7 +29,7 @@ def _kind(word: str, sentence: str) -> NetworkFault:
         KIND=word,
         SENTENCE=f"{sentence}, from here on for a while",
         applies=lambda actor, point: point in COMMIT_WINDOW,
-        strike=lambda shell: shell.break_service(word),
+        inject=lambda shell: shell.break_service(word),
     )
 
 

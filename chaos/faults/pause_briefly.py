@@ -1,18 +1,18 @@
-"""One sink attempt stands still for so short a time that nobody takes it for dead; the others go on meanwhile.
+"""Process pause: one sink attempt is suspended for less than the failure detector's timeout; the others run meanwhile.
 
-Healed by nothing: two subtasks of a sink run at once, and may find each other in the middle of something.
+Needs no healing. Two subtasks of a sink run concurrently, and each may find the other one's work half done.
 """
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "pause"
-SENTENCE = "this process stands still for a moment, while the others go on; nobody takes it for dead"
-SLEEPS = True
+SENTENCE = "process pause: this process is suspended for a moment while the others run; it is not replaced"
+SUSPENDS = True
 
 
 def applies(actor: str, point: str) -> bool:
     return actor.startswith("sink[")
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.pause_actor()

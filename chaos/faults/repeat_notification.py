@@ -1,10 +1,10 @@
-"""A notification arrives twice, the second time when newer ones have come. Nothing has to heal it."""
+"""A notification arrives twice, the second time after newer ones. Needs no healing."""
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.faults.lose_notification import POINTS
 
 KIND = "repeat"
-SENTENCE = "the notification to one subtask arrives twice, the second time after newer ones"
+SENTENCE = "duplicate notification: the notification to one subtask arrives twice, the second time after newer ones"
 VIRTUAL = True
 
 
@@ -12,5 +12,5 @@ def applies(actor: str, point: str) -> bool:
     return point in POINTS
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.repeat_message()

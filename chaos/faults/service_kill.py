@@ -1,20 +1,20 @@
-"""The external system that the sink writes to dies by SIGKILL, and is started again; who acts stands still meanwhile.
+"""The external system dies by SIGKILL and is restarted; the calling attempt is suspended meanwhile.
 
-Healed by the restart: what was acknowledged is still there, what was on its way is not, and every connection is dead.
+Healed by the restart: acknowledged data is still there, requests in flight are lost, and every connection is dead.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-kill"
-SENTENCE = "the external system is killed here, and started again"
+SENTENCE = "service crash: the external system is killed here, and started again"
 NEEDS = "services"
-SLEEPS = True
+SUSPENDS = True
 
 
 def applies(actor: str, point: str) -> bool:
     return point in COMMIT_WINDOW
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.break_service("kill")

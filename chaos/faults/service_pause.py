@@ -1,20 +1,20 @@
-"""The external system stands still (SIGSTOP) for longer than a request is waited for; the sink goes on meanwhile.
+"""The external system is suspended (SIGSTOP) for longer than the request timeout; the sink goes on meanwhile.
 
-Healed by itself: it goes on, and does all that it was asked for, also by those who have given up waiting since.
+Heals by itself: the system resumes and carries out all requests, also those of clients that have timed out.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-pause"
-SENTENCE = "the external system stands still from here, and goes on when requests to it have timed out"
+SENTENCE = "service pause: the external system is suspended here, and resumes after requests to it have timed out"
 NEEDS = "services"
-SLEEPS = True
+SUSPENDS = True
 
 
 def applies(actor: str, point: str) -> bool:
     return point in COMMIT_WINDOW
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.break_service("pause")

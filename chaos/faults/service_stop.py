@@ -1,20 +1,20 @@
-"""The external system is stopped as operators do it, and started again; who acts stands still meanwhile.
+"""The external system is shut down (SIGTERM) and restarted; the calling attempt is suspended meanwhile.
 
-Healed by the restart. Not the same as being killed: what it does when it is told to end is code, too.
+Healed by the restart. It differs from a kill because the shutdown itself executes code of the external system.
 """
 
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 KIND = "service-stop"
-SENTENCE = "the external system is stopped here, and started again"
+SENTENCE = "service restart: the external system is shut down here, and started again"
 NEEDS = "services"
-SLEEPS = True
+SUSPENDS = True
 
 
 def applies(actor: str, point: str) -> bool:
     return point in COMMIT_WINDOW
 
 
-def strike(shell: VirtualShell) -> None:
+def inject(shell: VirtualShell) -> None:
     shell.break_service("stop")

@@ -1,18 +1,18 @@
-"""One sink attempt stops (SIGSTOP), is replaced, and goes on later where it stood: a zombie.
+"""One sink attempt is suspended (SIGSTOP), replaced, and later resumes where it was: a zombie.
 
 Healed by fencing, if at all.
 """
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 
 KIND = "stop"
-SENTENCE = "this process stops, is replaced, and later goes on as a zombie"
-SLEEPS = True
+SENTENCE = "zombie: this process is suspended, replaced, and later resumes"
+SUSPENDS = True
 
 
 def applies(actor: str, point: str) -> bool:
     return actor.startswith("sink[")
 
 
-def strike(shell: Shell) -> None:
+def inject(shell: FaultableShell) -> None:
     shell.stop_actor()

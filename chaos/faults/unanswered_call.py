@@ -1,14 +1,15 @@
-"""What was asked of a file is done, and the call fails all the same: its reply is lost, as on a file system that is
-reached over a network. Only where the harness itself sees the call: whoever names own points has `.after` points.
+"""Lost reply: a file operation is carried out, and its call fails all the same, as on a network file system.
+
+Only where the harness itself intercepts the call: a sink that names its own points has `.after` points for this.
 """
 
 from typing import Final
 
-from sinkproof.chaos.faults.fault_target import Shell
+from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.lines import Unanswered
 
 KIND = "unanswered"
-SENTENCE = "a file or folder is changed as was asked, and the call fails with an OSError all the same"
+SENTENCE = "lost reply: a file or folder is changed as requested, and the call fails with an OSError all the same"
 CALLS: Final = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory")
 
 
@@ -16,5 +17,5 @@ def applies(actor: str, point: str) -> bool:
     return point in CALLS and actor.startswith("sink[")
 
 
-def strike(shell: Shell) -> None:
-    raise Unanswered("injected: the answer was lost")
+def inject(shell: FaultableShell) -> None:
+    raise Unanswered("injected: the reply was lost")

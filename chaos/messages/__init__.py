@@ -1,5 +1,5 @@
-"""Which message between a sink and its broker is struck, and by what?
+"""How is a fault injected into one message between a sink and its broker?
 
-message_proxy.py stands between Kafka clients and the broker and understands the protocol; message_points.py names the
-messages as points and arms the proxy. May import: chaos only.
+message_proxy.py is a proxy between Kafka clients and brokers that parses the protocol; message_points.py names the
+messages as points and arms the proxy (`MessageFaults`). May import: chaos.points and chaos.schedule only.
 """

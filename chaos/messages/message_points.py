@@ -1,24 +1,23 @@
-"""Messages between sinks and brokers as places for faults, and the way to the proxy that breaks them.
+"""Names the messages between sinks and brokers as points, and arms the proxy that injects faults into them.
 
-A broker is an actor, and each kind of message a point of it: `broker[1].end_txn.reply#2=drop` loses the second answer
-to a request to end a transaction. Such faults are armed for the whole run, beside the others of the schedule.
+A broker is an actor, and each kind of message is one of its points: `broker[1].end_txn.reply#2=drop` loses the second
+reply to a request to end a transaction. These faults are armed for the whole run, beside the others of the schedule.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sinkproof.chaos.points import MESSAGE_POINTS
 from sinkproof.chaos.schedule import Fault
 
-BROKER: Final = "broker[1]"  # whoever it is: there is one proxy in front of all
-ANSWER_SECONDS: Final = 20.0  # landing takes half a second
-# A request that lands after its repetition may open a transaction again, or end a later one of the same producer:
-# clients that use ids and epochs again cannot help it. It is tried only where a contract says `late_requests`.
+BROKER: Final = "broker[1]"  # stands for all brokers: there is one proxy in front of them
+ANSWER_SECONDS: Final = 20.0  # a held request takes effect after half a second
+# A request that takes effect after its repetition may open a transaction again, or end a later one of its producer. A
+# client that reuses ids and epochs cannot prevent this, so it is tried only where a contract has `late_requests`.
 LATE: Final = "hold"
 
 
@@ -27,58 +26,47 @@ def is_message(fault: Fault) -> bool:
 
 
 def applies_to(actor: str, point: str, kinds: Iterable[str]) -> bool:
-    """Whether this is one of these messages: "end_txn.request", or "reply" for all of those."""
+    """Whether the point is one of these messages: "end_txn.request", or "reply" for all replies."""
     return actor == BROKER and any(f".{point}".endswith(f".{kind}") for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
-    """What the proxy has seen since it was armed."""
+class ProxyStatus:
+    """What passed through the proxy since it was armed."""
 
-    counts: Mapping[str, int]  # message -> how many of it
-    struck: tuple[Fault, ...]
+    counts: Mapping[str, int]  # message -> number of occurrences
+    injected: tuple[Fault, ...]
     requests: int  # of every kind, since it was started
     request_bytes: int
 
 
 class MessageFaults:
-    """`address`: where the proxy takes orders."""
+    """A client of the proxy. `address`: of its control port."""
 
     def __init__(self, address: str) -> None:
         self.address = address
 
     def arm(self, faults: Iterable[Fault]) -> None:
-        self._ask({"do": "arm", "faults": [(fault.point, fault.occurrence, fault.kind) for fault in faults]})
+        self._request({"do": "arm", "faults": [(fault.point, fault.occurrence, fault.kind) for fault in faults]})
 
-    def look(self) -> Passed:
-        answer = self._ask({"do": "look"})
-        struck = tuple(Fault(BROKER, point, number, kind) for point, number, kind in answer["struck"])
+    def status(self) -> ProxyStatus:
+        answer = self._request({"do": "status"})
+        injected = tuple(Fault(BROKER, point, number, kind) for point, number, kind in answer["injected"])
         requests, request_bytes = answer["requests"], answer["request_bytes"]
-        return Passed(counts=answer["passed"], struck=struck, requests=requests, request_bytes=request_bytes)
+        return ProxyStatus(counts=answer["passed"], injected=injected, requests=requests, request_bytes=request_bytes)
 
     def await_landing(self) -> None:
-        """Until nothing is on its way without a client."""
-        self._ask({"do": "land"})
+        """Waits until every held request has reached its broker."""
+        self._request({"do": "land"})
 
-    def lead(self, ways: Mapping[int, int]) -> None:
-        """From now on whoever connects is led to these ports of brokers by way of others."""
-        self._ask({"do": "lead", "ways": list(ways.items())})
+    def reroute(self, routes: Mapping[int, int]) -> None:
+        """New connections to these broker ports are made to other ports instead."""
+        self._request({"do": "reroute", "routes": list(routes.items())})
 
-    def _ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         host, _, port = self.address.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS) as connection:
-            connection.sendall(json.dumps(question).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as answers:
                 answer: dict[str, Any] = json.loads(answers.readline())
                 return answer
-
-
-def places(counts: Mapping[str, int], kind: str, *, every: Iterable[str] = ()) -> Iterator[Fault]:
-    """The first of each message that this kind can strike; each one of those named by `every`."""
-    from sinkproof.chaos.faults import KINDS
-
-    for point in MESSAGE_POINTS:
-        if KINDS[kind].applies(BROKER, point):
-            passed = counts.get(point, 0)
-            most = passed if point in every else min(passed, 1)
-            yield from (Fault(BROKER, point, number, kind) for number in range(1, most + 1))

@@ -1,12 +1,12 @@
-"""A proxy in front of Kafka brokers that understands messages, and breaks the ones that it was told to break.
+"""A proxy in front of Kafka brokers that parses messages and injects the armed faults into them.
 
-It is a process of its own, with one task for each direction of each connection. What is armed is one message each: the
-n-th request, or reply, of one kind since it was armed. All others go through untouched, in order.
+It is a process of its own, with one task for each direction of each connection. An armed fault applies to one message:
+the n-th request, or reply, of one kind since it was armed. All other messages pass unchanged, in order.
 
-    drop     it is gone, and the connection with it: a reply that is lost belongs to a request that was carried out
-    delay    it arrives later than its client waits for it
-    double   a request is carried out twice, as after a retry; one reply is given
-    hold     the connection is gone, and the request is carried out later, when its client has long asked again
+    drop     the message is lost, and the connection with it: a lost reply belongs to a request that was carried out
+    delay    the message arrives after its client has timed out
+    double   a request is carried out twice, as after a retry; the client gets one reply
+    hold     the connection is lost, and the request is carried out after its client has repeated it
 """
 
 from __future__ import annotations
@@ -23,41 +23,43 @@ from typing import Any, Final
 
 HOST: Final = "127.0.0.1"
 APIS: Final = {0: "produce", 22: "init_producer", 24: "add_partitions", 26: "end_txn"}
-DELAY_SECONDS: Final = 2.5  # our own clients wait for 2
-HOLD_SECONDS: Final = 0.2  # after its repetition has been answered; a client that was cut off asks again at once
-HEADER: Final = struct.Struct(">ihhi")  # length, kind, version, number of the request
+DELAY_SECONDS: Final = 2.5  # request timeout of our own clients: 2
+REPETITION_SECONDS: Final = 2.5  # a held request is sent after this, if its client does not repeat it
+HOLD_SECONDS: Final = 0.2  # after its repetition was answered; a disconnected client repeats a request at once
+HEADER: Final = struct.Struct(">ihhi")  # length, API, version, correlation id
 BYTES_MOST: Final = 1 << 27
 
 
-class Cut(Exception):
-    """The connection ends here, in both directions."""
+class Disconnected(Exception):
+    """Closes the connection, in both directions."""
 
 
 class Proxy:
-    """What is armed, and what has passed since."""
+    """The armed faults, and what has passed since they were armed."""
 
-    def __init__(self) -> None:
-        self.armed: dict[tuple[str, int], str] = {}  # (which message, which of them) -> what is done to it
+    def __init__(self, repetition_seconds: float) -> None:
+        self.repetition_seconds = repetition_seconds
+        self.armed: dict[tuple[str, int], str] = {}  # (message, occurrence) -> kind
         self.passed: Counter[str] = Counter()
-        self.struck: list[tuple[str, int, str]] = []
+        self.injected: list[tuple[str, int, str]] = []
         self.requests = self.request_bytes = 0  # of every kind
-        self.held = 0  # requests on their way without a client
-        self.repetitions: dict[str, asyncio.Event] = {}  # what a held request waits for: an answer to another one
+        self.held = 0  # requests that have not reached their broker yet
+        self.repetitions: dict[str, asyncio.Event] = {}  # reply -> set when a repetition is answered
         self.landed = asyncio.Event()
         self.landed.set()
-        self.ways: dict[int, int] = {}  # to a broker's port, by another port; those that are missing are straight
+        self.routes: dict[int, int] = {}  # port of a broker -> port to connect to instead
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def fate(self, message: str) -> str:
-        """Of the next one of its kind; "": it goes through."""
+    def take_fault(self, message: str) -> str:
+        """Counts the message; returns the fault that is armed for this occurrence, "" for none."""
         self.passed[message] += 1
         key = message, self.passed[message]
         kind = self.armed.pop(key, "")
         if kind:
-            self.struck.append((*key, kind))
+            self.injected.append((*key, kind))
         return kind
 
-    def hold(self, more: int) -> None:
+    def count_held(self, more: int) -> None:
         self.held += more
         self.landed.clear() if self.held else self.landed.set()
 
@@ -65,39 +67,39 @@ class Proxy:
         if (repetition := self.repetitions.pop(message, None)) is not None:
             repetition.set()
 
-    def go(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One question a line. `arm` forgets what was armed and counted before."""
+        """One request per line. `arm` replaces the armed faults and resets the counts."""
         with suppress(OSError):
             while line := await reader.readline():
                 request = json.loads(line)
                 if request["do"] == "arm":
                     self.armed = {(message, number): kind for message, number, kind in request["faults"]}
-                    self.passed, self.struck = Counter(), []
+                    self.passed, self.injected = Counter(), []
                 elif request["do"] == "land":
                     await self.landed.wait()
-                elif request["do"] == "lead":
-                    self.ways = dict(request["ways"])
+                elif request["do"] == "reroute":
+                    self.routes = dict(request["routes"])
                 counted = {"requests": self.requests, "request_bytes": self.request_bytes}
-                answer = {"passed": self.passed, "struck": self.struck, **counted}
+                answer = {"passed": self.passed, "injected": self.injected, **counted}
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         writer.close()
 
 
-class Connection:
-    """One client's, and the one to its broker."""
+class ProxiedConnection:
+    """The connection of one client, and the one to its broker."""
 
     def __init__(self, proxy: Proxy, client: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
         self.proxy = proxy
         self.client_reader, self.client = client
-        # Replies to come that matter, by the number of the request, which no other one of this connection has.
+        # Expected replies by correlation id, which is unique within a connection: (API, whether it goes to the client).
         self.awaited: dict[int, list[tuple[str, bool]]] = {}
-        self.waits_alone = False  # the client is gone; a request of it is not
+        self.holds_request = False  # the client is disconnected, and its request is still to be sent
 
     async def run(self, port: int) -> None:
         try:
@@ -113,15 +115,15 @@ class Connection:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             self.client.close()
-            if not self.waits_alone:
+            if not self.holds_request:
                 self.broker.close()
 
     async def _requests(self) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError, Cut):
+        with suppress(OSError, asyncio.IncompleteReadError, Disconnected):
             while True:
                 data = await frame(self.client_reader)
                 if len(data) < HEADER.size:
-                    raise Cut
+                    raise Disconnected
                 await self._request(data)
 
     async def _request(self, data: bytes) -> None:
@@ -129,39 +131,40 @@ class Connection:
         self.proxy.requests += 1
         self.proxy.request_bytes += len(data)
         api = APIS.get(kind, "")
-        fate = self.proxy.fate(f"{api}.request") if api else ""
-        if fate == "drop":
-            raise Cut
-        if fate == "hold":
-            self.waits_alone = True
-            self.proxy.hold(1)
-            self.proxy.go(self._land(data, self.proxy.repetitions.setdefault(f"{api}.reply", asyncio.Event())))
-            raise Cut
-        if fate == "delay":
+        fault = self.proxy.take_fault(f"{api}.request") if api else ""
+        if fault == "drop":
+            raise Disconnected
+        if fault == "hold":
+            self.holds_request = True
+            self.proxy.count_held(1)
+            repeated = self.proxy.repetitions.setdefault(f"{api}.reply", asyncio.Event())
+            self.proxy.start_task(self._send_late(data, repeated))
+            raise Disconnected
+        if fault == "delay":
             await asyncio.sleep(DELAY_SECONDS)
-        for again in range(2 if fate == "double" else 1):
+        for again in range(2 if fault == "double" else 1):
             if api:
                 self.awaited.setdefault(number, []).append((api, not again))
             self.broker.write(data)
         await self.broker.drain()
 
-    async def _land(self, data: bytes, repeated: asyncio.Event) -> None:
-        """After all. Nobody hears the answer."""
+    async def _send_late(self, data: bytes, repeated: asyncio.Event) -> None:
+        """Sends a held request after its repetition was answered. Its reply is discarded."""
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(repeated.wait(), DELAY_SECONDS)
+                await asyncio.wait_for(repeated.wait(), self.proxy.repetition_seconds)
             await asyncio.sleep(HOLD_SECONDS)
             self.broker.write(data)
             await self.broker.drain()
             await asyncio.wait_for(frame(self.broker_reader), DELAY_SECONDS)
-        except (OSError, asyncio.IncompleteReadError, TimeoutError, Cut):
-            pass  # the broker is away: so is the request
+        except (OSError, asyncio.IncompleteReadError, TimeoutError, Disconnected):
+            pass  # the broker is down, so the request is lost
         finally:
-            self.proxy.hold(-1)
+            self.proxy.count_held(-1)
             self.broker.close()
 
     async def _replies(self) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError, Cut):
+        with suppress(OSError, asyncio.IncompleteReadError, Disconnected):
             while True:
                 data = await frame(self.broker_reader)
                 (number,) = struct.unpack_from(">i", data, 4)
@@ -171,10 +174,10 @@ class Connection:
                     self.awaited[number] = waiting
                 if not wanted:
                     continue
-                fate = self.proxy.fate(f"{api}.reply") if api else ""
-                if fate == "drop":
-                    raise Cut
-                if fate == "delay":
+                fault = self.proxy.take_fault(f"{api}.reply") if api else ""
+                if fault == "drop":
+                    raise Disconnected
+                if fault == "delay":
                     await asyncio.sleep(DELAY_SECONDS)
                 self.client.write(data)
                 await self.client.drain()
@@ -183,29 +186,29 @@ class Connection:
 
 
 async def frame(reader: asyncio.StreamReader) -> bytes:
-    """One message with its length."""
+    """One message, including its length."""
     head = await reader.readexactly(4)
     (length,) = struct.unpack(">i", head)
     if not 4 <= length <= BYTES_MOST:
-        raise Cut
+        raise Disconnected
     return head + await reader.readexactly(length)
 
 
-async def serve(control_port: int, ways: list[tuple[int, int]]) -> None:
-    """`ways`: where clients come in, and the broker that they are led to."""
-    proxy = Proxy()
+async def serve(control_port: int, routes: list[tuple[int, int]], *, repetition_seconds: float) -> None:
+    """`routes`: (port for clients, port of their broker)."""
+    proxy = Proxy(repetition_seconds)
 
-    async def lead(to: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(proxy, (reader, writer)).run(proxy.ways.get(to, to))
+    async def forward(to: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ProxiedConnection(proxy, (reader, writer)).run(proxy.routes.get(to, to))
 
     servers = [await asyncio.start_server(proxy.control, HOST, control_port)]
-    for front, back in ways:
-        servers.append(await asyncio.start_server(partial(lead, back), HOST, front))
+    for front, back in routes:
+        servers.append(await asyncio.start_server(partial(forward, back), HOST, front))
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
-def main(control_port: int, ways: list[tuple[int, int]]) -> None:
-    """The process: until it is killed."""
+def main(control_port: int, routes: list[tuple[int, int]], *, repetition_seconds: float = REPETITION_SECONDS) -> None:
+    """The proxy process: runs until it is killed."""
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve(control_port, ways))
+        asyncio.run(serve(control_port, routes, repetition_seconds=repetition_seconds))
     sys.exit(0)

@@ -1,5 +1,5 @@
-"""How is a process forked in a millisecond, spoken to, killed and buried?
+"""How is a process forked in a millisecond, sent messages, killed and reaped?
 
-`ForkServer` and `Processes` (spawn.py) make them, `Child` (child.py) is one of them as its caller sees it.
-May import: chaos only.
+`ForkServer` (spawn.py) forks processes through the server in fork_server.py; `ChildProcess` (child.py) is the caller's
+side of one of them, `Inside` (child_channel.py) the child's side. May import: chaos.clock only.
 """

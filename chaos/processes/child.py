@@ -1,4 +1,4 @@
-"""One child process as its caller sees it: a channel, a place for what it prints, signals, and its wait status."""
+"""One child process for its caller: the channel for messages, its captured output, signals, and its wait status."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import HEADER
 
 DEATH_SECONDS: Final = 10.0  # from SIGKILL to the wait status: 1 ms, unless the process sits in the kernel
-MESSAGE_BYTES_MOST: Final = 1 << 28  # a longer one is not a message, but garbage read as a length
+MESSAGE_BYTES_MOST: Final = 1 << 28  # a longer one is garbage read as a length
 READ_BYTES: Final = 1 << 16
 OUTPUT_BYTES_SHOWN: Final = 4096
-OUTPUT_BYTES_KEPT: Final = 1 << 22  # what a child prints is kept in memory, so it is cut now and then
-SLICE_SECONDS: Final = 0.25  # of a wait, after which its output is looked at
+OUTPUT_BYTES_KEPT: Final = 1 << 22  # output is kept in memory, so it is truncated to its end beyond this
+SLICE_SECONDS: Final = 0.25  # of a wait, after which its output is checked for its size
 
 
 class Silence(enum.Enum):
-    """Why no reply will come."""
+    """The reason why no reply will come."""
 
     ENDED = "ended"
     STOPPED = "stopped"
@@ -31,7 +31,7 @@ class Silence(enum.Enum):
 
 
 class NoReply(Exception):
-    """The child has not answered. What to do about it depends on `silence`."""
+    """The child has not replied. The reaction depends on `silence`."""
 
     def __init__(self, silence: Silence, *, evidence: str = "") -> None:
         super().__init__(silence.value, evidence)
@@ -39,28 +39,28 @@ class NoReply(Exception):
 
 
 class ForkServerError(RuntimeError):
-    """The server could not be started, died, or cannot fork; nothing was learnt about any child."""
+    """The server could not be started, died, or cannot fork. It says nothing about any child."""
 
 
-class Parent(Protocol):
-    """The server's end at the caller: it hears of wait statuses."""
+class ServerConnection(Protocol):
+    """The connection to the fork server, which sends wait statuses."""
 
     control: socket.socket
 
-    def hear(self) -> bool: ...
+    def receive_notices(self) -> bool: ...
 
     def wait(self, deadline: Deadline) -> None: ...
 
 
-class Output:
-    """What a process prints, kept in memory and never on the caller's terminal."""
+class CapturedOutput:
+    """The output of a process, kept in memory and never on the caller's terminal."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("output")
         self._kept = b""
 
     def cut(self) -> None:
-        """Forgets all but the end of what is too much. The writer appends where the descriptor stands: at 0 again."""
+        """Drops all but the end of too much output. The writer shares the offset, so it goes on at 0."""
         if os.fstat(self.descriptor).st_size > OUTPUT_BYTES_KEPT:
             self._kept = self._end()
             os.ftruncate(self.descriptor, 0)
@@ -82,10 +82,10 @@ class Output:
         return os.pread(self.descriptor, OUTPUT_BYTES_SHOWN, max(0, size - OUTPUT_BYTES_SHOWN))
 
 
-class Child:
-    """One forked process. Whoever drives it sends a message and receives the next one."""
+class ChildProcess:
+    """One forked process. The caller alternates between `send` and `receive`."""
 
-    def __init__(self, server: Parent, pid: int, *, channel: socket.socket, output: Output) -> None:
+    def __init__(self, server: ServerConnection, pid: int, *, channel: socket.socket, output: CapturedOutput) -> None:
         self.server, self.pid, self.channel, self.output = server, pid, channel, output
         self.wait_status: int | None = None
         self.stopped = False
@@ -93,18 +93,18 @@ class Child:
         channel.setblocking(False)
         try:
             self._process = os.pidfd_open(pid)
-        except ProcessLookupError:  # dead and buried already; the status is on its way
+        except ProcessLookupError:  # dead and reaped already; the status is in flight
             self._process = -1
 
     @property
     def alive(self) -> bool:
-        self.server.hear()
+        self.server.receive_notices()
         return self.wait_status is None
 
     # -- messages -------------------------------------------------------------------------------
 
     def send(self, message: bytes, deadline: Deadline) -> None:
-        """Raises NoReply when nobody takes it."""
+        """Raises NoReply when the child does not read the message."""
         rest = memoryview(HEADER.pack(len(message)) + message)
         while rest:
             try:
@@ -115,7 +115,7 @@ class Child:
                 self.await_death(deadline)
 
     def receive(self, deadline: Deadline) -> bytes:
-        """The next whole message. One that was sent before a death is received; then NoReply."""
+        """The next whole message. Messages sent before a death are still received; then NoReply is raised."""
         while True:
             message = self._whole_message()
             if message is not None:
@@ -130,9 +130,9 @@ class Child:
             self._buffer += data
 
     def take(self) -> bytes | None:
-        """The next whole message, if it is there by now. Raises NoReply once there will be none."""
-        self.server.hear()
-        dead = self.wait_status is not None  # asked before reading: what was sent before a death is there by then
+        """The next whole message, or None if it has not arrived. Raises NoReply once there will be none."""
+        self.server.receive_notices()
+        dead = self.wait_status is not None  # checked first: a message sent before the death has arrived by then
         while (message := self._whole_message()) is None:
             try:
                 data = self.channel.recv(READ_BYTES)
@@ -162,21 +162,21 @@ class Child:
         return message
 
     def await_ready(self, descriptor: int, events: int, deadline: Deadline) -> None:
-        """Until the descriptor is ready. Raises NoReply once the child is dead, stopped or late, and it is not."""
-        if deadline.over:  # it may be endless what it says
+        """Waits until the descriptor is ready. Raises NoReply if the child is dead, stopped or late before that."""
+        if deadline.over:  # a child may send without end
             raise NoReply(Silence.HUNG)
         poll = select.poll()
         poll.register(descriptor, events)
         poll.register(self.server.control, select.POLLIN)
         while True:
-            silence = self._silence()  # asked before the poll: what was sent before a death is ready by then
+            silence = self._silence()  # checked before the poll: a message sent before the death is ready by then
             ready = dict(poll.poll(0 if silence else _milliseconds(deadline)))
             if descriptor in ready:
                 return
             if silence is not None:
                 raise NoReply(silence)
             if ready:
-                self.server.hear()
+                self.server.receive_notices()
             elif deadline.over:
                 raise NoReply(Silence.HUNG)
             self.output.cut()
@@ -187,18 +187,27 @@ class Child:
         return Silence.STOPPED if self.stopped else None
 
     def await_death(self, deadline: Deadline) -> None:
-        """Its end of the channel is closed: it is dying, or it has closed what it must not."""
+        """After an end of file on the channel: the child is dying, or it has closed its channel."""
         soon = Deadline(min(1.0, deadline.left))
         while self.wait_status is None and not soon.over:
             self.server.wait(soon)
+        if self.wait_status is None and self._has_exited():  # a busy server has not reported the death yet
+            self.join(Deadline(DEATH_SECONDS))
         if self.wait_status is None:
             raise NoReply(Silence.GARBAGE, evidence="it closed its channel")
         raise NoReply(Silence.ENDED)
 
+    def _has_exited(self) -> bool:
+        if self._process < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return bool(poll.poll(0))
+
     # -- signals --------------------------------------------------------------------------------
 
     def signal(self, number: int) -> None:
-        """To the process itself; its group and its daemons die with it, but do not stop with it."""
+        """Sends it to the process alone. Its group and its daemons die with it, but are not stopped with it."""
         if self._process >= 0:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, number)
@@ -214,7 +223,7 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def kill(self) -> int:
-        """SIGKILL. When this returns the wait status, nothing of the child runs any more."""
+        """SIGKILL. When this returns the wait status, no descendant of the child runs any more."""
         self.signal(signal.SIGKILL)
         self.join(Deadline(DEATH_SECONDS))
         if self.wait_status is None:
@@ -222,17 +231,17 @@ class Child:
         return self.wait_status
 
     def join(self, deadline: Deadline) -> int | None:
-        """Its wait status; None if it is still alive at the deadline."""
+        """The wait status; None if the child is alive at the deadline."""
         while self.wait_status is None and not deadline.over:
             self.server.wait(deadline)
         return self.wait_status
 
     def hang_up(self) -> None:
-        """No message will follow: a child that waits for one exits."""
+        """Closes the channel: a child that waits for a message exits."""
         self.channel.close()
 
     def close(self) -> None:
-        """Releases what the caller holds of it; does not kill."""
+        """Releases the descriptors; does not kill."""
         self.channel.close()
         self.output.close()
         if self._process >= 0:

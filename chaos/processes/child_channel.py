@@ -1,4 +1,4 @@
-"""What a forked child has of the world outside: a channel on which its caller speaks, and some descriptors."""
+"""The child's side of its connection to the caller: a channel for messages, and inherited descriptors."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-HEADER: Final = struct.Struct("!I")  # the length of the message that follows it in a stream
+HEADER: Final = struct.Struct("!I")  # the length of the message that follows
 EXIT_OUT_OF_MEMORY: Final = 71
 
 
 class Inside:
-    """What a child's entry is given: its end of the channel, and the descriptors that came along."""
+    """The first argument of a child's entry: its end of the channel, and the descriptors it was given."""
 
     def __init__(self, channel: socket.socket, descriptors: Sequence[int]) -> None:
         self.channel, self.descriptors = channel, descriptors
 
     def receive(self) -> bytes | None:
-        """The next message; None when nobody will send one any more."""
+        """The next message; None after the caller has closed the channel."""
         header = self._exactly(HEADER.size)
         return None if header is None else self._exactly(HEADER.unpack(header)[0])
 

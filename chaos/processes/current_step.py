@@ -1,22 +1,22 @@
-"""What a process is doing just now, where its caller can read it: also when it hangs, or has died."""
+"""The current step of a process, in memory shared with its caller: readable also when the process hangs or has died."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
-DOING_BYTES: Final = 300
+STEP_BYTES: Final = 300
 
 
 class StepStatus:
-    """A few words in memory that both share. Made by the caller; the process gets the descriptor."""
+    """The caller's side, which makes the shared memory; the process gets the descriptor."""
 
     def __init__(self) -> None:
-        self.descriptor = os.memfd_create("doing")
+        self.descriptor = os.memfd_create("step")
 
     def __str__(self) -> str:
         """For the end of a sentence."""
-        what = os.pread(self.descriptor, DOING_BYTES, 0).decode(errors="replace").strip()
+        what = os.pread(self.descriptor, STEP_BYTES, 0).decode(errors="replace").strip()
         return f"trying {what}" if what else "starting"
 
     def close(self) -> None:
@@ -25,6 +25,6 @@ class StepStatus:
             self.descriptor = -1
 
 
-def tell(descriptor: int, what: str) -> None:
-    """By the process, before each step: it is there at once."""
-    os.pwrite(descriptor, what.encode()[:DOING_BYTES].ljust(DOING_BYTES), 0)
+def report_step(descriptor: int, what: str) -> None:
+    """Called by the process before each step."""
+    os.pwrite(descriptor, what.encode()[:STEP_BYTES].ljust(STEP_BYTES), 0)

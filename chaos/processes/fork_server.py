@@ -1,14 +1,12 @@
-"""The server's side of processes.py: a process that imports once, forks children on request, and buries them.
+"""The fork server process: it imports once, forks children on request, reaps them, and reports their wait statuses.
 
-It is single-threaded and runs no code of a sink's after the imports. Whatever a child leaves behind (its
-process group, and daemons that made a session of their own) comes to this process, because it is their
-subreaper, and is killed before the child's death is told: a death that was told means that nothing of the
-child runs any more.
+It is single-threaded and runs no code of a sink after the imports. As the subreaper of its children it adopts the
+descendants that a dead child leaves behind (its process group, and daemons with a session of their own). They are
+killed before the death of the child is reported: then no descendant of the child runs any more.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import gc
 import importlib
@@ -28,25 +26,21 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
+from sinkproof.chaos.processes.parent_death import adopt_orphans, die_with
 
-PR_SET_PDEATHSIG: Final = 1
-PR_SET_CHILD_SUBREAPER: Final = 36
 CONTROL_BYTES_MOST: Final = 1 << 16
 DESCRIPTORS_MOST: Final = 16
 CHILDREN_BYTES_MOST: Final = 1 << 16  # the kernel writes no more than a page at once
-SECONDS_TO_BURY_ALL: Final = 10.0  # a process that not even SIGKILL ends within it sits in the kernel: leave it there
-PARKED: Final = 2  # children forked ahead: a cycle of spawn, three calls and SIGKILL takes 2.7 instead of 3.8 ms
-EXIT_RAISED: Final = 70  # the status of a child whose entry raised
+KILL_ALL_SECONDS: Final = 10.0  # a process that survives SIGKILL for longer is blocked in the kernel: left alone
+PREFORKED: Final = 2  # children forked in advance: spawn, three calls and SIGKILL take 2.7 instead of 3.8 ms
+EXIT_RAISED: Final = 70  # the exit status of a child after an exception in its entry
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def main(control_descriptor: int, caller: int) -> None:
     """The server process, from its first instruction to its last."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # not SIGKILL: there are others to kill first
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    if os.getppid() != caller:
-        os._exit(0)
+    die_with(caller, by=signal.SIGTERM)  # not SIGKILL: the server kills all children first
+    adopt_orphans()
     control = socket.socket(fileno=control_descriptor)
     path, preload, warm = pickle.loads(control.recv(CONTROL_BYTES_MOST))
     sys.path[:] = path
@@ -56,9 +50,9 @@ def main(control_descriptor: int, caller: int) -> None:
             _preload(name)
         for name, *arguments in warm:
             resolve(name)(*arguments)
-    except BaseException as error:  # the border to somebody else's module; told, and the end of this process
-        said = "".join(traceback.format_exception_only(error)).strip()
-        control.send(pickle.dumps(("refused", name, said)))
+    except BaseException as error:  # border to a foreign module: the error is reported, and this process ends
+        reason = "".join(traceback.format_exception_only(error)).strip()
+        control.send(pickle.dumps(("refused", name, reason)))
         os._exit(0)
     gc.freeze()
     control.send(pickle.dumps(("ready", 0, 0)))
@@ -66,7 +60,7 @@ def main(control_descriptor: int, caller: int) -> None:
 
 
 def _preload(name: str) -> None:
-    """A module's name, or a file, which is loaded under its stem as if its folder were on the path."""
+    """`name`: of a module, or of a file, which is imported under its stem with its folder on the path."""
     path = Path(name)
     if path.suffix != ".py":
         importlib.import_module(name)
@@ -84,27 +78,22 @@ def _preload(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _prctl(option: int, value: int) -> None:
-    if _LIBC.prctl(option, value, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), f"prctl({option})")
-
-
 class Server:
-    """Forks, reaps, tells. Messages to the caller: (what, pid or token, status or pid)."""
+    """Forks, reaps and reports. Messages to the caller: (event, pid or token, status or pid)."""
 
     def __init__(self, control: socket.socket) -> None:
         self.control, self.pid = control, os.getpid()
         self.forked: set[int] = set()
-        self.children_before = _children(self.pid)  # of modules that start something when they are imported
-        self.deaths: list[tuple[str, int, int]] = []  # not told yet
+        self.children_before = _children(self.pid)  # started by preloaded modules
+        self.deaths: list[tuple[str, int, int]] = []  # not reported yet
         self.outbox: deque[bytes] = deque()
-        self.parked: deque[tuple[int, socket.socket]] = deque()  # forked ahead, and not sent out yet
-        self.passing: list[int] = []  # descriptors on their way to the child they are for
+        self.preforked: deque[tuple[int, socket.socket]] = deque()  # forked in advance, and not assigned yet
+        self.passing: list[int] = []  # descriptors to be passed to the next child
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> NoReturn:
         for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, _awaken)
+            signal.signal(number, _ignore)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self.wakeup_end, warn_on_full_buffer=False)
         self.control.setblocking(False)
@@ -112,15 +101,15 @@ class Server:
         poll.register(self.wakeup, select.POLLIN)
         while True:
             poll.register(self.control, select.POLLIN | (select.POLLOUT if self.outbox else 0))
-            ready = dict(poll.poll(0 if len(self.parked) < PARKED else None))
+            ready = dict(poll.poll(0 if len(self.preforked) < PREFORKED else None))
             if self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096):
                 self.end()
             if ready.get(self.control.fileno(), 0) & ~select.POLLOUT:
                 self.serve()
             self.reap()
             self.flush()
-            if len(self.parked) < PARKED:
-                self.park()
+            if len(self.preforked) < PREFORKED:
+                self.prefork()
 
     def serve(self) -> None:
         try:
@@ -133,33 +122,33 @@ class Server:
             self.end()
         token = pickle.loads(message)[0]
         try:
-            self.tell("forked", token, self.send_out(message))
+            self.report("forked", token, self.assign(message))
         except OSError as error:
-            self.tell("not forked", token, error.errno or 0)
+            self.report("not forked", token, error.errno or 0)
         while self.passing:
             os.close(self.passing.pop())
 
-    def send_out(self, message: bytes) -> int:
+    def assign(self, message: bytes) -> int:
         while True:
-            if not self.parked:
-                self.park()
-            pid, end = self.parked.popleft()
-            with end, suppress(ConnectionError):  # somebody killed it while it waited
+            if not self.preforked:
+                self.prefork()
+            pid, end = self.preforked.popleft()
+            with end, suppress(ConnectionError):  # it was killed while it waited
                 socket.send_fds(end, [message], self.passing)
                 return pid
 
-    def park(self) -> None:
-        """Forks a child that waits to be sent out. It is ready 2.5 ms later, which nobody has to wait for."""
+    def prefork(self) -> None:
+        """Forks a child that waits for its message. It is ready 2.5 ms later, before the next request needs it."""
         end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             pid = os.fork()
             if pid == 0:
                 end.close()
-                self.become(theirs)
+                self.run_child(theirs)
         self.forked.add(pid)
-        self.parked.append((pid, end))
+        self.preforked.append((pid, end))
 
-    def tell(self, what: str, subject: int, detail: int) -> None:
+    def report(self, what: str, subject: int, detail: int) -> None:
         self.outbox.append(pickle.dumps((what, subject, detail)))
 
     def flush(self) -> None:
@@ -172,19 +161,19 @@ class Server:
                 self.end()
             self.outbox.popleft()
 
-    # -- burying --------------------------------------------------------------------------------
+    # -- reaping --------------------------------------------------------------------------------
 
     def reap(self) -> None:
-        """Notes every change of state. A group is killed before its leader is reaped: its number cannot be reused."""
+        """Reports every change of state. A group is killed before its leader is reaped and its number reused."""
         anything = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
-        while (seen := _wait_id(anything)) is not None:
-            pid, ours = seen.si_pid, seen.si_pid in self.forked
-            if seen.si_code not in DEATHS:
-                with suppress(ChildProcessError):  # it was killed meanwhile, and has only its death left to tell
+        while (change := _wait_id(anything)) is not None:
+            pid, ours = change.si_pid, change.si_pid in self.forked
+            if change.si_code not in DEATHS:
+                with suppress(ChildProcessError):  # killed in between: only its death is left to report
                     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
                 if ours:
-                    stopped = seen.si_code == os.CLD_STOPPED
-                    self.tell("stopped" if stopped else "continued", pid, seen.si_status)
+                    stopped = change.si_code == os.CLD_STOPPED
+                    self.report("stopped" if stopped else "continued", pid, change.si_status)
                 continue
             if ours:
                 _kill(os.killpg, pid)
@@ -192,22 +181,22 @@ class Server:
             if ours:
                 self.forked.discard(pid)
                 self.deaths.append(("died", pid, status))
-        if self.deaths and not self.kill_strangers():
+        if self.deaths and not self.kill_orphans():
             for death in self.deaths:
-                self.tell(*death)
+                self.report(*death)
             self.deaths.clear()
 
-    def kill_strangers(self) -> bool:
-        """Kills what came to us from the dead; whether there was any: its death will wake us again."""
-        strangers = _children(self.pid) - self.forked - self.children_before
-        for pid in strangers:
+    def kill_orphans(self) -> bool:
+        """Kills the descendants of dead children. True if there were any: their SIGCHLD calls `reap` again."""
+        orphans = _children(self.pid) - self.forked - self.children_before
+        for pid in orphans:
             _kill(os.kill, pid)
-        return bool(strangers)
+        return bool(orphans)
 
     def end(self) -> NoReturn:
-        """Kills everything that came from here, however deep, and exits."""
+        """Kills all descendants and exits."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_BURY_ALL)
+        signal.setitimer(signal.ITIMER_REAL, KILL_ALL_SECONDS)
         for pid in self.forked:
             _kill(os.killpg, pid)
             _kill(os.kill, pid)
@@ -221,45 +210,42 @@ class Server:
 
     # -- the child ------------------------------------------------------------------------------
 
-    def become(self, parked: socket.socket) -> NoReturn:
-        """The rest of a child's life. It must never return into the server's stack."""
+    def run_child(self, requests: socket.socket) -> NoReturn:
+        """All that a child executes. It must never return into the server's stack."""
         status = EXIT_RAISED
         try:
             os.setsid()
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            _prctl(PR_SET_CHILD_SUBREAPER, 1)  # while it lives, its daemons are its own
-            if os.getppid() != self.pid:
-                os._exit(0)
-            self._shed()
+            die_with(self.pid)
+            adopt_orphans()  # while it lives, it is the parent of its daemons
+            self._release_server_state()
             gc.enable()
-            status = _live(parked)
-        except SystemExit as asked:
-            status = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+            status = _call_entry(requests)
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except MemoryError:
             status = EXIT_OUT_OF_MEMORY
-        except BaseException:  # the border: it ends here, and its caller finds this in the output
+        except BaseException:  # border of the process: the caller reads the traceback in the output
             traceback.print_exc()
         finally:
             os._exit(status & 0xFF)
 
-    def _shed(self) -> None:
-        """What is the server's own."""
+    def _release_server_state(self) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.close(self.wakeup)
         os.close(self.wakeup_end)
         self.control.close()
-        for _, end in self.parked:
+        for _, end in self.preforked:
             end.close()
         for descriptor in self.passing:
             os.close(descriptor)
 
 
-def _live(parked: socket.socket) -> int:
-    """Waits to be sent out, then calls the entry."""
-    with parked:
-        message, descriptors = _receive(parked)
+def _call_entry(requests: socket.socket) -> int:
+    """Waits for its message, then calls the entry."""
+    with requests:
+        message, descriptors = _receive(requests)
     if not message:
         return 0
     _, (address_space_bytes, data_bytes) = pickle.loads(message)
@@ -286,8 +272,8 @@ def _receive(end: socket.socket) -> tuple[bytes, list[int]]:
     return message, descriptors
 
 
-def _awaken(number: int, _: object) -> None:
-    """Python writes to the wakeup descriptor only for signals that have a handler."""
+def _ignore(number: int, _: object) -> None:
+    """A handler: Python writes to the wakeup descriptor only for signals that have one."""
 
 
 def _limit(which: int, most: int | None) -> None:
@@ -308,7 +294,7 @@ def _kill(how: Callable[[int, int], None], pid: int) -> None:
     try:
         how(pid, signal.SIGKILL)
     except OSError as error:
-        if error.errno not in (errno.ESRCH, errno.EPERM):  # gone; or a group of zombies only
+        if error.errno not in (errno.ESRCH, errno.EPERM):  # dead; or a group of dead processes only
             raise
 
 

@@ -1,13 +1,10 @@
-"""Processes that are forked in a millisecond, spoken to one message at a time, and killed without leaving anything
-behind.
+"""Forks processes in a millisecond through a fork server, and kills them with all their descendants.
 
-A `ForkServer` is a fresh interpreter that imports once and forks on request. Every child has a session of its
-own, a channel, and a place for what it prints. What is known of a child's fate is its wait status, as its
-parent got it. Everything dies with the thread that made the server: the server by SIGTERM, so that it can
-kill the rest first.
+A `ForkServer` is a fresh interpreter that imports once and forks on request. Every child has a session, a channel and
+captured output of its own. The outcome of a child is its wait status, as the server collected it. All processes die
+with the thread that made the server: the server gets SIGTERM, so that it can kill its children first.
 
-One thread drives a server and all its children. Every wait watches the server as well, so that a death is
-never waited for.
+One thread uses a server and all its children. Every wait polls the server as well, so a death ends the wait at once.
 """
 
 from __future__ import annotations
@@ -26,24 +23,33 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import (
     DEATH_SECONDS,
-    Child,
+    CapturedOutput,
+    ChildProcess,
     ForkServerError,
     NoReply,
-    Output,
     Silence,
     await_readable,
 )
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY
 from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST
 
-__all__ = ["EXIT_OUT_OF_MEMORY", "Child", "ForkServer", "ForkServerError", "Limits", "NoReply", "Output", "Silence"]
+__all__ = [
+    "EXIT_OUT_OF_MEMORY",
+    "CapturedOutput",
+    "ChildProcess",
+    "ForkServer",
+    "ForkServerError",
+    "Limits",
+    "NoReply",
+    "Silence",
+]
 
 START_SECONDS: Final = 60.0  # imports of a subject and of pyarrow take 1 s on an idle machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one child may use; None: as much as the server. Prefer data: libraries map far more than they use."""
+    """Limits of one child; None: those of the server. Prefer data_bytes: libraries map far more than they use."""
 
     address_space_bytes: int | None = None
     data_bytes: int | None = None
@@ -53,8 +59,8 @@ class ForkServer:
     """Use as a context manager.
 
     `preload`: names of modules, or .py files, that are imported once, before any fork. `warm`: calls, each
-    ("module:function", *arguments), that are made once after that: what they look up, children find in memory.
-    `hash_seed`: of all strings in its children; None: as everywhere.
+    ("module:function", *arguments), that are made once after that, so that children inherit what they cache.
+    `hash_seed`: PYTHONHASHSEED of all children; None: inherited.
     """
 
     def __init__(
@@ -66,11 +72,11 @@ class ForkServer:
         start_seconds: float = START_SECONDS,
         hash_seed: int | None = None,
     ) -> None:
-        self.children: dict[int, Child] = {}
+        self.children: dict[int, ChildProcess] = {}
         self._tokens = 0
-        self._unborn: dict[int, tuple[socket.socket, Output]] = {}
-        self._born: dict[int, Child | OSError] = {}
-        self._output = Output()
+        self._requested: dict[int, tuple[socket.socket, CapturedOutput]] = {}
+        self._forked: dict[int, ChildProcess | OSError] = {}
+        self._output = CapturedOutput()
         self._ready = False
         self._warm = tuple(warm)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,10 +90,10 @@ class ForkServer:
                 stdout=self._output.descriptor,
                 stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the caller, who decides
+                start_new_session=True,  # Ctrl-C goes to the caller only, which ends the server
             )
         self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)  # it is not reaped yet, so it is this one
+        self._pidfd = os.pidfd_open(self.pid)  # not reaped yet, so the pid has not been reused
         try:
             self._start(preload, sys.path if path is None else path, Deadline(start_seconds))
         except BaseException:
@@ -116,68 +122,69 @@ class ForkServer:
         *arguments: Any,
         descriptors: Sequence[int] = (),
         limits: Limits = Limits(),
-    ) -> Child:
+    ) -> ChildProcess:
         """A child that calls entry(inside, *arguments), where entry is "module:function", and exits when it returns.
 
-        Copies of the descriptors are its `inside.descriptors`; the arguments are pickled.
+        `inside.descriptors` are copies of `descriptors`; the arguments are pickled.
         """
         mine, theirs = socket.socketpair()
-        output = Output()
+        output = CapturedOutput()
         self._tokens += 1
-        self._unborn[self._tokens] = mine, output
+        self._requested[self._tokens] = mine, output
         message = pickle.dumps((self._tokens, (limits.address_space_bytes, limits.data_bytes)))
         with theirs:
             socket.send_fds(self.control, [message], [theirs.fileno(), output.descriptor, *descriptors])
-            child = self._await_birth(self._tokens)
-        with suppress(NoReply):  # whoever speaks to it next is told the same
+            child = self._await_fork(self._tokens)
+        with suppress(NoReply):  # the next call on the child raises it again
             child.send(pickle.dumps((entry, arguments)), Deadline(START_SECONDS))
         return child
 
-    def _await_birth(self, token: int) -> Child:
+    def _await_fork(self, token: int) -> ChildProcess:
         deadline = Deadline(START_SECONDS)
-        while token not in self._born:
+        while token not in self._forked:
             self.wait(deadline)
             if deadline.over:
-                raise ForkServerError("the fork server does not answer")
-        born = self._born.pop(token)
-        if isinstance(born, OSError):
-            raise ForkServerError(f"cannot fork: {born}")
-        return born
+                raise ForkServerError("the fork server does not reply")
+        child = self._forked.pop(token)
+        if isinstance(child, OSError):
+            raise ForkServerError(f"cannot fork: {child}")
+        return child
 
     def wait(self, deadline: Deadline) -> None:
-        """Until there is news of any child, or the deadline is over."""
-        if not self.hear():
+        """Waits for a notice about any child, or until the deadline is over."""
+        if not self.receive_notices():
             await_readable(self.control.fileno(), deadline)
-            self.hear()
+            self.receive_notices()
 
-    def hear(self) -> bool:
-        """Takes in what the server has told so far; whether that was anything."""
-        heard = False
+    def receive_notices(self) -> bool:
+        """Processes all notices of the server that have arrived; whether there was any."""
+        received = False
         while True:
             try:
                 message = self.control.recv(CONTROL_BYTES_MOST)
             except BlockingIOError:
-                return heard
+                return received
             except OSError:
                 message = b""
             if not message:
-                raise ForkServerError(f"the fork server died. It last said: {self._output.tail().strip() or 'nothing'}")
-            heard = True
-            self._note(*pickle.loads(message))
+                last = self._output.tail().strip() or "nothing"
+                raise ForkServerError(f"the fork server died. Its last output: {last}")
+            received = True
+            self._apply(*pickle.loads(message))
 
-    def _note(self, what: str, subject: Any, detail: Any) -> None:
+    def _apply(self, what: str, subject: Any, detail: Any) -> None:
         if what == "ready":
             self._ready = True
         elif what == "refused":
             raise ForkServerError(f"importing {subject} failed: {detail}")
         elif what == "forked":
-            channel, output = self._unborn.pop(subject)
-            self._born[subject] = self.children[detail] = Child(self, detail, channel=channel, output=output)
+            channel, output = self._requested.pop(subject)
+            self._forked[subject] = self.children[detail] = ChildProcess(self, detail, channel=channel, output=output)
         elif what == "not forked":
-            for end in self._unborn.pop(subject):
+            for end in self._requested.pop(subject):
                 end.close()
-            self._born[subject] = OSError(detail, os.strerror(detail))
-        elif subject in self.children:  # and not one that was forked ahead
+            self._forked[subject] = OSError(detail, os.strerror(detail))
+        elif subject in self.children:  # else one that was forked in advance
             child = self.children[subject]
             child.stopped = what == "stopped"
             if what == "died":
@@ -185,10 +192,10 @@ class ForkServer:
                 del self.children[subject]
 
     def close(self) -> None:
-        """Kills every child, whatever it has started, and the server."""
+        """Kills every child with all its descendants, and the server."""
         if self._pidfd < 0:
             return
-        self.control.close()  # its end of file is the order
+        self.control.close()  # the end of file ends the server
         await_readable(self._pidfd, Deadline(DEATH_SECONDS + 1))
         os.close(self._pidfd)
         self._pidfd = -1

@@ -1,4 +1,4 @@
-"""Programs that fetch or build what a service needs: they are watched, bounded, and end with who started them."""
+"""Runs the programs that fetch or build a service, with progress and a time limit; they end with the caller."""
 
 from __future__ import annotations
 
@@ -16,28 +16,33 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.running_services import tail
 
 SECONDS_MOST: Final = 900.0  # 46 jars, 44 MB: Maven 6 s, Ivy 41 s; a build in Go 46; on a slow line ten times that
-TELL_SECONDS: Final = 2.0
+PROGRESS_SECONDS: Final = 2.0
 REASON_CHARACTERS_MOST: Final = 300
-AS_OURS: Final[Mapping[str, str]] = {}
+NO_VARIABLES: Final[Mapping[str, str]] = {}
 
 
-class Failed(Exception):
-    """One tool could not do it; the text is what it said."""
+class ToolFailed(Exception):
+    """A tool failed; the text is its own error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """How its output is read."""
+    """How the output of a program is parsed."""
 
-    counted: re.Pattern[str]  # one file that it has fetched
-    reason: re.Pattern[str]  # the line that says why it failed; the rest is advice on how to run it again
+    counted: re.Pattern[str]  # matches once per fetched file
+    reason: re.Pattern[str]  # the line with the reason of a failure
 
     def run(
-        self, command: list[str], work: Path, tell: Callable[[str], None], *, environment: Mapping[str, str] = AS_OURS
+        self,
+        command: list[str],
+        work: Path,
+        report: Callable[[str], None],
+        *,
+        environment: Mapping[str, str] = NO_VARIABLES,
     ) -> None:
-        """Tells how far it is every other second; nothing of it is left when this returns or raises."""
+        """Reports progress every two seconds. All its processes have ended when this returns or raises."""
         log = work / "log"
-        with log.open("ab") as output, _interrupts_wait() as let_through:
+        with log.open("ab") as output, _blocked_interrupts() as unblock:
             process = subprocess.Popen(
                 command,
                 cwd=work,
@@ -48,39 +53,39 @@ class Tool:
                 start_new_session=True,
             )
             try:
-                let_through()
-                self._watch(process, log, tell)
+                unblock()
+                self._watch(process, log, report)
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # mvn is a script, whose JVM would go on
+                    os.killpg(process.pid, signal.SIGKILL)  # mvn is a script: its JVM would survive it
                 process.wait()
         if process.returncode:
-            said = self.reason.search(log.read_text(errors="replace"))
-            why = said[1].strip()[:REASON_CHARACTERS_MOST] if said else ""
-            raise Failed(why or f"exit status {process.returncode}")
+            found = self.reason.search(log.read_text(errors="replace"))
+            why = found[1].strip()[:REASON_CHARACTERS_MOST] if found else ""
+            raise ToolFailed(why or f"exit status {process.returncode}")
 
-    def _watch(self, process: subprocess.Popen[bytes], log: Path, tell: Callable[[str], None]) -> None:
+    def _watch(self, process: subprocess.Popen[bytes], log: Path, report: Callable[[str], None]) -> None:
         deadline = Deadline(SECONDS_MOST)
-        while not _has_ended(process, min(TELL_SECONDS, deadline.left)):
-            tell(f"{len(self.counted.findall(log.read_text(errors='replace')))} files so far")
+        while not _has_ended(process, min(PROGRESS_SECONDS, deadline.left)):
+            report(f"{len(self.counted.findall(log.read_text(errors='replace')))} files so far")
             if deadline.over:
-                raise Failed(f"not done after {SECONDS_MOST:.0f} s. It last said: {tail(log)}")
+                raise ToolFailed(f"not done after {SECONDS_MOST:.0f} s. Its last output: {tail(log)}")
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[Callable[[], None]]:
-    """Nothing interrupts us until `let_through` is called: a program that runs already, and that nobody knows of yet,
-    would be left behind.
+def _blocked_interrupts() -> Iterator[Callable[[], None]]:
+    """Blocks SIGINT and SIGTERM until `unblock` is called. An interrupt between the start of a program and the return
+    of Popen would leave the program running.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 
-    def let_through() -> None:
+    def unblock() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     try:
-        yield let_through
+        yield unblock
     finally:
-        let_through()
+        unblock()
 
 
 def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Where things are kept that outlive a run: what was resolved once, which services run, and what those write."""
+"""The folders that outlive a run: the cache, the entries of running services, and the data of services."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOM_LEAST: Final = 1 << 30  # bytes; a broker of a certification writes a few m
 
 
 def cache_folder() -> Path:
-    """What can be had again: jars, archives of classes."""
+    """For files that can be made again: jars, archives of classes."""
     return _own_folder("XDG_CACHE_HOME", ".cache")
 
 
 def running_folder() -> Path:
-    """One file for each service that runs, whoever started it."""
+    """One file for each running service of this user."""
     return _own_folder("XDG_STATE_HOME", ".local/state") / "services"
 
 
@@ -41,15 +41,15 @@ def made(folder: Path) -> Path:
         raise ServiceUnavailable(
             f"cannot make the folder {folder}",
             evidence=str(error),
-            next_step="Name places that can be written with XDG_CACHE_HOME and XDG_STATE_HOME",
+            next_step="Set XDG_CACHE_HOME and XDG_STATE_HOME to folders that can be written",
         ) from error
     return folder
 
 
 def data_home() -> Path:
-    """Below which services write: SINKPROOF_SCRATCH if that is set, memory if there is enough of it, else TMPDIR.
+    """The parent folder of service data: SINKPROOF_SCRATCH if that is set, /dev/shm if it has room, else TMPDIR.
 
-    SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more.
+    SIGKILL loses no written byte, synced or not, so a disk would make runs slower and find nothing more.
     """
     if named := os.environ.get("SINKPROOF_SCRATCH"):
         return Path(named)
@@ -59,7 +59,7 @@ def data_home() -> Path:
 
 @contextmanager
 def locked(path: Path, *, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """One process at a time. Whoever holds it is bounded, and the lock dies with its process."""
+    """One process at a time. The kernel releases the lock when its process dies."""
     made(path.parent)
     with path.open("w") as file:
         try:
@@ -71,14 +71,14 @@ def locked(path: Path, *, on_wait: Callable[[], None] = lambda: None) -> Iterato
 
 
 def made_once(folder: Path, make: Callable[[Path], None], *, progress: Progress) -> None:
-    """The folder is there whole or not at all: `make` fills another, which is renamed. Of two at once, one waits."""
+    """Makes the folder atomically: `make` fills another folder, which is renamed. A second process waits."""
     if folder.is_dir():
         return
 
-    def tell() -> None:
+    def report_wait() -> None:
         progress(f"{folder.name} is being prepared by another process; waiting for it")
 
-    with locked(folder.parent / f".{folder.name}.lock", on_wait=tell):
+    with locked(folder.parent / f".{folder.name}.lock", on_wait=report_wait):
         if folder.is_dir():
             return
         for abandoned in folder.parent.glob(f".{folder.name}-partial-*"):

@@ -1,10 +1,10 @@
-"""Nodes in containers, by testcontainers, wherever an engine answers that takes Docker's requests.
+"""Runs the nodes of a service in containers, by testcontainers, on any engine with Docker's API.
 
-The image is made here, from nothing but the Java and the jars that processes of this machine would be started with,
-and nothing is pulled. All is in it at the paths that it has here, the folder of the service is mounted at its own, and
-the network is this machine's: so a command, an address and a setting mean the same inside and outside.
+The image is built from this machine's Java and jars only; no image is pulled. Its files have the same paths as on this
+machine, the folder of the service is mounted at its own path, and the network is the host's: so a command, an address
+and a setting mean the same inside and outside.
 
-Whoever keeps a service ends its containers, so the reaper that testcontainers would start beside them has no work.
+The daemon of a service ends its containers, so testcontainers' own reaper is switched off.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jvm import java_version
-from sinkproof.chaos.services.local_service import Installation
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 
 if TYPE_CHECKING:
     from docker import DockerClient as DockerEngine
 
-LABEL: Final = "sinkproof.folder"  # of a container: whose it is
-RECIPE: Final = 1  # of images: one that was made by another one is another image
-WITHOUT: Final = ("jmods", "include", "man", "demo", "legal", "src.zip")  # of a Java that is only to run
-SIGNALLED: Final = 128  # and the number of a signal: how an engine says what a process died of
+LABEL: Final = "sinkproof.folder"  # of a container: the folder of its service
+RECIPE: Final = 1  # part of an image's tag: raise it when the way to build images changes
+WITHOUT: Final = ("jmods", "include", "man", "demo", "legal", "src.zip")  # of a Java that only runs programs
+SIGNALLED: Final = 128  # plus the number of the signal that killed a process: its exit code in a container
 UNIX: Final = "unix://"
 USUAL: Final = "unix:///var/run/docker.sock"
 START: Final = "Start one that answers, name it with DOCKER_HOST, or leave out `container`"
@@ -41,7 +41,7 @@ INSTALL: Final = "Run: pip install 'sinkproof[container]'"
 
 @contextmanager
 def engine() -> Iterator[DockerEngine]:
-    """A way to the one that answers, as Docker's own library has it. Raises ServiceUnavailable where none does."""
+    """A client of the running engine (Docker's own library). Raises ServiceUnavailable where none is running."""
     _without_reaper()
     try:
         from docker.errors import DockerException
@@ -52,7 +52,7 @@ def engine() -> Iterator[DockerEngine]:
         ) from error
     where = get_docker_host() or USUAL
     try:
-        _knock(where)
+        _check_socket(where)
         found = DockerClient().client
         found.ping()
     except (DockerException, OSError) as error:
@@ -66,19 +66,19 @@ def engine() -> Iterator[DockerEngine]:
 
 
 def _without_reaper() -> None:
-    """Said before testcontainers is imported: it is read once."""
+    """Called before the import of testcontainers, which reads the variable once."""
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
 
 
-def _knock(where: str) -> None:
-    """Docker's own library leaves a socket open where nobody listens."""
+def _check_socket(where: str) -> None:
+    """Raises OSError if the address refuses connections: Docker's own library would leave its socket open."""
     if where.startswith(UNIX):
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(where.removeprefix(UNIX))
 
 
 def engine_version() -> str:
-    """Of the one that answers. Raises ServiceUnavailable."""
+    """Raises ServiceUnavailable."""
     with engine() as docker:
         return str(docker.version()["Version"])
 
@@ -87,7 +87,7 @@ def engine_version() -> str:
 
 
 def in_image(installation: Installation, *, name: str, progress: Progress) -> Installation:
-    """The same, to be run in containers: its image is built if the engine does not have it, on one of this Java."""
+    """The same installation with an image, which is built if the engine does not have it, on an image of this Java."""
     libs = Path(installation.libs)
     inside = replace(installation, java=os.path.realpath(installation.java), options=())
     home = Path(inside.java).parents[1]
@@ -103,7 +103,7 @@ def _tag(name: str, *made_of: object) -> str:
 
 
 def _build_once(tag: str, base: str, fill: Callable[[Path], object], *, progress: Progress) -> None:
-    """`fill` makes what is added to the base, below the folder that it is given."""
+    """`fill` writes the files that are added to the base image into a folder."""
     from docker.errors import DockerException, ImageNotFound
     from testcontainers.core.image import DockerImage
 
@@ -125,7 +125,7 @@ def _build_once(tag: str, base: str, fill: Callable[[Path], object], *, progress
 
 
 def _copy_runtime(home: Path, root: Path) -> None:
-    """This Java, and what the system's linker would load for it."""
+    """Copies this Java and its shared libraries."""
     _copy_java(home, _inside(root, home))
     for library in _libraries(home):
         target = _inside(root, library)
@@ -139,7 +139,7 @@ def _inside(root: Path, path: Path) -> Path:
 
 
 def _copy_java(home: Path, target: Path) -> None:
-    """A runtime of its own, linked for the purpose, where there is a linker; else the Java as it is."""
+    """A runtime made by jlink where that is installed; else a copy of this Java."""
     linker, modules = home / "bin" / "jlink", home / "jmods"
     if not (linker.exists() and modules.is_dir()):
         shutil.copytree(home, target, ignore=shutil.ignore_patterns(*WITHOUT), ignore_dangling_symlinks=True)
@@ -153,7 +153,7 @@ def _copy_java(home: Path, target: Path) -> None:
 
 
 def _libraries(home: Path) -> list[Path]:
-    """What the system's linker would load for anything in this Java, where it finds it: also the linker itself."""
+    """The shared libraries that the programs of this Java need, with their paths on this machine, and the loader."""
     programs = [home / "bin" / "java", *sorted(home.glob("lib/**/*.so"))]
     done = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)
     words = {word for line in done.stdout.splitlines() if line.startswith("\t") for word in line.split()}
@@ -163,13 +163,13 @@ def _libraries(home: Path) -> list[Path]:
 # -- a node ----------------------------------------------------------------------------------------
 
 
-class ContainedNode:
-    """See keeper.Node: one process of a service, in a container of its own. What an engine refuses is an OSError."""
+class ContainerNode:
+    """A service_daemon.ManagedNode in a container of its own. Errors of the engine are raised as OSError."""
 
     def __init__(self, request: dict[str, Any], folder: Path, output: Path) -> None:
-        self.output, self.ordered = output, False
+        self.output, self.end_requested = output, False
         _without_reaper()
-        with _told():
+        with _engine_errors():
             from docker.errors import DockerException
             from testcontainers.core.container import DockerContainer
 
@@ -181,54 +181,54 @@ class ContainedNode:
                 labels={LABEL: str(folder)},
             )
             try:
-                self._inside = self.container.start().get_wrapped_container()
+                self._container = self.container.start().get_wrapped_container()
             except DockerException:
-                self.end()  # it may have been made, and not started
+                self.end()  # it may have been created, but not started
                 raise
 
-    def look(self) -> dict[str, Any]:
-        with _told():
-            self._inside.reload()
-            state = self._inside.attrs["State"]
-            over = not (state["Running"] or state["Paused"])
-            if over:
-                self.output.write_bytes(self._inside.logs(tail=200))
-        status = int(state["ExitCode"]) if over else None
+    def status(self) -> dict[str, Any]:
+        with _engine_errors():
+            self._container.reload()
+            state = self._container.attrs["State"]
+            ended = not (state["Running"] or state["Paused"])
+            if ended:
+                self.output.write_bytes(self._container.logs(tail=200))
+        code = int(state["ExitCode"]) if ended else None
         return {
             "pid": int(state["Pid"]),
-            "status": status if status is None or status <= SIGNALLED else SIGNALLED - status,
+            "exit_status": code if code is None or code <= SIGNALLED else SIGNALLED - code,
             "stopped": bool(state["Paused"]),
-            "ordered": self.ordered,
+            "end_requested": self.end_requested,
         }
 
     def signal(self, number: int) -> None:
-        """A no-op for one that has ended."""
-        self.ordered = self.ordered or number in (signal.SIGTERM, signal.SIGKILL)
-        found = self.look()
+        """A no-op for a node that has ended."""
+        self.end_requested = self.end_requested or number in (signal.SIGTERM, signal.SIGKILL)
+        found = self.status()
         try:
-            if found["status"] is None:
+            if found["exit_status"] is None:
                 self._signal(number, stopped=found["stopped"])
         except OSError:
-            if self.look()["status"] is None:  # else it has ended by itself just now
+            if self.status()["exit_status"] is None:  # else it has ended in between
                 raise
 
     def _signal(self, number: int, *, stopped: bool) -> None:
-        with _told():
+        with _engine_errors():
             if number not in (signal.SIGSTOP, signal.SIGCONT):
-                self._inside.kill(signal=int(number))
+                self._container.kill(signal=int(number))
             elif number == signal.SIGSTOP and not stopped:
-                self._inside.pause()
+                self._container.pause()
             elif number == signal.SIGCONT and stopped:
-                self._inside.unpause()
+                self._container.unpause()
 
     def end(self) -> None:
-        """It is gone, whatever it was doing."""
-        with suppress(OSError), _told():
+        """Kills and removes the container."""
+        with suppress(OSError), _engine_errors():
             self.container.stop()
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _engine_errors() -> Iterator[None]:
     from docker.errors import DockerException
 
     try:
@@ -238,7 +238,7 @@ def _told() -> Iterator[None]:
 
 
 def sweep(folder: str) -> None:
-    """Removes what a keeper that was killed has left in the engine. One that is gone by now has taken it along."""
-    with suppress(OSError, ServiceUnavailable), engine() as docker, _told():
+    """Removes the containers of a daemon that was killed. Without an engine there is nothing to remove."""
+    with suppress(OSError, ServiceUnavailable), engine() as docker, _engine_errors():
         for left in docker.containers.list(all=True, filters={"label": f"{LABEL}={folder}"}):
             left.remove(force=True, v=True)

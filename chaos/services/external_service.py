@@ -1,4 +1,4 @@
-"""A service that somebody else runs, given by its address: it is used as it is, and never stopped."""
+"""A service that sinkproof does not run, given by its address: it is only used, and no fault is injected into it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 
 
 class ExternalService:
-    """See Service. Faults that need its processes are refused."""
+    """Implements Service. Operations on its processes are refused."""
 
     name: ClassVar[str]
     title: ClassVar[str]
-    count_nodes: Callable[[str], int]  # of the cluster behind an address; raises OSError or ValueError
+    count_nodes: Callable[[str], int]  # nodes of the cluster at an address; raises OSError or ValueError
 
     def __init__(self, endpoint: str) -> None:
         self.identity = self.endpoint = self.direct_endpoint = endpoint
-        self.node_count = self._ask()
+        self.node_count = self._connect()
 
     def start(self, *, node: int | None = None) -> None:
         self._refuse("started")
@@ -39,15 +39,15 @@ class ExternalService:
 
     def died_by_itself(self) -> str:
         try:
-            self._ask()
+            self._connect()
         except ServiceUnavailable as error:
             return str(error)
         return ""
 
     def close(self) -> None:
-        """Nothing is held of it."""
+        """There is nothing to release."""
 
-    def _ask(self) -> int:
+    def _connect(self) -> int:
         problems = []
         for address in self.endpoint.split(","):
             try:
@@ -63,6 +63,6 @@ class ExternalService:
     def _refuse(self, what: str) -> NoReturn:
         raise ServiceUnavailable(
             f"the {self.title} at {self.endpoint} cannot be {what}",
-            evidence="somebody else runs it",
-            next_step="Leave out its address: then one of our own is used, and broken",
+            evidence="it is external: sinkproof does not run it",
+            next_step="Leave out its address: then sinkproof starts one, into which it can inject faults",
         )

@@ -1,6 +1,6 @@
-"""Resolves the jars of a service once, with Maven or with the Ivy that PySpark brings; later runs need no network.
+"""Resolves the jars of a service once, with Maven or with the Ivy of PySpark; later runs need no network.
 
-Both read the user's own settings, so mirrors and proxies of a company are used as they are for everything else.
+Both read the user's own settings, so mirrors and proxies of a company are used.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sinkproof.chaos.services.build_tools import Failed, Tool
+from sinkproof.chaos.services.build_tools import Tool, ToolFailed
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
 from sinkproof.chaos.services.jvm import find_java, how_to_install
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 
-DONE: Final = re.compile(r"Downloaded from |\[SUCCESSFUL *\]", re.MULTILINE)  # one file, as Maven and Ivy say it
+DONE: Final = re.compile(r"Downloaded from |\[SUCCESSFUL *\]", re.MULTILINE)  # one file, in the output of Maven and Ivy
 INSTALL_MAVEN: Final = {
     "apt-get": "apt-get install -y maven",
     "dnf": "dnf install -y maven",
@@ -48,7 +48,7 @@ class Artifact(NamedTuple):
 
 
 def resolved(name: str, artifacts: Sequence[Artifact], *, progress: Progress) -> Path:
-    """The folder with the jars of these artifacts and of all that they need. `name`: of the folder in the cache."""
+    """The folder with the jars of these artifacts and of their dependencies. `name`: of the folder in the cache."""
     folder = cache_folder() / name
     made_once(folder, lambda partial: _resolve(partial, artifacts, progress), progress=progress)
     return folder
@@ -63,7 +63,7 @@ def maven() -> str | None:
 
 
 def ivy() -> Path | None:
-    """PySpark's own, found without importing PySpark."""
+    """The jar in PySpark's folder, found without importing PySpark."""
     spec = find_spec("pyspark")
     places = spec.submodule_search_locations if spec is not None else None
     found = [jar for place in places or () for jar in sorted(Path(place).glob("jars/ivy-2*.jar"))]
@@ -74,14 +74,14 @@ def _resolve(partial: Path, artifacts: Sequence[Artifact], progress: Progress) -
     what = " and ".join(f"{artifact.name} {artifact.version}" for artifact in artifacts)
     failures = []
 
-    def tell(by: str, text: str) -> None:
+    def report(by: str, text: str) -> None:
         progress(f"resolving {what} with {by}: {text}")
 
     for label, resolve in (("Maven", _with_maven), ("Ivy", _with_ivy)):
         try:
-            resolve(partial, artifacts, functools.partial(tell, label))
+            resolve(partial, artifacts, functools.partial(report, label))
             _check(partial, artifacts)
-        except Failed as failure:
+        except ToolFailed as failure:
             failures.append(f"{label}: {failure}")
             for jar in partial.iterdir():
                 shutil.rmtree(jar) if jar.is_dir() else jar.unlink()
@@ -97,35 +97,35 @@ def _resolve(partial: Path, artifacts: Sequence[Artifact], progress: Progress) -
 
 
 def _check(folder: Path, artifacts: Sequence[Artifact]) -> None:
-    """A resolver that ends well has not always brought everything."""
+    """A resolver may end with status 0 although a jar is missing."""
     for artifact in artifacts:
         jar = folder / f"{artifact.name}-{artifact.version}.jar"
         if not jar.is_file() or not jar.stat().st_size:
-            raise Failed(f"it ended without an error and without {jar.name}")
+            raise ToolFailed(f"it ended without an error, but {jar.name} is missing")
 
 
-def _with_maven(partial: Path, artifacts: Sequence[Artifact], tell: Progress) -> None:
+def _with_maven(partial: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
     program = maven()
     if program is None:
-        raise Failed("there is no `mvn` on the PATH")
+        raise ToolFailed("there is no `mvn` on the PATH")
     work = partial / "work"
     work.mkdir()
     pom = work / "pom.xml"
     pom.write_text(POM.format("\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts)))
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-    TOOL.run([program, "--batch-mode", "--file", str(pom), *goal], work, tell)
+    TOOL.run([program, "--batch-mode", "--file", str(pom), *goal], work, report)
     shutil.rmtree(work)
 
 
-def _with_ivy(partial: Path, artifacts: Sequence[Artifact], tell: Progress) -> None:
+def _with_ivy(partial: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
     jar = ivy()
     if jar is None:
-        raise Failed("PySpark, which brings it, is not installed")
+        raise ToolFailed("PySpark, which contains it, is not installed")
     work = partial / "work"
     work.mkdir()
     module = work / "ivy.xml"
     module.write_text(IVY_MODULE.format("\n".join(IVY_DEPENDENCY.format(*artifact) for artifact in artifacts)))
     options = ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle"]
     target = ["-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]"]
-    TOOL.run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, tell)
+    TOOL.run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, report)
     shutil.rmtree(work)

@@ -1,4 +1,4 @@
-"""The Java that services run on, and the options that make a JVM start fast and leave nothing outside its folder."""
+"""Finds the Java that services run on; JVM options for a fast start and no files outside of the service's folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from sinkproof.chaos.services.service import ServiceUnavailable
 
 JAVA_LEAST: Final = 17
-ANSWERS_SECONDS: Final = 20.0  # a cold one on a busy machine takes 2
+ANSWERS_SECONDS: Final = 20.0  # a cold start on a busy machine takes 2
 INSTALL: Final = {
     "apt-get": "apt-get install -y openjdk-17-jre-headless",
     "dnf": "dnf install -y java-17-openjdk-headless",
@@ -24,14 +24,14 @@ CONTAINED: Final = (
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",  # no /tmp/hsperfdata_*
     "-XX:+ExitOnOutOfMemoryError",
-    "-XX:+IgnoreUnrecognizedVMOptions",  # of another Java than the one these were tried with
+    "-XX:+IgnoreUnrecognizedVMOptions",  # of a Java version without one of these options
     "-Djava.awt.headless=true",
     "-Djava.net.preferIPv4Stack=true",
 )
 
 
 def find_java() -> str:
-    """Its path. Raises ServiceUnavailable with the one command that installs it."""
+    """The path of a suitable `java`. Raises ServiceUnavailable with the command that installs one."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
     if java is None:
@@ -46,7 +46,7 @@ def find_java() -> str:
 
 
 def how_to_install(commands: dict[str, str]) -> str:
-    """For the package manager that is there."""
+    """The command of the installed package manager."""
     command = next((command for name, command in commands.items() if shutil.which(name)), None)
     if command is None:
         return next(iter(commands.values()))
@@ -60,7 +60,7 @@ def major(java: str) -> int:
 
 @cache
 def java_version(java: str) -> str:
-    """As it says itself: 17.0.15; "" if it says nothing of the kind."""
+    """As printed by `java -version`, for instance 17.0.15; "" if there is none."""
     command = [java, "-version"]
     try:
         answer = subprocess.run(
@@ -73,5 +73,5 @@ def java_version(java: str) -> str:
 
 
 def class_path(libs: Path) -> str:
-    """In a fixed order, which an archive of classes depends on."""
+    """In a fixed order: an archive of classes depends on it."""
     return os.pathsep.join(sorted(map(str, libs.glob("*.jar"))))

@@ -1,4 +1,4 @@
-"""What services have in common that are JVMs from jars: how they are installed, and what stands in their entries."""
+"""The base class of services that are JVMs from jars: their installation and the content of their entries."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jars import Artifact, resolved
 from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, Installation, LocalService, Wanted
-from sinkproof.chaos.services.running_services import CONTAINED, Kept
+from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, WantedService
+from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_class_archive import with_classes
 
 
 class JvmService(LocalService):
-    """Its entry holds the installation, and a spec: all that makes one cluster what it is, whoever attaches to it."""
+    """Its entry holds the installation and the spec of the cluster, so that every process can attach to it."""
 
     spec_type: ClassVar[Callable[..., Any]]
     node_type: ClassVar[Callable[..., Any]]
 
-    def __init__(self, kept: Kept, *, owned: bool) -> None:
-        super().__init__(kept, owned=owned)
-        details = kept.entry.details
+    def __init__(self, handle: ServiceHandle, *, owned: bool) -> None:
+        super().__init__(handle, owned=owned)
+        details = handle.entry.details
         self.installation = Installation(**details["installation"])
         nodes = [type(self).node_type(**node) for node in details["spec"]["nodes"]]
         self.spec: Any = type(self).spec_type(**{**details["spec"], "nodes": nodes})
@@ -47,8 +48,8 @@ class JvmService(LocalService):
         return settings
 
 
-def details_of(installation: Installation, spec: Any, *, ports: Sequence[int], wanted: Wanted) -> dict[str, Any]:
-    """What its entry says of a service that is about to start."""
+def details_of(installation: Installation, spec: Any, *, ports: Sequence[int], wanted: WantedService) -> dict[str, Any]:
+    """The details in the entry of a service that is about to start."""
     return {
         "installation": asdict(installation),
         "spec": asdict(spec),
@@ -71,18 +72,18 @@ def installed(
     like: str,
     progress: Progress,
 ) -> Installation:
-    """Java is there; jars and the archive of classes are made if they are missing. `like`: how versions look."""
+    """Resolves jars and makes the archive of classes if they are missing. `like`: an example of a version."""
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?(-\w+)?", version):
         raise ServiceUnavailable(
             f"{version!r} is no version of {service.title}",
             evidence=f"a version is like {like}",
-            next_step="Name a released one",
+            next_step="Name a released version",
         )
     java = find_java()
     libs = resolved(jars_name(service, version), artifacts, progress=progress)
     return with_classes(
         Installation(java=java, libs=str(libs)),
-        lambda training: start(training, Wanted(), version=version),
+        lambda training: start(training, WantedService(), version=version),
         what=f"{service.title} {version}",
         progress=progress,
     )

@@ -1,4 +1,4 @@
-"""Ports that stay ours over restarts."""
+"""Chooses free ports that a service can use again after each restart."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 
 HOST: Final = "127.0.0.1"
 LOWEST: Final = 20000
-SPREAD: Final = 10000  # two runs begin to look at different places
+SPREAD: Final = 10000  # two runs begin their search at different ports
 EPHEMERAL_BY_DEFAULT: Final = 32768
 
 
 def free_ports(count: int, *, taken: Collection[int]) -> list[int]:
-    """Below those that the kernel gives to clients: there, a client that knocks at a dead broker's port may be given
-    that very port, connect to itself, and keep the broker from coming back. `taken`: by services that may be down.
+    """Free ports below the ephemeral range. Within that range, a client that connects to a dead broker's port may get
+    that port itself, connect to itself, and block the restart of the broker. `taken`: by services that may be down.
     """
     first = LOWEST + os.getpid() * 16 % SPREAD
     top = _lowest_ephemeral()
@@ -37,7 +37,7 @@ def free_ports(count: int, *, taken: Collection[int]) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """As a server sees it: connections that were closed a minute ago are not in its way."""
+    """Whether a server can listen: recently closed connections (TIME_WAIT) are no obstacle."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

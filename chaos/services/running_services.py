@@ -1,7 +1,7 @@
-"""A kept service as its users see it, in any process: an entry that tells where it is, and requests to its keeper.
+"""Finds, starts and controls services from any process: the entry of a service, and requests to its daemon.
 
-The entry is a file that the keeper holds a lock on for life. So whether a service runs is asked of the kernel, and no
-number of a process that may have been reused since is ever trusted, nor signalled.
+The entry is a file that the daemon keeps locked while it lives. The kernel therefore decides whether a service runs,
+and no pid, which may have been reused, is ever trusted or signalled.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sinkproof.chaos.services.cache_folders import data_home, made, running_fold
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS, MESSAGE_BYTES_MOST
 
-ANSWER_SECONDS: Final = 20.0  # a new keeper imports first: 0.1 s on an idle machine
-LOOK_AGAIN_SECONDS: Final = 0.02  # at what the kernel tells nobody by itself
-SOCKET: Final = "keeper.socket"
-PREFIX: Final = "sinkproof"  # of a folder, followed by the kind, never by a number: those are scratch folders
+ANSWER_SECONDS: Final = 20.0  # a new daemon imports first: 0.1 s on an idle machine
+POLL_SECONDS: Final = 0.02  # between two checks of a state that the kernel sends no event for
+SOCKET: Final = "daemon.socket"
+PREFIX: Final = "sinkproof"  # of a folder, followed by the kind; a number would follow in the name of a scratch folder
 OUTPUT_BYTES_SHOWN: Final = 8000
 LINES_SHOWN: Final = 12
 CONTAINED: Final = "contained"  # in the details of an entry: its nodes are in containers
@@ -37,7 +37,7 @@ CONTAINED: Final = "contained"  # in the details of an entry: its nodes are in c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is written down of a service while it runs. `owner`: the process that it ends with; 0: none."""
+    """The record of a running service. `owner`: the pid that it ends with; 0: none."""
 
     kind: str
     folder: str
@@ -50,127 +50,127 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What became of one process. `status` as subprocess has it; `ordered`: somebody told it to end."""
+class NodeStatus:
+    """The state of one process. `exit_status`: as Popen.returncode; `end_requested`: by SIGTERM or SIGKILL."""
 
     pid: int
-    status: int | None
+    exit_status: int | None
     stopped: bool
-    ordered: bool
+    end_requested: bool
 
 
-class Kept:
+class ServiceHandle:
     """The nodes of one service, each a process with a name."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry, self.folder = entry, Path(entry.folder)
-        self.keeper: subprocess.Popen[bytes] | None = None  # where we started it and it ends with us
+        self.daemon: subprocess.Popen[bytes] | None = None  # if this process started it and owns the service
 
     def spawn(self, name: str, command: Sequence[str], *, image: str = "") -> None:
         """`image`: of the container that it runs in; "": it is a process of this machine."""
-        answer = self._ask({"do": "spawn", "name": name, "command": list(command), "image": image})
+        answer = self._request({"do": "spawn", "name": name, "command": list(command), "image": image})
         if "refused" in answer:
             raise ServiceFailed(
                 f"{name} of {self.entry.kind} cannot be started",
                 evidence=str(answer["refused"]),
-                next_step="`sinkproof doctor` says what is missing",
+                next_step="`sinkproof doctor` lists what is missing",
             )
 
-    def fates(self) -> dict[str, Fate]:
-        return {name: Fate(**fate) for name, fate in self._ask({"do": "look"})["nodes"].items()}
+    def statuses(self) -> dict[str, NodeStatus]:
+        return {name: NodeStatus(**status) for name, status in self._request({"do": "status"})["nodes"].items()}
 
-    def fate(self, name: str) -> Fate | None:
-        return self.fates().get(name)
+    def status_of(self, name: str) -> NodeStatus | None:
+        return self.statuses().get(name)
 
     def lives(self, name: str) -> bool:
-        fate = self.fate(name)
-        return fate is not None and fate.status is None
+        status = self.status_of(name)
+        return status is not None and status.exit_status is None
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """A no-op for what is dead: its keeper has not forgotten whose number it was."""
-        self._ask({"do": "signal", "name": name, "number": int(number)})
+        """A no-op for a dead process: the daemon signals its own child, never a reused pid."""
+        self._request({"do": "signal", "name": name, "number": int(number)})
 
     def await_end(self, name: str, deadline: Deadline) -> bool:
-        """Whether it has ended by then."""
-        while (fate := self.fate(name)) is not None and fate.status is None and not deadline.over:
-            pause(fate.pid, min(deadline.left, 1.0))
-        return fate is None or fate.status is not None
+        """Whether it has ended by the deadline."""
+        while (status := self.status_of(name)) is not None and status.exit_status is None and not deadline.over:
+            await_exit(status.pid, min(deadline.left, 1.0))
+        return status is None or status.exit_status is not None
 
     def await_stopped(self, name: str, wanted: bool, deadline: Deadline) -> bool:
-        """Whether SIGSTOP, or SIGCONT, has come through to every thread of it by then."""
-        while (fate := self.fate(name)) is not None and fate.status is None and not deadline.over:
-            if fate.stopped is wanted:
+        """Whether SIGSTOP, or SIGCONT, has taken effect in all its threads by the deadline."""
+        while (status := self.status_of(name)) is not None and status.exit_status is None and not deadline.over:
+            if status.stopped is wanted:
                 return True
-            pause(fate.pid, LOOK_AGAIN_SECONDS)
+            await_exit(status.pid, POLL_SECONDS)
         return False
 
-    def said(self, name: str) -> str:
-        """The end of what it printed."""
+    def last_output(self, name: str) -> str:
+        """The end of its output."""
         return tail(self.folder / f"{name}.out")
 
     def end(self) -> None:
         """Kills every node and removes what they wrote. May be called again."""
         try:
-            self._ask({"do": "end"}, seconds=2 * DEATH_SECONDS)
+            self._request({"do": "end"}, seconds=2 * DEATH_SECONDS)
         except ServiceFailed:
-            sweep_the_dead()  # the keeper was gone already
-        if self.keeper is not None:
-            self.keeper.wait()
+            sweep_dead_services()  # the daemon was dead already
+        if self.daemon is not None:
+            self.daemon.wait()
 
-    def _ask(self, request: dict[str, Any], *, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any], *, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
             caller.settimeout(seconds)
             try:
-                _at(self.folder, caller.connect)
+                _call_with_address(self.folder, caller.connect)
                 caller.send(json.dumps(request).encode())
                 answer = caller.recv(MESSAGE_BYTES_MOST)
             except OSError as error:
-                raise self._gone(str(error)) from error
+                raise self._no_reply(str(error)) from error
         if not answer:
-            raise self._gone("it has hung up")
+            raise self._no_reply("it has closed the connection")
         found: dict[str, Any] = json.loads(answer)
         return found
 
-    def _gone(self, evidence: str) -> ServiceFailed:
-        said = tail(self.folder / "keeper.out")
+    def _no_reply(self, evidence: str) -> ServiceFailed:
+        output = tail(self.folder / "daemon.out")
         return ServiceFailed(
-            f"the keeper of {self.entry.kind} in {self.folder} does not answer",
-            evidence=said or evidence,
-            next_step="Somebody has ended it, or removed its folder: start the service again",
+            f"the daemon of {self.entry.kind} in {self.folder} does not reply",
+            evidence=output or evidence,
+            next_step="It was killed, or its folder was removed: start the service again",
         )
 
 
-def keep(kind: str, details: dict[str, Any], *, owner: int) -> Kept:
-    """A new service without nodes: its folder, its entry, its keeper. `owner`: the pid that it ends with; 0: of nobody.
+def new_service(kind: str, details: dict[str, Any], *, owner: int) -> ServiceHandle:
+    """A new service without nodes: its folder, its entry, its daemon. `owner`: the pid that it ends with; 0: none.
 
     The owner is alive: it is this process, or one that waits for it.
     """
-    sweep_the_dead()
+    sweep_dead_services()
     folder = tempfile.mkdtemp(prefix=f"{PREFIX}-{kind}-", dir=made(data_home()))
-    kept = Kept(Entry(kind=kind, folder=folder, owner=owner, details=details))
-    lock = _locked_entry(kept.entry)
+    handle = ServiceHandle(Entry(kind=kind, folder=folder, owner=owner, details=details))
+    lock = _locked_entry(handle.entry)
     held = [lock]
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         held.append(listener.detach())
         with socket.socket(fileno=os.dup(held[1])) as bound:
-            _at(kept.folder, bound.bind)
+            _call_with_address(handle.folder, bound.bind)
             bound.listen(64)
         if owner:
             held.append(os.pidfd_open(owner))
-        _start_keeper(kept, (held[1], lock, held[2] if owner else -1))
+        _start_daemon(handle, (held[1], lock, held[2] if owner else -1))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        kept.entry.path.unlink(missing_ok=True)
+        handle.entry.path.unlink(missing_ok=True)
         raise
     finally:
         for descriptor in held:
             os.close(descriptor)
-    return kept
+    return handle
 
 
 def _locked_entry(entry: Entry) -> int:
-    """Locked before anybody can see it."""
+    """The descriptor of the entry file, which is locked before it has its name."""
     made(running_folder())
     descriptor, name = tempfile.mkstemp(prefix=".", dir=running_folder())
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -179,10 +179,10 @@ def _locked_entry(entry: Entry) -> int:
     return descriptor
 
 
-def _start_keeper(kept: Kept, descriptors: tuple[int, int, int]) -> None:
-    folder, entry = str(kept.folder), str(kept.entry.path)
+def _start_daemon(handle: ServiceHandle, descriptors: tuple[int, int, int]) -> None:
+    folder, entry = str(handle.folder), str(handle.entry.path)
     program = f"from sinkproof.chaos.services.service_daemon import main; main({folder!r}, {entry!r}, {descriptors!r})"
-    with (kept.folder / "keeper.out").open("ab") as output:
+    with (handle.folder / "daemon.out").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", program],
             cwd=folder,
@@ -192,25 +192,25 @@ def _start_keeper(kept: Kept, descriptors: tuple[int, int, int]) -> None:
             pass_fds=[descriptor for descriptor in descriptors if descriptor >= 0],
             start_new_session=True,
         )
-    if kept.entry.owner == os.getpid():
-        kept.keeper = process
+    if handle.entry.owner == os.getpid():
+        handle.daemon = process
     else:
-        process.returncode = 0  # it outlives us: nobody here waits for it, and nobody warns of that
+        process.returncode = 0  # it outlives this process; this suppresses the ResourceWarning of Popen
 
 
 def running(*kinds: str) -> list[Entry]:
-    """Every service of these kinds, or of any, that runs, oldest first."""
-    sweep_the_dead()
+    """Every running service of these kinds (none given: of all kinds), oldest first."""
+    sweep_dead_services()
     found = [entry for path in _entries() if (entry := _read(path)) is not None]
     return [entry for entry in found if not kinds or entry.kind in kinds]
 
 
-def sweep_the_dead() -> list[str]:
-    """Removes the folders and entries of services whose keeper was killed; returns the folders."""
+def sweep_dead_services() -> list[str]:
+    """Removes the folders and entries that killed daemons have left; returns the folders."""
     removed = []
     for path in _entries():
         entry = _read(path)
-        if entry is None or _is_kept(path):
+        if entry is None or _has_daemon(path):
             continue
         if entry.details.get(CONTAINED):
             from sinkproof.chaos.services.container_nodes import sweep
@@ -236,26 +236,26 @@ def _age(path: Path) -> float:
 
 
 def _read(path: Path) -> Entry | None:
-    """None: it is gone since it was listed, or not one of ours."""
+    """None: it was removed since it was listed, or it is no entry."""
     try:
         return Entry(**json.loads(path.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
-def _is_kept(path: Path) -> bool:
+def _has_daemon(path: Path) -> bool:
     try:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
-        return True  # ended in an orderly way, just now
+        return True  # its daemon has just removed it
     except BlockingIOError:
         return True
     return False
 
 
-def _at(folder: Path, call: Any) -> None:
-    """Binds or connects to the socket in the folder, however long its path is: an address holds 107 bytes."""
+def _call_with_address(folder: Path, call: Any) -> None:
+    """Binds or connects to the socket in the folder. A path of any length works: an address itself holds 107 bytes."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         call(f"/proc/self/fd/{descriptor}/{SOCKET}")
@@ -263,8 +263,8 @@ def _at(folder: Path, call: Any) -> None:
         os.close(descriptor)
 
 
-def pause(pid: int, seconds: float) -> None:
-    """Until the process is dead, or the time is over."""
+def await_exit(pid: int, seconds: float) -> None:
+    """Waits until the process is dead, or the time is over."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -278,12 +278,12 @@ def pause(pid: int, seconds: float) -> None:
 
 
 def tail(path: Path) -> str:
-    """The end of a log. The frames of a Java stack would hide the line that says what happened."""
+    """The end of a log, without the frames of Java stacks: they would hide the line with the error."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - OUTPUT_BYTES_SHOWN))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    told = [line for line in text.strip().splitlines() if not line.startswith("\tat ")]
-    return "\n".join(told[-LINES_SHOWN:])
+    lines = [line for line in text.strip().splitlines() if not line.startswith("\tat ")]
+    return "\n".join(lines[-LINES_SHOWN:])

@@ -1,19 +1,19 @@
-"""What an external system offers to those who break it on purpose, whoever runs it and wherever."""
+"""The protocol of an external system into which faults can be injected, and its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
-Progress = Callable[[str], None]  # one line for who waits
+Progress = Callable[[str], None]  # receives one line for the user
 
 
 def silent(_: str) -> None:
-    """The progress of who does not look."""
+    """Discards progress."""
 
 
 class ServiceError(Exception):
-    """Something about a service: what happened, the evidence, the next step."""
+    """An error of a service: what happened, the evidence, the next step."""
 
     def __init__(self, what: str, *, evidence: str, next_step: str) -> None:
         super().__init__(f"{what}: {evidence}. {next_step}")
@@ -21,61 +21,61 @@ class ServiceError(Exception):
 
 
 class ServiceUnavailable(ServiceError):
-    """Something is missing, taken or misspelt: whoever runs the command can mend it and try again."""
+    """Something is missing, in use or misspelt: the user can correct it and try again."""
 
 
 class ServiceFailed(ServiceError):
-    """It was started as it should be and did not do what it should: what it said last is the evidence."""
+    """A service was started correctly and failed; the evidence is its last output."""
 
 
 class Service(Protocol):
-    """One external system of one or more nodes, numbered from 1. Where no node is named, all of them are meant.
+    """One external system of one or more nodes, numbered from 1. `node=None` means all nodes.
 
-    Calls return when it is done: what is killed is dead, what is started answers. They may come from any process, but
-    not from two at once. Each raises ServiceError.
+    A call returns when its effect is complete: a killed node is dead, a started node serves clients. Calls may come
+    from any process, but not from two at the same time. Each raises ServiceError.
     """
 
     @property
     def name(self) -> str:
-        """Which kind of system: "kafka"."""
+        """The kind of system: "kafka"."""
 
     @property
     def identity(self) -> str:
-        """Of this system with its data: where one has ended, another may be found at the same address."""
+        """Identifies this system and its data: a later system may have the same address."""
 
     @property
     def endpoint(self) -> str:
-        """Where sinks find it; may lead through something that breaks connections."""
+        """The address for sinks; may be that of a proxy."""
 
     @property
     def direct_endpoint(self) -> str:
-        """Where those find it who verify what the sinks did."""
+        """The address for readers that verify the sinks; never that of a proxy."""
 
     @property
     def node_count(self) -> int: ...
 
     def start(self, *, node: int | None = None) -> None:
-        """What is not running runs again, on the data it left and at the same address."""
+        """Starts every dead node again, with its data and at the same address."""
 
     def stop(self, *, node: int | None = None) -> None:
-        """As an operator does: it may finish what it is doing."""
+        """An orderly shutdown (SIGTERM)."""
 
     def kill(self, *, node: int | None = None) -> None:
-        """SIGKILL. What is paused dies as well."""
+        """SIGKILL. Paused nodes die as well."""
 
     def pause(self, *, node: int | None = None) -> None:
-        """It does not answer, and it does not hang up. Connections are accepted by the kernel."""
+        """SIGSTOP: it neither replies nor closes connections; the kernel accepts new ones."""
 
     def resume(self, *, node: int | None = None) -> None: ...
 
     def restart(self, *, node: int | None = None) -> None:
-        """Stopped, if it runs, and started."""
+        """Stops it if it runs, and starts it."""
 
     def died_by_itself(self) -> str:
-        """Which nodes ended though nobody told them to, and what they said last; "" if none did.
+        """The nodes that ended without a request to end, with their last output; "" if there are none.
 
-        Nothing is concluded about a sink from a run in which this is not "".
+        A run in which this is not "" gives no verdict about a sink.
         """
 
     def close(self) -> None:
-        """The end: nothing of it is left. Of a service that somebody else runs, only what we hold of it is released."""
+        """Ends the service and removes its data. Of an external service it releases local resources only."""

@@ -1,4 +1,4 @@
-"""Every kind of service that can be started by name."""
+"""The table of the kinds of services that can be started by name."""
 
 from __future__ import annotations
 

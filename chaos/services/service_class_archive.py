@@ -1,4 +1,4 @@
-"""An archive of the classes that every node of a service loads (AppCDS): the second start takes half of the first."""
+"""Makes an archive of the classes that each node of a service loads (AppCDS): it halves the time of a start."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jvm import class_path, java_version
-from sinkproof.chaos.services.local_service import Installation, LocalService
+from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import Progress, ServiceError
 
 ARCHIVE: Final = "classes.jsa"
-# C1 only: a start of Kafka takes 1.8 s of one core instead of 3.1. Under load for minutes it would be slower.
+# C1 only: a start of Kafka takes 1.8 s of one core instead of 3.1. Under minutes of load it would be slower.
 COMPILE_ONCE: Final = "-XX:TieredStopAtLevel=1"
 
 
 def short_lived(installation: Installation) -> Installation:
-    """For a service that starts often and does little."""
+    """For a service that starts often and has little load."""
     return replace(installation, options=(*installation.options, COMPILE_ONCE))
 
 
 def with_classes(
     plain: Installation, start: Callable[[Installation], LocalService], *, what: str, progress: Progress
 ) -> Installation:
-    """The same with its archive, which is made by the first start of all.
+    """The same installation with its archive, which a node of the very first start writes when it ends.
 
-    A node writes it when it ends. It is a convenience: where that fails, nodes start without it, and nobody waits for a
-    second failure.
+    The archive is optional: if this fails, nodes start without it, and it is not tried again.
     """
 
     def make(partial: Path) -> None:
@@ -50,7 +50,7 @@ def with_classes(
 
 
 def _folder(installation: Installation) -> Path:
-    """One per Java and set of jars, and per place of theirs."""
+    """One folder per Java, set of jars, and their paths."""
     libs = Path(installation.libs)
     known = [os.path.realpath(installation.java), java_version(installation.java), class_path(libs)]
     key = hashlib.sha256(repr((known, libs.stat().st_mtime_ns)).encode()).hexdigest()[:16]

@@ -1,13 +1,12 @@
-"""The process that keeps a service: the parent of all its nodes, which ends them when its time has come.
+"""The daemon process of a service: the parent of all its nodes, which starts, signals and ends them.
 
-It runs until it is told to end or until its owner, if it has one, is dead; then it kills the nodes, removes their
-folder and its own entry, and exits. Nodes die with it, even if it is killed itself. It has no opinion about what it
-keeps. Requests come over a socket, one message each, from any process of the same user; one at a time is served.
+It runs until it gets the request to end, or until its owner, if it has one, is dead; then it kills the nodes, removes
+their folder and its own entry, and exits. Nodes die with it, even if it is killed itself. It is independent of the kind
+of service. Requests come over a socket, one message each, from any process of the same user; they are served in turn.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -21,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
+from sinkproof.chaos.processes.parent_death import die_with
+
 MESSAGE_BYTES_MOST: Final = 1 << 17  # a class path of 50 jars takes 5 KB
-PR_SET_PDEATHSIG: Final = 1
-DEATH_SECONDS: Final = 30.0  # of a JVM whose memory is handed back by a busy kernel
-LIBC: Final = ctypes.CDLL(None, use_errno=True)
+DEATH_SECONDS: Final = 30.0  # of a JVM: a busy kernel needs time to free its memory
 
 
 def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn:
@@ -33,23 +32,23 @@ def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    keeper = Keeper(Path(folder), socket.socket(fileno=listener))
+    daemon = ServiceDaemon(Path(folder), socket.socket(fileno=listener))
     try:
-        keeper.serve(owner)
+        daemon.serve(owner)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        keeper.bury()
+        daemon.kill_nodes()
         Path(entry).unlink(missing_ok=True)
-        keeper.tell_the_last()
+        daemon.confirm_end()
         os._exit(0)
 
 
-class Node:
-    """One process that is kept. It is reaped by its keeper alone, so that its number always means this process."""
+class NodeProcess:
+    """One process of the service. Only the daemon reaps it, so its pid cannot be reused before that."""
 
     def __init__(self, name: str, request: dict[str, Any], folder: Path) -> None:
         self.stopped = False
-        self.ordered = False  # to end
+        self.end_requested = False
         with (folder / f"{name}.out").open("ab") as output:
             self.process = subprocess.Popen(
                 request["command"],
@@ -58,11 +57,11 @@ class Node:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=partial(_die_with, os.getpid()),
+                preexec_fn=partial(die_with, os.getpid()),
             )
 
-    def look(self) -> dict[str, Any]:
-        """`status` as subprocess has it: negative for a signal, None while it lives."""
+    def status(self) -> dict[str, Any]:
+        """`exit_status`: as Popen.returncode, negative for a signal, None while it lives."""
         if self.process.returncode is None:
             with suppress(ChildProcessError):
                 changed = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
@@ -70,13 +69,13 @@ class Node:
                     self.stopped = changed.si_code == os.CLD_STOPPED
         return {
             "pid": self.process.pid,
-            "status": self.process.poll(),
+            "exit_status": self.process.poll(),
             "stopped": self.stopped,
-            "ordered": self.ordered,
+            "end_requested": self.end_requested,
         }
 
     def signal(self, number: int) -> None:
-        self.ordered = self.ordered or number in (signal.SIGTERM, signal.SIGKILL)
+        self.end_requested = self.end_requested or number in (signal.SIGTERM, signal.SIGKILL)
         self.process.send_signal(number)
 
     def end(self) -> None:
@@ -85,38 +84,38 @@ class Node:
             self.process.wait(DEATH_SECONDS)
 
 
-class KeptNode(Protocol):
-    """A node as its keeper sees it, wherever it runs."""
+class ManagedNode(Protocol):
+    """A node for its daemon: a process or a container."""
 
-    def look(self) -> dict[str, Any]: ...
+    def status(self) -> dict[str, Any]: ...
 
     def signal(self, number: int) -> None: ...
 
     def end(self) -> None: ...
 
 
-class Keeper:
+class ServiceDaemon:
     def __init__(self, folder: Path, listener: socket.socket) -> None:
         self.folder, self.listener = folder, listener
-        self.nodes: dict[str, KeptNode] = {}
-        self.last: socket.socket | None = None  # who asked for the end, and waits for it
+        self.nodes: dict[str, ManagedNode] = {}
+        self.end_requester: socket.socket | None = None  # waits for the confirmation
 
     def serve(self, owner: int) -> None:
         poll = select.poll()
         poll.register(self.listener, select.POLLIN)
         if owner >= 0:
             poll.register(owner, select.POLLIN)
-        while self.last is None and owner not in dict(ready := poll.poll()):
+        while self.end_requester is None and owner not in dict(ready := poll.poll()):
             if ready:
                 self.answer(self.listener.accept()[0])
 
     def answer(self, caller: socket.socket) -> None:
-        caller.settimeout(1.0)  # whoever connects sends at once
-        with suppress(OSError):  # it is gone, which is its own affair
+        caller.settimeout(1.0)  # a client sends its request right after connecting
+        with suppress(OSError):  # the client has disconnected
             message = caller.recv(MESSAGE_BYTES_MOST)
             request = json.loads(message) if message else {"do": "nothing"}
             if request["do"] == "end":
-                self.last = caller
+                self.end_requester = caller
                 return
             caller.send(json.dumps(self.do(request)).encode())
         caller.close()
@@ -130,18 +129,18 @@ class Keeper:
                 return {"refused": str(error)}
         elif request["do"] == "signal":
             self.nodes[name].signal(request["number"])
-        return {"nodes": {name: node.look() for name, node in self.nodes.items()}}
+        return {"nodes": {name: node.status() for name, node in self.nodes.items()}}
 
-    def started(self, name: str, request: dict[str, Any]) -> KeptNode:
+    def started(self, name: str, request: dict[str, Any]) -> ManagedNode:
         if not request.get("image"):
-            return Node(name, request, self.folder)
-        from sinkproof.chaos.services.container_nodes import ContainedNode
+            return NodeProcess(name, request, self.folder)
+        from sinkproof.chaos.services.container_nodes import ContainerNode
 
         if name in self.nodes:
-            self.nodes[name].end()  # what has ended is still there until somebody removes it
-        return ContainedNode(request, self.folder, self.folder / f"{name}.out")
+            self.nodes[name].end()  # a container that has ended exists until it is removed
+        return ContainerNode(request, self.folder, self.folder / f"{name}.out")
 
-    def bury(self) -> None:
+    def kill_nodes(self) -> None:
         for node in self.nodes.values():
             with suppress(OSError):
                 node.signal(signal.SIGKILL)
@@ -149,14 +148,7 @@ class Keeper:
             node.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def tell_the_last(self) -> None:
-        if self.last is not None:
+    def confirm_end(self) -> None:
+        if self.end_requester is not None:
             with suppress(OSError):
-                self.last.send(b"{}")
-
-
-def _die_with(keeper: int) -> None:
-    """Between fork and exec; the keeper has one thread, so this is safe, and the signal comes when that one ends."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != keeper:
-        os._exit(1)
+                self.end_requester.send(b"{}")

@@ -1,4 +1,4 @@
-"""Which service of a kind is used: the one that was named, one that runs already, or a new one for this block."""
+"""Decides which service of a kind is used: the named one, one that runs already, or a new one for this block."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic
 
 from sinkproof.chaos.services.cache_folders import locked, running_folder
-from sinkproof.chaos.services.local_service import Made, Wanted
+from sinkproof.chaos.services.local_service import Made, WantedService
 from sinkproof.chaos.services.running_services import running
 from sinkproof.chaos.services.service import Progress, Service, ServiceUnavailable, silent
 
 LOCAL: Final = "local"
 EXTERNAL: Final = "external"
 CONTAINER: Final = "container"
-EVERYWHERE: Final = "SINKPROOF_SERVICES"  # in the environment: "local" or "container", for every kind that can be both
-PLAIN: Final = Wanted()
+EVERYWHERE: Final = "SINKPROOF_SERVICES"  # in the environment: "local" or "container", where a kind supports both
+PLAIN: Final = WantedService()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind(Generic[Made]):
-    """One kind of service, and how it is had."""
+    """One kind of service: how it is installed, started, or found."""
 
     service: type[Made]
-    version: str  # the one that is used where none is named
+    version: str  # the default
     variable: str  # in the environment: "local", or "external:HOST:PORT"
-    install: Callable[..., Any]  # (version, progress=): what `start` needs, made once
-    start: Callable[..., Made]  # (what `install` gave, wanted, version=)
-    external: Callable[[str], Service]  # one that somebody else runs, given its address
+    install: Callable[..., Any]  # (version, progress=): makes, once, the first argument of `start`
+    start: Callable[..., Made]  # (result of `install`, wanted, version=)
+    external: Callable[[str], Service]  # from the address of a service that sinkproof does not run
     is_installed: Callable[[str], bool]  # for a version
     made_of: str = "jars"
-    short_lived: Callable[[Any], Any] = lambda installed: installed  # for one that starts often and does little
-    contained: Callable[..., Any] | None = None  # (what `install` gave, progress=): the same, to be run in containers
+    short_lived: Callable[[Any], Any] = lambda installed: installed  # for frequent starts and little load
+    contained: Callable[..., Any] | None = None  # (result of `install`, progress=): the same for containers
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Kind(Generic[Made]):
 
     @property
     def variable_of_version(self) -> str:
-        """In the environment: the version of what is started where none is named."""
+        """The environment variable with the version to start by default."""
         return f"{self.variable}_VERSION"
 
     @property
@@ -50,10 +50,10 @@ class Kind(Generic[Made]):
 
     @contextmanager
     def use(
-        self, where: str, *, version: str = "", wanted: Wanted = PLAIN, progress: Progress = silent
+        self, where: str, *, version: str = "", wanted: WantedService = PLAIN, progress: Progress = silent
     ) -> Iterator[Service]:
-        """`where`: "local", "container", "external:HOST:PORT[,HOST:PORT]", or "": what the variable says, else the one
-        that `services start` has started if it fits, else a new one. A new one is gone when the block ends.
+        """`where`: "local", "container", "external:HOST:PORT[,HOST:PORT]", or "": the value of the variable, else the
+        service that `services start` has started if it fits, else a new one. A new one ends with the block.
         """
         chosen = where or self.where_to_look()
         kind, _, address = chosen.partition(":")
@@ -75,7 +75,7 @@ class Kind(Generic[Made]):
             yield service
 
     def where_to_look(self) -> str:
-        """What the variable says; else the one for every kind, if it names what this kind can be."""
+        """The value of the variable of this kind; else that of SINKPROOF_SERVICES, if this kind supports it."""
         everywhere = os.environ.get(EVERYWHERE, "")
         return os.environ.get(self.variable, "") or (everywhere if everywhere in (LOCAL, *self._others) else "")
 
@@ -90,7 +90,7 @@ class Kind(Generic[Made]):
         return self.contained(installation, progress=progress)
 
     def running(self, *, version: str = "", nodes: int = 0) -> Made | None:
-        """The newest that runs until it is stopped, of this version and size if they are given."""
+        """The newest service without an owner, of this version and size if they are given."""
         for entry in reversed(running(self.name)):
             service = self.service.attach(entry)
             fits = version in ("", service.version) and nodes in (0, service.node_count)
@@ -98,15 +98,15 @@ class Kind(Generic[Made]):
                 return service
         return None
 
-    def start_detached(self, version: str, wanted: Wanted, *, progress: Progress) -> tuple[Made, bool]:
-        """One that runs until it is stopped, and whether it is new. Of two at once the second finds the first's."""
+    def start_detached(self, version: str, wanted: WantedService, *, progress: Progress) -> tuple[Made, bool]:
+        """A service that runs until it is stopped, and whether it is new. Of two concurrent calls one starts it."""
         where = self.where_to_look()
         installation = self._installed(version, where, progress=progress)
 
-        def tell() -> None:
+        def report_wait() -> None:
             progress("another one is being started; waiting")
 
-        with locked(running_folder() / f".{self.name}.lock", on_wait=tell):
+        with locked(running_folder() / f".{self.name}.lock", on_wait=report_wait):
             found = self.running()
             like = version, wanted.nodes, where == CONTAINER
             if found is not None and (found.version, found.node_count, bool(found.image)) == like:

@@ -1,5 +1,5 @@
-"""What do processes that may be killed at any time tell each other?
+"""How do processes exchange data that survives the SIGKILL of its writer?
 
-Files and shared memory that outlive their writer's SIGKILL: the armed fault, the journal and the counts of points
-passed, the event log. May import: chaos only.
+Files and shared memory, one kind per module: `ArmedFaults`, `Journal` and `PointCounts` (points passed), `EventLog`.
+May import: chaos only.
 """

@@ -1,7 +1,7 @@
-"""Which fault strikes next, in shared memory: written by who runs the experiment, read at every point by everybody.
+"""Holds in shared memory which fault is injected next: the driver writes it, every process reads it at each point.
 
-The faults of a schedule are armed one after another; whoever strikes moves on to the next one *before* it does so, so
-that its successor cannot strike the same one again.
+The faults of a schedule are armed one after another. A process moves on to the next fault *before* it injects the
+current one, so that its successor cannot inject the same fault again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 
-HEADER: Final = struct.Struct("<QQ")  # version of the list, faults of it that have struck
+HEADER: Final = struct.Struct("<QQ")  # version of the list, number of its faults that were injected
 BYTES: Final = 1 << 16
 
 
-class Armed:
+class ArmedFaults:
     """`path`: the file, made when it is missing."""
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class Armed:
         self._next: Fault | None = None
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """These instead of what was armed before. Readers see the old list or the new one: the version comes last."""
+        """Replaces the list. Readers see the old list or the new one: the version is written last."""
         text = str(Schedule(tuple(faults))).encode()
         if len(text) >= BYTES - HEADER.size:
             raise ValueError(f"{len(faults)} faults are too many to be armed at once: at most {BYTES} bytes of text")
@@ -44,29 +44,29 @@ class Armed:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(version of the list, how many of it have struck)."""
-        version, struck = HEADER.unpack_from(self._map, 0)
-        return int(version), int(struck)
+        """(version of the list, number of its faults that were injected)."""
+        version, injected = HEADER.unpack_from(self._map, 0)
+        return int(version), int(injected)
 
     def next(self) -> Fault | None:
-        """The fault that waits for its place; read anew only when something has changed."""
+        """The armed fault; parsed again only after a change."""
         position = HEADER.unpack_from(self._map, 0)
         if position != self._known:
             self._read(position)
         return self._next
 
     def _read(self, position: tuple[int, ...]) -> None:
-        version, struck = position
+        version, injected = position
         if version != self._known[0]:
             text = self._map[HEADER.size : self._map.find(b"\0", HEADER.size)].decode()
             self._faults = parse(text).faults if version else ()
-        self._known = (version, struck)
-        self._next = self._faults[struck] if struck < len(self._faults) else None
+        self._known = (version, injected)
+        self._next = self._faults[injected] if injected < len(self._faults) else None
 
     def take(self) -> Fault:
-        """The next fault, which will not strike again."""
+        """The armed fault, which will not be returned again."""
         fault = self.next()
         assert fault is not None
-        version, struck = self._known
-        HEADER.pack_into(self._map, 0, version, struck + 1)
+        version, injected = self._known
+        HEADER.pack_into(self._map, 0, version, injected + 1)
         return fault

@@ -1,4 +1,4 @@
-"""What happened, told by many processes into one file that outlives all of them: JSON lines, appended whole."""
+"""A log of events that many processes append to one file, which survives all of them: JSON lines, appended whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Happening = dict[str, Any]  # "what", "at" (seconds, one clock for all processes
 
 
 class EventLog:
-    """The writers' end. Each line is one write to a file opened for appending, which the kernel does not interleave."""
+    """The writer's side. Each line is one appending write, which the kernel does not interleave."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -22,13 +22,13 @@ class EventLog:
     def descriptor(self) -> int:
         return self._descriptor
 
-    def tell(self, what: str, **details: Any) -> None:
+    def record(self, what: str, **details: Any) -> None:
         line = {"what": what, "at": round(now(), 6), "pid": os.getpid(), **details}
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 
 
 class EventLogReader:
-    """The reader's end: what is new since the last call, whole lines only."""
+    """The reader's side: the events since the last call, whole lines only."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)

@@ -1,7 +1,7 @@
-"""How often each point was passed, in shared memory that outlives its writer's SIGKILL.
+"""Counts how often each point was passed, in shared memory that survives the SIGKILL of its writer.
 
-One file per actor, used by its attempts one after another: an occurrence counts over all of them. A slot is a count
-and a name; a name appears when its point is first passed, and never moves.
+One file per actor, used by its attempts one after another: occurrences are counted over all of them. A slot is a count
+and a name; a name is stored when its point is first passed, and never moves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COUNT: Final = struct.Struct("<Q")
 
 
 class PointCounts:
-    """`path`: the file, made when it is missing. A process that nobody may take for the actor counts elsewhere."""
+    """`path`: the file, made when it is missing. Processes that the actor forks must not write to it."""
 
     def __init__(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -31,7 +31,7 @@ class PointCounts:
         self._at: dict[str, int] = {name: at for at, (name, _) in enumerate(_slots(self._map))}
 
     def add(self, point: str) -> int:
-        """One more; returns how many there are by now."""
+        """Counts one more; returns the new count."""
         at = self._at.get(point)
         if at is None:
             at = self._new_slot(point)
@@ -46,7 +46,7 @@ class PointCounts:
 
 
 def read_counts(path: Path) -> Counter[str]:
-    """What the actor's attempts have passed so far, in the order of the first time; empty if there was none yet."""
+    """The counts of the actor's attempts so far, in the order of first passage; empty if there was no attempt."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

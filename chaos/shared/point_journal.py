@@ -1,8 +1,7 @@
-"""The journal of points reached, which outlives its writer's SIGKILL.
+"""The journal of the points that one process reached; it survives the SIGKILL of that process.
 
-Shared memory (a memfd): what was stored in it is there, whatever happens to the process that stored it. One
-point is one line of text, ended by a newline; everything behind the last newline is zero. A point costs 0.5
-us to write, a third of what one `os.write` each would cost, and every executed line may be one.
+It is shared memory (a memfd). One point is one line of text, ended by a newline; all bytes after the last newline are
+zero. A point costs 0.5 us to write, a third of an `os.write`; this matters because every executed line may be a point.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ BYTES_AT_ONCE: Final = 1 << 16
 
 
 class Journal:
-    """The writer's end. A process forked from the writer must write nothing: it is not who the journal speaks of."""
+    """The writer's side. It ignores writes of forked children: the journal belongs to one process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._map = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
         self._store: Callable[[bytes], object] = self._map.write
         self._texts: dict[str, bytes] = {}
-        os.register_at_fork(after_in_child=self._fall_silent)
+        os.register_at_fork(after_in_child=self._ignore_writes)
 
     def write(self, point: str) -> None:
         text = self._texts.get(point)
@@ -41,12 +40,12 @@ class Journal:
         os.ftruncate(self._descriptor, size)
         self._map.resize(size)
 
-    def _fall_silent(self) -> None:
+    def _ignore_writes(self) -> None:
         self._store = len
 
 
 class JournalReader:
-    """The reader's end, which makes the journal; `descriptor` is what a writer needs."""
+    """The reader's side, which makes the journal; the writer needs its `descriptor`."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("journal")
@@ -54,7 +53,7 @@ class JournalReader:
         self._offset = 0
 
     def new_points(self) -> list[str]:
-        """The points written since the last call. One that its writer died in the middle of is not among them."""
+        """The points written since the last call, without an incomplete last line."""
         found = b""
         while True:
             chunk = os.pread(self.descriptor, BYTES_AT_ONCE, self._offset + len(found))

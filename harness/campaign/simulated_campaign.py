@@ -20,7 +20,7 @@ from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.simulated_workers import ALONE, SimulatedWorkers
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.explorer import ExploredClosure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
@@ -195,23 +195,23 @@ class SimulatedCampaign(Campaign):
         world: JobWorld,
         *,
         depth_most: float = inf,
-        keep: Callable[[Closure[JobState]], None] = lambda closure: None,
+        keep: Callable[[ExploredClosure[JobState]], None] = lambda closure: None,
         go_on: Callable[[], bool] = lambda: True,
-    ) -> Closure[JobState]:
+    ) -> ExploredClosure[JobState]:
         """Explores a world. `keep` is given the closure before the campaign may end; `go_on` may end this closure
         alone.
         """
         reported = 0
         coverage = self.results.coverage
 
-        def report(closure: Closure[JobState]) -> None:
+        def report(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `should_stop` may wait for it."""
             nonlocal reported
             for state, anomaly in closure.findings[reported:]:
                 self._find(world, anomaly, state=state)
             reported = len(closure.findings)
 
-        def may_go_on(closure: Closure[JobState]) -> bool:
+        def may_go_on(closure: ExploredClosure[JobState]) -> bool:
             if not go_on():
                 return False
             self.results.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)

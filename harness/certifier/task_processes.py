@@ -22,8 +22,8 @@ from sinkproof.campaign.task import Task
 from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
-from sinkproof.chaos.processes.current_step import StepStatus, tell
-from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply
+from sinkproof.chaos.processes.current_step import StepStatus, report_step
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.judging.observer import NeverQuiet
 from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, told
@@ -77,7 +77,7 @@ class Reporting:
 
     def step(self, what: str, kills: int) -> None:
         self.steps += 1
-        tell(self.status, what)
+        report_step(self.status, what)
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
             self.send("step", what, kills, self.steps)
@@ -126,7 +126,7 @@ def place_of(raised_in: TracebackType | None) -> str:
 @dataclass(slots=True)
 class Worker:
     task: Task
-    child: Child
+    child: ChildProcess
     status: StepStatus
     silence: Deadline
 
@@ -176,7 +176,7 @@ def _start(server: ForkServer, task: Task) -> Worker:
 
 
 def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
-    if server.hear():
+    if server.receive_notices():
         return
     poll = select.poll()
     for descriptor in (server.control, *(worker.child.channel for worker in running)):

@@ -48,7 +48,7 @@ def start(names: tuple[str, ...], *, nodes: int, port: int | None, as_json: bool
 
     The first time what they need is resolved or built; later no network is needed.
     """
-    from sinkproof.chaos.services.local_service import Wanted
+    from sinkproof.chaos.services.local_service import WantedService
     from sinkproof.chaos.services.service_catalogue import KINDS
 
     if port and len(names) > 1:
@@ -56,7 +56,7 @@ def start(names: tuple[str, ...], *, nodes: int, port: int | None, as_json: bool
     rows = []
     for kind in [KINDS[name] for name in dict.fromkeys(names or NAMES[:1])]:
         with _told():
-            wanted = Wanted(nodes=nodes, port=port or 0, owner=0)
+            wanted = WantedService(nodes=nodes, port=port or 0, owner=0)
             version = chosen[f"{kind.name}_version"] or kind.version
             service, new = kind.start_detached(version, wanted, progress=_talk)
         if not new:

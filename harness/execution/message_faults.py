@@ -24,4 +24,4 @@ def armed(schedule: Schedule) -> Schedule:
 
 
 def struck_messages() -> tuple[Fault, ...]:
-    return tuple(fault for proxy in proxies() for fault in proxy.look().struck)
+    return tuple(fault for proxy in proxies() for fault in proxy.status().injected)

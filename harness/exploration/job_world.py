@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
-from sinkproof.chaos.explorer import Run, digest
+from sinkproof.chaos.explorer import ExploredRun, digest
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -154,9 +154,9 @@ class JobWorld:
         actor = self.simulation.names.index(fault.actor)
         return fault.occurrence > self.simulation.trace[: self.known_from].count((actor, fault.point))
 
-    def run(self, state: JobState, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+    def run(self, state: JobState, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
         if state.is_known and not in_full:
-            return Run(was_run=False)
+            return ExploredRun(was_run=False)
         self.thaw_target(state.target)
         storage = MemoryCheckpointStorage(generation=state.generation, record=state.record)
         schedule = Schedule(state.prelude, job=self.job, ids=self.ids, orders=trimmed(state.orders[-1:]))
@@ -181,7 +181,7 @@ class JobWorld:
             self.points.update(point for _, point in simulation.trace)
         found = self.runner.judge(observer)
         claims = self.contract.claims
-        return Run(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
+        return ExploredRun(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
 
     def _opening(self, shell: Simulation, key: Any, effect: Effect) -> None:
         """Notes where the run stands when the last sink is open, or that another has stood there."""

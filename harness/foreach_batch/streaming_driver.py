@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.foreach_batch.simulated_batches import read, told
 from sinkproof.foreach_batch.streaming_query import (
@@ -27,7 +28,6 @@ from sinkproof.foreach_batch.streaming_query import (
     Ending,
     endless_frame,
 )
-from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.subject.contract import Contract, ContractError, load
 from sinkproof.subject.scratch import Scratch

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.message_sites import message_sites
 from sinkproof.chaos.faults.toxics import TOXICS
-from sinkproof.chaos.messages.message_points import BROKER
-from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, MESSAGE_POINTS, SINK_POINTS
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.messages.message_points import LATE
+from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import spread
 from sinkproof.subject.services_in_use import network, proxies
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
-# A request that lands after its repetition may open a transaction again, or end a later one of the same producer:
-# clients that use ids and epochs again cannot help it. It is tried only where a contract says `late_requests`.
-LATE: Final = "hold"
 # The messages at which each kind strikes. A delay takes seconds; what a client does about a late reply, it does about a
 # late request as well.
 EACH_OF: Final = {
@@ -39,19 +37,10 @@ def message_faults(campaign: CampaignView) -> Iterator[Schedule]:
     campaign.runner.run(Schedule())
     counts = Counter[str]()
     for proxy in proxies():
-        counts.update(proxy.look().counts)
+        counts.update(proxy.status().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or campaign.contract.offers("late_requests")]
     turns = zip_longest(*(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds))
     yield from (Schedule((fault,)) for turn in turns for fault in turn if fault is not None)
-
-
-def message_sites(counts: Mapping[str, int], kind: str, *, every: Iterable[str] = ()) -> Iterator[Fault]:
-    """The first of each message that this kind can strike; each one of those named by `every`."""
-    for point in MESSAGE_POINTS:
-        if KINDS[kind].applies(BROKER, point):
-            passed = counts.get(point, 0)
-            most = passed if point in every else min(passed, 1)
-            yield from (Fault(BROKER, point, number, kind) for number in range(1, most + 1))
 
 
 def node_faults_near_requests(campaign: CampaignView) -> Iterator[Schedule]:

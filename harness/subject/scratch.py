@@ -88,9 +88,9 @@ def _has_room(folder: Path) -> bool:
 
 def sweep_folders_of_the_dead() -> list[Path]:
     """Removes what runs left behind that were killed, services' data as well; returns what was removed."""
-    from sinkproof.chaos.services.running_services import sweep_the_dead
+    from sinkproof.chaos.services.running_services import sweep_dead_services
 
-    removed = list(map(Path, sweep_the_dead()))
+    removed = list(map(Path, sweep_dead_services()))
     for home in _homes():
         for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
             match = re.match(rf"{PREFIX}-(\d+)-", folder.name)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults.toxics import TOXICS
 from sinkproof.chaos.messages.message_points import MessageFaults
-from sinkproof.chaos.services.local_service import BREAKABLE, LocalService, Wanted
+from sinkproof.chaos.services.local_service import BREAKABLE, LocalService, WantedService
 from sinkproof.chaos.services.running_services import running
 from sinkproof.chaos.services.service import Service, ServiceError, ServiceUnavailable
 from sinkproof.chaos.services.service_kind import EXTERNAL, LOCAL, Kind
@@ -121,7 +121,7 @@ class Outages:
                 evidence="the sink is not led through a proxy, or uses no service of ours",
                 next_step="Add --network toxiproxy",
             )
-        through.strike(how)
+        through.break_connections(how)
         self._later(through.heal)
 
     def _later(self, heal: Callable[[], None]) -> None:
@@ -172,7 +172,7 @@ def service_in_use(kind: Kind[Any], *, start: bool, settings: Mapping[str, Any] 
 
 def _brought(kind: Kind[Any], where: str, settings: Mapping[str, Any]) -> InUse:
     until_exit, version = ExitStack(), os.environ.get(kind.variable_of_version, "")
-    wanted = Wanted(breakable=True, settings=settings, nodes=nodes_wanted())
+    wanted = WantedService(breakable=True, settings=settings, nodes=nodes_wanted())
     with waiting(f"{kind.title} is started"):
         service = until_exit.enter_context(kind.use(where, version=version, wanted=wanted))
     if not isinstance(service, LocalService):

@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.processes.child import Child, NoReply
+from sinkproof.chaos.processes.child import ChildProcess, NoReply
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.execution.process_runner import process_runner
@@ -171,7 +171,7 @@ class Bench:
 
     # -- drivers -----------------------------------------------------------------------------------
 
-    def driver(self, way: str, scratch: Scratch, **options: Any) -> Child:
+    def driver(self, way: str, scratch: Scratch, **options: Any) -> ChildProcess:
         order = Order(way=way, locator=self.name, scratch=scratch, environment=self._way_in(scratch), **options)
         return self.server.spawn(ENTRY, order)
 
@@ -183,14 +183,14 @@ class Bench:
 
     direct = True  # whether drivers go to a broker without the proxy
 
-    def hear(self, child: Child) -> Any:
+    def hear(self, child: ChildProcess) -> Any:
         try:
             return pickle.loads(child.receive(Deadline(ANSWER_SECONDS)))
         except NoReply as silence:
             said = child.output.tail().strip().rpartition("\n")[2]
             raise NotMeasured(f"its driver is gone ({silence}): {said or 'it has said nothing'}") from silence
 
-    def go_on(self, child: Child) -> None:
+    def go_on(self, child: ChildProcess) -> None:
         child.send(b"", Deadline(ANSWER_SECONDS))
 
     def ask(self, way: str, **options: Any) -> Any:
@@ -323,7 +323,7 @@ def _folder(home: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _ended(child: Child) -> Iterator[Child]:
+def _ended(child: ChildProcess) -> Iterator[ChildProcess]:
     try:
         yield child
     finally:
@@ -333,5 +333,5 @@ def _ended(child: Child) -> Iterator[Child]:
 
 def _through_proxies() -> tuple[int, int]:
     """(requests, bytes) of all that went through."""
-    passed = [proxy.look() for proxy in proxies()]
+    passed = [proxy.status() for proxy in proxies()]
     return sum(each.requests for each in passed), sum(each.request_bytes for each in passed)

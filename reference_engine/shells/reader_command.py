@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.processes.spawn import Output
+from sinkproof.chaos.processes.parent_death import die_with
+from sinkproof.chaos.processes.spawn import CapturedOutput
 
-PR_SET_PDEATHSIG: Final = 1
 QUOTED_CHARACTERS: Final = 200
-_LIBC: Final = ctypes.CDLL(None)  # loaded here: nothing may be loaded between fork and exec
 
 
 class ReaderFailed(Exception):
@@ -32,7 +31,7 @@ class ReaderFailed(Exception):
 
 def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[int, int]]:
     """Everything that the reader prints, in its order. It dies with this thread, or when the time is over."""
-    output = Output()
+    output = CapturedOutput()
     try:
         process = subprocess.Popen(
             list(reader),
@@ -41,7 +40,7 @@ def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> lis
             stderr=output.descriptor,
             env={**os.environ, "SINKPROOF_SCRATCH": str(scratch.resolve())},
             start_new_session=True,
-            preexec_fn=_die_with_us,
+            preexec_fn=partial(die_with, os.getpid()),
         )
         said = _communicate(process, seconds)
         if process.returncode:
@@ -62,10 +61,6 @@ def _communicate(process: subprocess.Popen[bytes], seconds: float) -> bytes:
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def _die_with_us() -> None:
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _identity(line: bytes) -> tuple[int, int]:

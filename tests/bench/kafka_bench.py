@@ -20,7 +20,7 @@ import kafka_structured
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
 from sinkproof.chaos.services.jars import DEPENDENCY, POM, Artifact
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
-from sinkproof.chaos.services.local_service import Wanted as WantedCluster
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
 from sinkproof.pipeline.output_folder import locked
 from sinkproof.pipeline.pipeline_progress import Silent, Standing
@@ -169,7 +169,7 @@ def measure(seconds: float) -> list[Measured]:
     installation = KAFKA.short_lived(KAFKA.install(KAFKA.version, progress=silent))
     folder = fresh_folder()
     try:
-        with KAFKA.start(installation, WantedCluster(java_options=ROOM), version=KAFKA.version) as service:
+        with KAFKA.start(installation, WantedService(java_options=ROOM), version=KAFKA.version) as service:
             return _lines(service.endpoint, folder, rows)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
+from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.spark_session import JAVA_OPTIONS, start_session
 
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""The event log: many writers, one file, whole lines; what the dead have told stays."""
+"""The event log: many writers, one file, whole lines; the events of dead processes stay."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FORKING = multiprocessing.get_context("fork")
 WRITERS, LINES = 4, 500
 
 
-def test_a_reader_gets_each_event_once_with_who_told_it_and_when(tmp_path: Path) -> None:
+def test_a_reader_gets_each_event_once_with_its_writer_and_its_time(tmp_path: Path) -> None:
     reader, log = EventLogReader(tmp_path / "events"), EventLog(tmp_path / "events")
     assert [] == reader.new()
-    log.tell("started", actor="sink[0]", generation=700_001)
-    log.tell("complete", checkpoint=1)
+    log.record("started", actor="sink[0]", generation=700_001)
+    log.record("complete", checkpoint=1)
     first, second = reader.new()
     assert ("started", "sink[0]", 700_001, os.getpid()) == (*map(first.get, ("what", "actor", "generation", "pid")),)
     assert ("complete", 1, True) == (second["what"], second["checkpoint"], first["at"] <= second["at"])
@@ -25,7 +25,7 @@ def test_a_reader_gets_each_event_once_with_who_told_it_and_when(tmp_path: Path)
     reader.close()
 
 
-def test_half_a_line_is_kept_until_the_rest_is_there(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_kept_until_its_rest_arrives(tmp_path: Path) -> None:
     reader = EventLogReader(tmp_path / "events")
     with (tmp_path / "events").open("ab", buffering=0) as file:
         file.write(b'{"what": "sta')
@@ -36,11 +36,11 @@ def test_half_a_line_is_kept_until_the_rest_is_there(tmp_path: Path) -> None:
         assert [{"what": "ended"}] == reader.new()
 
 
-def test_lines_of_many_writers_stay_whole_and_outlive_them(tmp_path: Path) -> None:
+def test_lines_of_many_writers_are_whole_and_survive_their_writers(tmp_path: Path) -> None:
     def writer(number: int) -> None:
         log = EventLog(tmp_path / "events")
         for line in range(LINES):
-            log.tell("told", writer=number, line=line, padding="x" * (line % 300))
+            log.record("line", writer=number, line=line, padding="x" * (line % 300))
         os.kill(os.getpid(), signal.SIGKILL)
 
     processes = [FORKING.Process(target=writer, args=(number,)) for number in range(WRITERS)]
@@ -49,6 +49,6 @@ def test_lines_of_many_writers_stay_whole_and_outlive_them(tmp_path: Path) -> No
     for process in processes:
         process.join()
     assert {-signal.SIGKILL} == {process.exitcode for process in processes}
-    told = EventLogReader(tmp_path / "events").new()
+    events = EventLogReader(tmp_path / "events").new()
     for number in range(WRITERS):
-        assert list(range(LINES)) == [each["line"] for each in told if each["writer"] == number]
+        assert list(range(LINES)) == [each["line"] for each in events if each["writer"] == number]

@@ -1,4 +1,4 @@
-"""Executed lines and file effects are points, reached right before they happen."""
+"""Executed lines and file effects are points, which are reached right before they happen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def load(folder: Path) -> Any:
     return names["Thing"]()
 
 
-def test_every_line_that_is_executed_is_a_point_before_it_is(tmp_path: Path) -> None:
+def test_every_executed_line_is_a_point_before_its_execution(tmp_path: Path) -> None:
     thing = load(tmp_path)
     tracer = LineTracer(files_under(tmp_path))
     points: list[str] = []
@@ -103,7 +103,7 @@ def test_file_effects_under_the_folder_are_points(tmp_path: Path) -> None:
         *("file.create", "file.rename", "file.write", "file.write", "file.unlink"),
         *("file.make_directory", "file.create", "file.unlink", "file.remove_directory"),
     ] == points
-    (inside / "z").write_text("nobody looks")
+    (inside / "z").write_text("not observed")
     assert 9 == len(points)
 
 
@@ -119,7 +119,7 @@ def test_file_effects_under_the_folder_are_points(tmp_path: Path) -> None:
         (lambda folder: (folder / "empty").rmdir(), lambda folder: not (folder / "empty").exists()),
     ],
 )
-def test_a_file_effect_that_is_not_answered_has_happened(
+def test_a_file_effect_with_a_lost_reply_has_happened(
     call: Callable[[Path], object], done: Callable[[Path], bool], tmp_path: Path
 ) -> None:
     (tmp_path / "old").touch()
@@ -133,7 +133,7 @@ def test_a_file_effect_that_is_not_answered_has_happened(
     assert done(tmp_path)
 
 
-def test_a_file_effect_that_fails_by_itself_says_so(tmp_path: Path) -> None:
+def test_a_file_effect_that_fails_by_itself_raises_its_own_error(tmp_path: Path) -> None:
     def reach(point: str) -> None:
         raise Unanswered(point)
 

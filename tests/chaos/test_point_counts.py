@@ -1,4 +1,4 @@
-"""Counts of points: over all attempts of an actor, in a file that its writers' deaths do not harm."""
+"""Points are counted over all attempts of an actor, in a file that survives the deaths of its writers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sinkproof.chaos.shared.point_counts import SLOTS, PointCounts, read_counts
 FORKING = multiprocessing.get_context("fork")
 
 
-def test_points_are_counted_and_listed_in_the_order_of_their_first_time(tmp_path: Path) -> None:
+def test_points_are_counted_and_listed_in_the_order_of_their_first_occurrence(tmp_path: Path) -> None:
     counts = PointCounts(tmp_path / "sink[0]")
     assert [1, 1, 2, 3] == [counts.add(point) for point in ("open.before", "write.after", "open.before", "open.before")]
     assert [("open.before", 3), ("write.after", 1)] == list(read_counts(tmp_path / "sink[0]").items())
 
 
-def test_an_actor_that_never_was_has_passed_nothing(tmp_path: Path) -> None:
+def test_an_actor_without_attempts_has_no_counts(tmp_path: Path) -> None:
     assert {} == read_counts(tmp_path / "sink[0]")
     assert not (tmp_path / "sink[0]").exists()
 
 
-def test_a_new_attempt_counts_on_from_one_that_was_killed(tmp_path: Path) -> None:
+def test_a_new_attempt_continues_the_counts_of_a_killed_one(tmp_path: Path) -> None:
     path = tmp_path / "sink[0]"
 
     def attempt() -> None:
@@ -43,7 +43,7 @@ def test_a_new_attempt_counts_on_from_one_that_was_killed(tmp_path: Path) -> Non
     assert (5, 1) == (counts.add("write.before"), counts.add("line(my_sink.py:42)"))
 
 
-def test_more_points_than_slots_lose_no_count_of_the_earlier_ones(tmp_path: Path) -> None:
+def test_points_beyond_the_last_slot_do_not_change_earlier_counts(tmp_path: Path) -> None:
     counts = PointCounts(tmp_path / "sink[0]")
     for number in range(SLOTS + 5):
         counts.add(f"line(my_sink.py:{number})")

@@ -1,4 +1,4 @@
-"""Schedules are one line, for people and for machines alike."""
+"""A schedule is one line of text, and parsing it gives the same schedule."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FAULTS = st.builds(Fault, ACTORS, POINTS, st.integers(1, 99), st.sampled_from(so
 
 
 @given(st.lists(FAULTS, max_size=4), st.integers(0, 10**9))
-def test_what_is_written_is_read_back(faults: list[Fault], seed: int) -> None:
+def test_a_schedule_equals_its_parsed_text(faults: list[Fault], seed: int) -> None:
     schedule = Schedule(tuple(faults), seed)
     assert schedule == parse(str(schedule), kinds=frozenset(KINDS))
 
 
-def test_the_example_of_the_manual() -> None:
+def test_the_documented_example_is_parsed() -> None:
     schedule = parse("seed=7 sink[1].commit.after#2=kill checkpoint.notify#3=lose")
     assert 7 == schedule.seed
     assert Fault("sink[1]", "commit.after", 2, "kill") == schedule.faults[0]
@@ -31,11 +31,11 @@ def test_the_example_of_the_manual() -> None:
 @pytest.mark.parametrize(
     "text", ["", "sink[0].commit.after=kill", "sink[0].commit.after#0=kill", "nonsense", "a#1=b=c"]
 )
-def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
+def test_an_unreadable_schedule_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ScheduleError, match=r"sink\[1\]\.commit\.after#2=kill"):
         parse(text)
 
 
-def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_kind_is_refused_with_the_known_kinds() -> None:
     with pytest.raises(ScheduleError, match=r"known: .*kill-job"):
         parse("sink[0].commit.after#1=explode", kinds=frozenset(KINDS))

@@ -37,7 +37,7 @@ print(os.waitstatus_to_exitcode(fork(body).reap()))
 
 GRANDPARENT = """
 import os
-from sinkproof.reference_engine.shells.spark.forked_attempts import adopt_orphans
+from sinkproof.chaos.processes.parent_death import adopt_orphans
 
 adopt_orphans()
 read, write = os.pipe()

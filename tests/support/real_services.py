@@ -15,7 +15,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.jvm_service import JvmService
-from sinkproof.chaos.services.running_services import Entry, Kept
+from sinkproof.chaos.services.running_services import Entry, ServiceHandle
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.contract import load
@@ -52,7 +52,7 @@ def one_for_the_run(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
             place.write_text(json.dumps(asdict(start(os.getppid()).entry)))
-    yield kind(Kept(Entry(**json.loads(place.read_text()))), owned=False)
+    yield kind(ServiceHandle(Entry(**json.loads(place.read_text()))), owned=False)
 
 
 @contextmanager

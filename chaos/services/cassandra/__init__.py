@@ -1,1 +1,2 @@
-"""Cassandra nodes: their jars, their settings, and a cluster on this machine's loopback."""
+"""How is a Cassandra cluster installed, configured and run on loopback? Main value: `CASSANDRA`. May import: chaos
+only."""

@@ -1,4 +1,4 @@
-"""Cassandra: its jars, and what a node is started with."""
+"""Defines the service kind Cassandra: its version, its jars, and its external form."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, start_cassandra, supports_clients
 from sinkproof.chaos.services.container_nodes import in_image
 from sinkproof.chaos.services.external_service import ExternalService
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jars import Artifact, is_resolved
 from sinkproof.chaos.services.jvm_service import installed, jars_name
-from sinkproof.chaos.services.local_service import Installation
 from sinkproof.chaos.services.service import Progress
 from sinkproof.chaos.services.service_class_archive import short_lived
 from sinkproof.chaos.services.service_kind import Kind
 
-VERSION: Final = "5.0.9"  # all that sinks rely on was measured with this one
+VERSION: Final = "5.0.9"  # the behaviour that sinks rely on was measured with this version
 
 
 class ExternalCassandra(ExternalService):
-    """One that somebody else runs. How many nodes it has is nobody's affair here."""
+    """A cluster that sinkproof does not run. Its number of nodes is not determined."""
 
     name = "cassandra"
     title = "Cassandra"

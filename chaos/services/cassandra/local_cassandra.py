@@ -1,4 +1,4 @@
-"""A real Cassandra on this machine's loopback, from jars."""
+"""Runs a real Cassandra cluster on this machine's loopback, from jars."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from sinkproof.chaos.services.cassandra.node_settings import (
     LOGGING,
     OPTIONS,
     SYNC,
+    CassandraNode,
     CassandraSpec,
-    Node,
     host_of,
 )
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jvm import CONTAINED, class_path
 from sinkproof.chaos.services.jvm_service import JvmService, details_of
-from sinkproof.chaos.services.local_service import Installation, Wanted, ports_for, started
-from sinkproof.chaos.services.running_services import keep
+from sinkproof.chaos.services.local_service import WantedService, ports_for, started
+from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import ServiceUnavailable
 
 ANSWER_SECONDS: Final = 2.0
-HEAP: Final = "512m"  # 320 is enough for a quiet one
+HEAP: Final = "512m"  # 320 is enough for an idle node
 MAIN: Final = "org.apache.cassandra.service.CassandraDaemon"
-# The native protocol, version 4: a request for the options that a node supports, and the head of its answer.
+# The native protocol, version 4: a request for the options that a node supports, and the header of its reply.
 OPTIONS_REQUEST: Final = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])
 HEAD_BYTES: Final = 9
 SUPPORTED: Final = 6
 
 
 class LocalCassandra(JvmService):
-    """Made by `start_cassandra`, or from the entry of one that runs."""
+    """Made by `start_cassandra`, or from the entry of a running cluster."""
 
     name = "cassandra"
     title = "Cassandra"
     spec_type = CassandraSpec
-    node_type = Node
+    node_type = CassandraNode
 
     def prepare(self) -> None:
         for one in self.nodes:
@@ -46,7 +47,7 @@ class LocalCassandra(JvmService):
             self._own(one, "logback.xml").write_text(LOGGING.format(self._own(one, "log")))
             self._own(one, "tmp").mkdir()
 
-    def command(self, node: Node) -> list[str]:
+    def command(self, node: CassandraNode) -> list[str]:
         libs = Path(self.installation.libs)
         where = [
             f"-Dcassandra.config=file://{self._own(node, 'yaml')}",
@@ -59,41 +60,41 @@ class LocalCassandra(JvmService):
         options = [*memory, *CONTAINED, *self.installation.options, *OPTIONS, *where]
         return [self.installation.java, *options, "-cp", class_path(libs), MAIN]
 
-    def is_ready(self, node: Node) -> bool:
+    def is_ready(self, node: CassandraNode) -> bool:
         return supports_clients(node.address)
 
     def start(self, *, node: int | None = None) -> None:
-        """One after the other: two that join a ring at once refuse each other."""
+        """Starts one node after the other: concurrent joins of a ring are refused."""
         for one in self.chosen(node):
             super().start(node=one.number)
 
-    def _own(self, node: Node, what: str) -> Path:
+    def _own(self, node: CassandraNode, what: str) -> Path:
         return self.folder / f"{node.name}.{what}"
 
 
-def start_cassandra(installation: Installation, wanted: Wanted, *, version: str) -> LocalCassandra:
-    """A new cluster, ready to be used. Of the settings, `commitlog_sync` brings what belongs to it."""
+def start_cassandra(installation: Installation, wanted: WantedService, *, version: str) -> LocalCassandra:
+    """A new cluster that is ready for clients. The setting `commitlog_sync` implies the settings that it needs."""
     sync = wanted.settings.get(SYNC, "batch")
     if sync not in COMMITLOGS:
         raise ServiceUnavailable(
-            f"{SYNC}: {sync} is not known", evidence=f"known: {', '.join(COMMITLOGS)}", next_step="Name one of them"
+            f"{SYNC}: {sync} is not known", evidence=f"known: {', '.join(COMMITLOGS)}", next_step="Choose one of them"
         )
 
     def reserve(owner: int) -> LocalCassandra:
         port, storage_port = ports_for(2, named=[wanted.port] if wanted.port else ())
         nodes = [
-            Node(number=number, host=host_of(number), port=port, storage_port=storage_port)
+            CassandraNode(number=number, host=host_of(number), port=port, storage_port=storage_port)
             for number in range(1, wanted.nodes + 1)
         ]
         spec = CassandraSpec(version=version, nodes=nodes, settings=dict(wanted.settings))
         details = details_of(installation, spec, ports=[port, storage_port], wanted=wanted)
-        return LocalCassandra(keep(LocalCassandra.name, details, owner=owner), owned=True)
+        return LocalCassandra(new_service(LocalCassandra.name, details, owner=owner), owned=True)
 
     return started(reserve, wanted)
 
 
 def supports_clients(address: str) -> bool:
-    """Whether it answers: a node opens the port for clients last of all."""
+    """Whether a node serves clients: it opens this port as the last step of its start."""
     host, _, port = address.rpartition(":")
     deadline = Deadline(ANSWER_SECONDS)
     with suppress(OSError), socket.create_connection((host, int(port)), deadline.left) as connection:

@@ -1,4 +1,4 @@
-"""What a Cassandra node is told, and why: small, fast to start and to come back after a SIGKILL, strict with data."""
+"""The settings of a Cassandra node: small, fast to start and to restart after a SIGKILL, durable before it replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN: Final[Mapping[str, Any]] = {
     "auto_snapshot": False,  # a dropped table would stay on disk
     "dynamic_snitch": False,
     "paxos_variant": "v2",
-    # Short, so that a paused node is met as a timeout within a sink's call, which engines give ten seconds.
+    # Short, so that a paused node causes a timeout within a sink's call, for which engines allow ten seconds.
     "read_request_timeout": "3000ms",
     "range_request_timeout": "3000ms",
     "request_timeout": "3000ms",
@@ -41,8 +41,8 @@ PLAIN: Final[Mapping[str, Any]] = {
     "client_encryption_options": {"enabled": False},
 }
 SYNC: Final = "commitlog_sync"
-# How soon an acknowledged write is on disk. "batch": before it is acknowledged. The stock setting is "periodic", which
-# acknowledges what a SIGKILL within the next ten seconds takes back: nobody can be exactly once on that.
+# How soon an acknowledged write is on disk. "batch": before it is acknowledged. The default is "periodic": a crash
+# within the next ten seconds loses acknowledged writes, so no sink can be exactly-once on it.
 COMMITLOGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "batch": {},
     "group": {"commitlog_sync_group_window": "5ms"},
@@ -52,7 +52,7 @@ LOGGING: Final = """<configuration><appender name="FILE" class="ch.qos.logback.c
 <encoder><pattern>%-5level [%thread] %date{{ISO8601}} %F:%L - %msg%n</pattern></encoder></appender>
 <root level="INFO"><appender-ref ref="FILE"/></root></configuration>
 """
-# Java 17 hides what Cassandra 5 reaches into; without each of these it ends at once, or at its first flush.
+# Internals of Java 17 that Cassandra 5 uses; without each of these it ends at once, or at its first flush.
 EXPORTED: Final = (
     "java.base/java.lang.ref",
     "java.base/jdk.internal.misc",
@@ -85,7 +85,7 @@ OPTIONS: Final = (
     "-Djdk.attach.allowAttachSelf=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dcassandra-foreground=yes",
-    # A node on loopback waits for nobody: with the stock settings a start takes half a minute.
+    # Waits for other nodes are useless on loopback: with the default settings a start takes half a minute.
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.ring_delay_ms=500",
     "-Dcassandra.superuser_setup_delay_ms=0",
@@ -95,7 +95,7 @@ OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class CassandraNode:
     number: int  # from 1
     host: str
     port: int
@@ -112,14 +112,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassandraSpec:
-    """All that makes one cluster what it is, over any number of restarts."""
+    """The definition of one cluster, constant over restarts."""
 
     version: str
-    nodes: Sequence[Node]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # they win over ours
+    nodes: Sequence[CassandraNode]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # they override ours
 
-    def yaml(self, node: Node, folder: Path) -> str:
-        """The content of its cassandra.yaml; JSON is YAML."""
+    def yaml(self, node: CassandraNode, folder: Path) -> str:
+        """The content of cassandra.yaml; JSON is YAML."""
         data = folder / f"{node.name}-data"
         sync = self.settings.get(SYNC, "batch")
         token = -(1 << 63) + (node.number - 1) * ((1 << 64) // len(self.nodes))  # evenly spread over the ring
@@ -132,7 +132,7 @@ class CassandraSpec:
             "rpc_address": node.host,
             "native_transport_port": node.port,
             "storage_port": node.storage_port,
-            "ssl_storage_port": node.storage_port,  # not listened at without encryption
+            "ssl_storage_port": node.storage_port,  # not used without encryption
             "seed_provider": [seeds],
             "data_file_directories": [str(data / "data")],
             **{f"{name}_directory": str(data / name) for name in ("commitlog", "saved_caches", "hints", "cdc_raw")},
@@ -143,5 +143,5 @@ class CassandraSpec:
 
 
 def host_of(number: int) -> str:
-    """Nodes of one cluster share the port that clients know them by, so each needs an address of its own."""
+    """All nodes of a cluster have the same client port, so each needs its own address."""
     return HOST if number == 1 else HOST[: HOST.rindex(".") + 1] + str(number)

@@ -1,1 +1,2 @@
-"""Kafka brokers: their jars, their settings, clusters on this machine and clusters that are given by address."""
+"""How is a Kafka cluster installed, configured, run on loopback or reached? Main value: `KAFKA`. May import: chaos
+only."""

@@ -1,4 +1,4 @@
-"""What a broker is told, and why: small, fast to start and fast to come back after a SIGKILL, strict with data."""
+"""The settings of a Kafka broker: small, fast to start and to restart after a SIGKILL, strict with data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from sinkproof.chaos.services.ports import HOST
 
-FEW: Final = "4"  # partitions of internal topics: 50 are the default, and each is a folder to be made and recovered
+FEW: Final = "4"  # partitions of internal topics; the default of 50 means 50 folders to make and to recover
 
 BROKER: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
@@ -22,10 +22,10 @@ BROKER: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": FEW,
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "unclean.leader.election.enable": "false",  # would lose acknowledged rows, and no sink could help it
+    "unclean.leader.election.enable": "false",  # would lose acknowledged rows, which no sink could prevent
     "transaction.max.timeout.ms": "3600000",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # an expiry is seen within a second
-    # A broker that was killed comes back only when its old session is over: 9 s by default. With these, 3 to 5 s.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # expired ones end within a second
+    # A killed broker can register again only after its old session has expired: 9 s by default, 3 to 5 s with these.
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "250",
     "controller.quorum.election.timeout.ms": "500",
@@ -40,14 +40,14 @@ LOGGING: Final = """<Configuration><Appenders>
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One process, broker and controller at once."""
+class KafkaNode:
+    """One process, which is both broker and controller."""
 
     number: int  # from 1
     port: int
     controller_port: int
-    front_port: int = 0  # of the proxy, where clients are told to come; 0: there is none
-    back_port: int = 0  # where the proxy leads them
+    front_port: int = 0  # of the proxy, advertised to clients; 0: no proxy
+    back_port: int = 0  # the listener that the proxy connects to
 
     @property
     def name(self) -> str:
@@ -63,28 +63,28 @@ class Node:
 
     @property
     def listeners(self) -> tuple[str, str]:
-        """Where it listens, and what clients are told. Who comes through the proxy stays on it."""
-        listens, told = (
+        """(listeners, advertised listeners). Clients of the proxy get only addresses of the proxy."""
+        listeners, advertised = (
             f"DIRECT://{self.address},CONTROLLER://{HOST}:{self.controller_port}",
             f"DIRECT://{self.address}",
         )
         if not self.front_port:
-            return listens, told
-        return f"{listens},PROXIED://{HOST}:{self.back_port}", f"{told},PROXIED://{self.front}"
+            return listeners, advertised
+        return f"{listeners},PROXIED://{HOST}:{self.back_port}", f"{advertised},PROXIED://{self.front}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSpec:
-    """All that makes one cluster what it is, over any number of restarts."""
+    """The definition of one cluster, constant over restarts."""
 
     version: str
-    nodes: Sequence[Node]
-    settings: Mapping[str, str] = field(default_factory=dict)  # they win over ours
-    features: Sequence[str] = ()  # name=level, for the format
+    nodes: Sequence[KafkaNode]
+    settings: Mapping[str, str] = field(default_factory=dict)  # they override ours
+    features: Sequence[str] = ()  # name=level, for formatting the storage
     java_options: Sequence[str] = ()
 
-    def properties(self, node: Node, folder: Path) -> str:
-        """The content of its server.properties."""
+    def properties(self, node: KafkaNode, folder: Path) -> str:
+        """The content of server.properties."""
         count = len(self.nodes)
         voters = ",".join(f"{other.number}@{HOST}:{other.controller_port}" for other in self.nodes)
         copies, needed = ("3", "2") if count >= 3 else ("1", "1")

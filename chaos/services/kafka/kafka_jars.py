@@ -1,4 +1,4 @@
-"""Kafka: its jars, and what a broker is started with."""
+"""Defines the service kind Kafka: its version, its jars, and its external form."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import partial
 from typing import Final
 
 from sinkproof.chaos.services.container_nodes import in_image
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jars import Artifact, is_resolved
 from sinkproof.chaos.services.jvm_service import installed, jars_name
 from sinkproof.chaos.services.kafka.external_kafka import ExternalKafka
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
-from sinkproof.chaos.services.local_service import Installation
 from sinkproof.chaos.services.service import Progress
 from sinkproof.chaos.services.service_class_archive import short_lived
 from sinkproof.chaos.services.service_kind import Kind
 
-VERSION: Final = "4.2.1"  # all that sinks rely on was measured with this one
+VERSION: Final = "4.2.1"  # the behaviour that sinks rely on was measured with this version
 LOGGING_VERSION: Final = "2.25.4"  # without this jar a broker logs nothing
 
 

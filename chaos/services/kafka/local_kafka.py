@@ -1,4 +1,4 @@
-"""A real Kafka cluster on this machine's loopback, from jars: brokers that are their own controllers (KRaft)."""
+"""Runs a real Kafka cluster on this machine's loopback, from jars: each broker is also a controller (KRaft)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.messages.message_points import MessageFaults
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.jvm import CONTAINED, class_path
 from sinkproof.chaos.services.jvm_service import JvmService, details_of
-from sinkproof.chaos.services.kafka.broker_settings import LOGGING, KafkaSpec, Node
+from sinkproof.chaos.services.kafka.broker_settings import LOGGING, KafkaNode, KafkaSpec
 from sinkproof.chaos.services.kafka.metadata_request import is_ready
-from sinkproof.chaos.services.local_service import Installation, Wanted, ports_for, started
+from sinkproof.chaos.services.local_service import WantedService, ports_for, started
 from sinkproof.chaos.services.ports import HOST
-from sinkproof.chaos.services.running_services import keep
+from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import ServiceFailed
 
 KIND: Final = "kafka"
 FORMAT_SECONDS: Final = 60.0  # takes 1
 PROXY: Final = "proxy"  # the name of its process
-PROXY_PORT: Final = "proxy_port"  # in the entry: where it takes orders; 0: there is none
+PROXY_PORT: Final = "proxy_port"  # in the entry: its control port; 0: no proxy
 PORTS_OF_NODE: Final = ("number", "port", "controller_port", "front_port", "back_port")
 
 
 class LocalKafka(JvmService):
-    """Made by `start_kafka`, or from the entry of one that runs."""
+    """Made by `start_kafka`, or from the entry of a running cluster."""
 
     name = KIND
     title = "Kafka"
     spec_type = KafkaSpec
-    node_type = Node
+    node_type = KafkaNode
 
     @property
     def endpoint(self) -> str:
@@ -45,27 +46,27 @@ class LocalKafka(JvmService):
 
     @property
     def messages(self) -> MessageFaults | None:
-        """The way to the proxy, where there is one."""
+        """The client of the proxy, if there is a proxy."""
         port = self.entry.details.get(PROXY_PORT, 0)
         return MessageFaults(f"{HOST}:{port}") if port else None
 
     def lead_through(self, way: Callable[[str], str]) -> str:
-        """Brokers tell clients where to come, which stays: from there they are led on another way."""
-        assert self.messages is not None, "what may be broken has a proxy"
-        leads = {one.back_port: way(f"{HOST}:{one.back_port}") for one in self.nodes}
-        self.messages.lead({port: int(address.rpartition(":")[2]) for port, address in leads.items()})
+        """Brokers still advertise the message proxy; that proxy now connects to `way(address)` of each broker."""
+        assert self.messages is not None, "a breakable cluster has a proxy"
+        addresses = {one.back_port: way(f"{HOST}:{one.back_port}") for one in self.nodes}
+        self.messages.reroute({port: int(address.rpartition(":")[2]) for port, address in addresses.items()})
         return self.endpoint
 
     def start(self, *, node: int | None = None) -> None:
         port = self.entry.details.get(PROXY_PORT, 0)
-        if port and not self._kept.lives(PROXY):
-            ways = [(one.front_port, one.back_port) for one in self.nodes]
-            program = f"from sinkproof.chaos.messages.message_proxy import main; main({port}, {ways})"
-            self._kept.spawn(PROXY, [sys.executable, "-P", "-c", program])
+        if port and not self._handle.lives(PROXY):
+            routes = [(one.front_port, one.back_port) for one in self.nodes]
+            program = f"from sinkproof.chaos.messages.message_proxy import main; main({port}, {routes})"
+            self._handle.spawn(PROXY, [sys.executable, "-P", "-c", program])
         super().start(node=node)
 
     def prepare(self) -> None:
-        """Every node is told its cluster and who votes."""
+        """Formats the storage of every node: cluster id and voters."""
         cluster_id = base64.urlsafe_b64encode(hashlib.sha256(str(self.folder).encode()).digest()[:16]).decode()
         cluster_id = "A" + cluster_id.rstrip("=")[1:]  # a name that begins with a dash would be an option
         for one in self.spec.nodes:
@@ -74,26 +75,26 @@ class LocalKafka(JvmService):
             features = [word for feature in self.spec.features for word in ("--feature", feature)]
             what = ["format", "--cluster-id", cluster_id, "--config", str(self._properties(one)), *features]
             command = self._java(one, "kafka.tools.StorageTool", *what)
-            self._kept.spawn(f"format-{one.number}", command, image=self.image)
+            self._handle.spawn(f"format-{one.number}", command, image=self.image)
         deadline = Deadline(FORMAT_SECONDS)
         for one in self.spec.nodes:
             name = f"format-{one.number}"
-            self._kept.await_end(name, deadline)
-            fate = self._kept.fate(name)
-            if fate is None or fate.status != 0:
+            self._handle.await_end(name, deadline)
+            status = self._handle.status_of(name)
+            if status is None or status.exit_status != 0:
                 raise ServiceFailed(
                     f"Kafka {self.spec.version} cannot prepare the folder of {one.name}",
-                    evidence=self._kept.said(name) or f"status {fate and fate.status}",
-                    next_step="Check the settings and features that were asked for",
+                    evidence=self._handle.last_output(name) or f"status {status and status.exit_status}",
+                    next_step="Check the requested settings and features",
                 )
 
-    def command(self, node: Node) -> list[str]:
+    def command(self, node: KafkaNode) -> list[str]:
         return self._java(node, "kafka.Kafka", str(self._properties(node)))
 
-    def is_ready(self, node: Node) -> bool:
+    def is_ready(self, node: KafkaNode) -> bool:
         return is_ready(node.address, node=node.number, nodes=len(self.living_nodes(None)))
 
-    def _java(self, node: Node, main: str, *arguments: str) -> list[str]:
+    def _java(self, node: KafkaNode, main: str, *arguments: str) -> list[str]:
         heap = "256m" if len(self.spec.nodes) == 1 else "320m"
         logging = f"-Dlog4j2.configurationFile={self._logging(node)}"
         where = [f"-Djava.io.tmpdir={self.folder}", f"-XX:ErrorFile={self.folder}/{node.name}.crash", logging]
@@ -101,15 +102,15 @@ class LocalKafka(JvmService):
         path = class_path(Path(self.installation.libs))
         return [self.installation.java, *options, *where, "-cp", path, main, *arguments]
 
-    def _properties(self, node: Node) -> Path:
+    def _properties(self, node: KafkaNode) -> Path:
         return self.folder / f"{node.name}.properties"
 
-    def _logging(self, node: Node) -> Path:
+    def _logging(self, node: KafkaNode) -> Path:
         return self.folder / f"{node.name}.log4j2.xml"
 
 
-def start_kafka(installation: Installation, wanted: Wanted, *, version: str) -> LocalKafka:
-    """A new cluster, ready to be used."""
+def start_kafka(installation: Installation, wanted: WantedService, *, version: str) -> LocalKafka:
+    """A new cluster that is ready for clients."""
 
     def reserve(owner: int) -> LocalKafka:
         each = 4 if wanted.breakable else 2
@@ -117,7 +118,7 @@ def start_kafka(installation: Installation, wanted: Wanted, *, version: str) -> 
         clients, rest = ports[: wanted.nodes], ports[wanted.nodes :]
         proxy_port = rest.pop() if wanted.breakable else 0
         nodes = [
-            Node(**dict(zip(PORTS_OF_NODE, (number, port, *rest[number - 1 :: wanted.nodes]), strict=False)))
+            KafkaNode(**dict(zip(PORTS_OF_NODE, (number, port, *rest[number - 1 :: wanted.nodes]), strict=False)))
             for number, port in enumerate(clients, 1)
         ]
         spec = KafkaSpec(
@@ -128,6 +129,6 @@ def start_kafka(installation: Installation, wanted: Wanted, *, version: str) -> 
             java_options=wanted.java_options,
         )
         details = {**details_of(installation, spec, ports=ports, wanted=wanted), PROXY_PORT: proxy_port}
-        return LocalKafka(keep(KIND, details, owner=owner), owned=True)
+        return LocalKafka(new_service(KIND, details, owner=owner), owned=True)
 
     return started(reserve, wanted)

@@ -1,4 +1,4 @@
-"""Asks one broker who is there: the shortest question that a broker answers only when it is ready to serve."""
+"""Requests cluster metadata from one broker: the shortest request that only a ready broker answers."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class Membership(NamedTuple):
     controller: int  # -1: none
 
 
-def ask(address: str, *, seconds: float) -> Membership:
-    """Raises OSError when nobody answers, or answers something else."""
+def request_metadata(address: str, *, seconds: float) -> Membership:
+    """Raises OSError without a reply, or if the reply is not Kafka's."""
     host, _, port = address.rpartition(":")
-    request = struct.pack(">hhi", METADATA, VERSION, 1) + _text("sinkproof") + struct.pack(">i", 0)  # of no topic
+    request = struct.pack(">hhi", METADATA, VERSION, 1) + _text("sinkproof") + struct.pack(">i", 0)  # without topics
     with socket.create_connection((host, int(port)), timeout=seconds) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
-        (length,) = struct.unpack(">i", _exactly(connection, 4))
+        (length,) = struct.unpack(">i", _receive(connection, 4))
         if not 0 < length <= ANSWER_BYTES_MOST:
-            raise OSError(f"{address} does not speak as Kafka does")
-        answer = _exactly(connection, length)
+            raise OSError(f"{address} does not speak the Kafka protocol")
+        answer = _receive(connection, length)
     try:
         return _membership(answer)
     except (struct.error, UnicodeDecodeError) as error:
-        raise OSError(f"{address} does not speak as Kafka does: {error}") from error
+        raise OSError(f"{address} does not speak the Kafka protocol: {error}") from error
 
 
 def is_ready(address: str, *, node: int, nodes: int) -> bool:
-    """Whether this node knows itself, as many others as there should be, and a controller."""
+    """Whether this node lists itself, all other nodes, and a controller."""
     try:
-        found = ask(address, seconds=ANSWER_SECONDS)
+        found = request_metadata(address, seconds=ANSWER_SECONDS)
     except OSError:
         return False
     return node in found.brokers and len(found.brokers) >= nodes and found.controller >= 0
@@ -49,7 +49,7 @@ def _membership(answer: bytes) -> Membership:
         (node,) = struct.unpack_from(">i", answer, at)
         host, at = _read_text(answer, at + 4)
         (port,) = struct.unpack_from(">i", answer, at)
-        _, at = _read_text(answer, at + 4)  # its rack
+        _, at = _read_text(answer, at + 4)  # rack
         brokers[node] = f"{host}:{port}"
     return Membership(brokers, struct.unpack_from(">i", answer, at)[0])
 
@@ -64,11 +64,11 @@ def _read_text(answer: bytes, at: int) -> tuple[str, int]:
     return answer[at + 2 : end].decode(), end
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _receive(connection: socket.socket, count: int) -> bytes:
     parts = b""
     while len(parts) < count:
         part = connection.recv(count - len(parts))
         if not part:
-            raise ConnectionError("it has hung up")
+            raise ConnectionError("it has closed the connection")
         parts += part
     return parts

@@ -1,1 +1,1 @@
-"""Toxiproxy: a real proxy that breaks TCP connections, its API, and the network it makes in front of a service."""
+"""How are TCP connections to a service broken by a real proxy? Main type: `Network`. May import: chaos only."""

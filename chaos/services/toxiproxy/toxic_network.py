@@ -1,8 +1,8 @@
-"""What breaks between a sink and what it writes to: a real proxy, toxiproxy, that every connection is led through.
+"""Injects network failures between a sink and its target through toxiproxy, a proxy that all connections pass.
 
-toxiproxy-python makes proxies and toxics, which it does right. It has one address for all servers, no time limit, no
-way to change anything, and takes a server's failure for an answer: so each of its calls is made under a lock that names
-the server, what it made is read back by a client of our own, and all else is that client's.
+toxiproxy-python makes proxies and toxics correctly. But it has one server address per process, no timeouts and no
+updates, and it ignores errors of the server. So each of its calls is made under a lock that sets the address, its
+result is read back by our own client (ToxiproxyApi), and that client makes all other requests.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from sinkproof.chaos.faults.toxics import TOXICS, Toxic
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
 
-ADDRESS: Final = Lock()  # toxiproxy-python has one for the whole process
+ADDRESS: Final = Lock()  # guards the one server address of toxiproxy-python
 REFUSED: Final = ToxiproxyError, OSError
 
 
 class Network:
-    """The proxies of one toxiproxy."""
+    """The proxies of one toxiproxy server."""
 
     def __init__(self, address: str) -> None:
         self.address, self.api = address, ToxiproxyApi(address)
 
     def lead_to(self, name: str, upstream: str) -> str:
-        """The address that leads there; made if it is not there yet."""
-        known = self._asked("GET", "/proxies")
+        """The address of the proxy to `upstream`; the proxy is made if it does not exist."""
+        known = self._request("GET", "/proxies")
         if name not in known:
             self._with_library(lambda server: server.create(upstream=upstream, name=name))
-            known = self._asked("GET", "/proxies")
+            known = self._request("GET", "/proxies")
         if name not in known or known[name]["upstream"] != upstream:
             raise self._failed(f"made no proxy to {upstream}", str(known.get(name)))
         return str(known[name]["listen"])
 
     def names(self) -> list[str]:
-        return sorted(self._asked("GET", "/proxies"))
+        return sorted(self._request("GET", "/proxies"))
 
-    def strike(self, kind: str) -> None:
-        """Breaks all connections, those that are there and new ones, until `heal`; in this way only."""
+    def break_connections(self, kind: str) -> None:
+        """Applies this toxic, and no other, to all existing and new connections until `heal`."""
         self.heal()
         chosen = TOXICS[kind]
         for name in self.names():
             if chosen.toxic:
-                self._poison(name, kind, chosen)
+                self._add_toxic(name, kind, chosen)
             else:
-                self._asked("PATCH", f"/proxies/{name}", content={"enabled": False})
+                self._request("PATCH", f"/proxies/{name}", content={"enabled": False})
 
     def heal(self) -> None:
-        """All toxics are gone, and all proxies up. What a toxic still held goes on its way."""
-        self._asked("POST", "/reset", content={})
+        """Removes all toxics and enables all proxies. Data that a toxic has delayed is delivered."""
+        self._request("POST", "/reset", content={})
 
-    def _poison(self, name: str, kind: str, chosen: Toxic) -> None:
+    def _add_toxic(self, name: str, kind: str, chosen: Toxic) -> None:
         wanted = {
             "name": kind,
             "type": chosen.toxic,
@@ -59,7 +59,7 @@ class Network:
             "attributes": dict(chosen.attributes),
         }
         self._with_library(lambda server: server.get_proxy(name).add_toxic(**wanted))
-        toxics = {toxic["name"] for toxic in self._asked("GET", f"/proxies/{name}/toxics")}
+        toxics = {toxic["name"] for toxic in self._request("GET", f"/proxies/{name}/toxics")}
         if kind not in toxics:
             raise self._failed(f"did not take {kind}", ", ".join(sorted(toxics)) or "it has no toxic")
 
@@ -69,12 +69,12 @@ class Network:
             from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
         except ImportError as error:
             raise ServiceUnavailable(
-                "networks are broken with toxiproxy-python",
+                "network failures need toxiproxy-python",
                 evidence=str(error),
                 next_step="Run: pip install 'sinkproof[toxiproxy]'",
             ) from error
         host, _, port = self.address.rpartition(":")
-        self._asked("GET", "/version")  # it answers: the library would wait for ever
+        self._request("GET", "/version")  # fails if the server does not reply: the library has no timeout
         with ADDRESS:
             server = Toxiproxy()
             server.update_api_consumer(host, int(port))
@@ -83,9 +83,9 @@ class Network:
             except (InvalidToxic, NotFound, ProxyExists, KeyError, OSError, ValueError) as error:
                 raise self._failed("refused", f"{type(error).__name__}: {error}") from error
 
-    def _asked(self, method: str, path: str, *, content: Any = None) -> Any:
+    def _request(self, method: str, path: str, *, content: Any = None) -> Any:
         try:
-            return self.api.ask(method, path, content=content)
+            return self.api.request(method, path, content=content)
         except REFUSED as error:
             raise self._failed(f"did not do {method} {path}", str(error)) from error
 
@@ -93,5 +93,5 @@ class Network:
         return ServiceFailed(
             f"the toxiproxy at {self.address} {what}",
             evidence=evidence,
-            next_step="`sinkproof services status` says whether it runs",
+            next_step="`sinkproof services status` shows whether it runs",
         )

@@ -1,4 +1,4 @@
-"""What is asked of a toxiproxy: each has its own address, each request its time, and a refusal is an error."""
+"""A client of toxiproxy's HTTP API: one address per client, a timeout per request, an exception per refusal."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ REFUSED: Final = 400
 
 
 class ToxiproxyError(Exception):
-    """It has refused, or answered what cannot be understood."""
+    """The server has refused the request, or its reply cannot be parsed."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"toxiproxy answered {status}: {said}")
-        self.status, self.said = status, said
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"toxiproxy answered {status}: {text}")
+        self.status, self.text = status, text
 
 
 class ToxiproxyApi:
-    """A client of one server, given as host:port. Raises OSError where nobody answers in time."""
+    """A client of one server, given as host:port. Raises OSError without a reply in time."""
 
     def __init__(self, address: str, *, seconds: float = ANSWER_SECONDS) -> None:
         self.address, self.seconds = address, seconds
 
     def version(self) -> str:
-        return str(self.ask("GET", "/version")["version"])
+        return str(self.request("GET", "/version")["version"])
 
-    def ask(self, method: str, path: str, *, content: Any = None) -> Any:
-        """What the server answers, None for nothing."""
+    def request(self, method: str, path: str, *, content: Any = None) -> Any:
+        """The reply of the server; None if it is empty."""
         body = None if content is None else json.dumps(content)
         connection = HTTPConnection(self.address, timeout=self.seconds)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json", "User-Agent": "sinkproof"})
             answer = connection.getresponse()
-            said = answer.read().decode(errors="replace")
+            text = answer.read().decode(errors="replace")
         except HTTPException as error:
             raise ToxiproxyError(0, f"no HTTP: {error}") from error
         finally:
             connection.close()
         if answer.status >= REFUSED:
-            raise ToxiproxyError(answer.status, said.strip())
+            raise ToxiproxyError(answer.status, text.strip())
         try:
-            return json.loads(said) if said.strip() else None
+            return json.loads(text) if text.strip() else None
         except ValueError as error:
-            raise ToxiproxyError(answer.status, said[:200]) from error
+            raise ToxiproxyError(answer.status, text[:200]) from error

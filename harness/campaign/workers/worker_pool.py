@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.processes.child import Child
+from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.child_channel import Inside
-from sinkproof.chaos.processes.current_step import StepStatus, tell
+from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
@@ -51,7 +51,7 @@ class PoolWorker:
     be given schedules; if not, it reports when it has imported what it needs, which may take long.
     """
 
-    def __init__(self, child: Child, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
+    def __init__(self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
         self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
         self.given: deque[list[int]] = deque()
 
@@ -162,7 +162,7 @@ def serve(inside: Inside, run: Callable[[Schedule, bool], RunResult]) -> None:
         schedules, trace_lines = pickle.loads(request)
         results = []
         for schedule in schedules:
-            tell(inside.descriptors[0], str(schedule))
+            report_step(inside.descriptors[0], str(schedule))
             results.append(run(schedule, trace_lines))
         inside.send(pickle.dumps((results, False, "")))
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
-from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, Child, ForkServer, Limits, NoReply, Silence
+from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
@@ -98,7 +98,7 @@ class Unwatched:
 class Attempt:
     """One attempt of one sink subtask in a process of its own; the base of what the engine takes for a sink."""
 
-    def __init__(self, host: AttemptHost, actor: str, child: Child) -> None:
+    def __init__(self, host: AttemptHost, actor: str, child: ChildProcess) -> None:
         self.host, self.actor, self.child = host, actor, child
 
     @property

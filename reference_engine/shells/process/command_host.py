@@ -48,7 +48,7 @@ from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
-from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
     LIMITS,
@@ -127,7 +127,7 @@ class CommandHost(AttemptHost):
 class CommandSink(Attempt):
     """A sink whose code is a command; the engine cannot tell it from one of its own."""
 
-    def __init__(self, host: CommandHost, actor: str, child: Child, *, pipes: tuple[int, int]) -> None:
+    def __init__(self, host: CommandHost, actor: str, child: ChildProcess, *, pipes: tuple[int, int]) -> None:
         super().__init__(host, actor, child)
         self.pipes = list(pipes)  # we read from the first and write to the second
         self.clock: Callable[[], float] = lambda: 0.0

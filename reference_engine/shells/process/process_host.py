@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.processes.spawn import Child, ForkServer, Limits, NoReply, Silence
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SLEEPS, Recipe, Watched
 from sinkproof.reference_engine.shells.process.attempt_host import (
@@ -105,7 +105,7 @@ class RemoteSink(Attempt):
 
     host: ProcessHost
 
-    def __init__(self, host: ProcessHost, actor: str, child: Child, *, journal: JournalReader) -> None:
+    def __init__(self, host: ProcessHost, actor: str, child: ChildProcess, *, journal: JournalReader) -> None:
         super().__init__(host, actor, child)
         self.journal = journal
         self.armed: Armed | None = None

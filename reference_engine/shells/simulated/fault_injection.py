@@ -73,7 +73,7 @@ class FaultInjector(ABC):
     # -- striking ----------------------------------------------------------------------------------
 
     def strike(self) -> None:
-        KINDS[self._take_fault().kind].strike(self)
+        KINDS[self._take_fault().kind].inject(self)
 
     def _take_fault(self) -> Fault:
         fault = self.faults.pop(0)

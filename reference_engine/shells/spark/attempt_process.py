@@ -338,6 +338,6 @@ def live(attempt: Attempt) -> None:
         raise SystemExit(2) from None
     except Exception as error:  # the border: the sink's own failure, whatever it is
         why = f"{type(error).__name__}: {error}"
-        attempt.events.tell("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
+        attempt.events.record("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
         attempt.coordinator.send("failed", why)
         raise SystemExit(3) from error

@@ -67,12 +67,12 @@ class Keeper:
         assert self.child is not None
         assert self.events is not None
         status = self.child.reap()
-        self.events.tell("ended", actor=COORDINATOR, child=self.child.pid, status=status)
+        self.events.record("ended", actor=COORDINATOR, child=self.child.pid, status=status)
         self.child = None
         self.failures = self.failures + 1 if os.WIFEXITED(status) and status else 0
         if self.failures >= FAILURES_MOST:
             why = f"the coordinator failed {self.failures} times in a row; what it wrote stands in the driver's log"
-            self.events.tell("given up", why=why)
+            self.events.record("given up", why=why)
             self.clear()  # supervisors find nobody any more, and end
         elif status:
             self._fork()

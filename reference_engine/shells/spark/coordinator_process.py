@@ -44,7 +44,7 @@ class Watcher:
         complete = covered(shell.storage.latest())
         early = [row for row in rows if row[1] >= complete.get(row[0], 0)]
         if early:
-            shell.events.tell("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_TOLD_MOST])
+            shell.events.record("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_TOLD_MOST])
 
 
 class CoordinatorProcess(RealShell):
@@ -91,13 +91,13 @@ class CoordinatorProcess(RealShell):
             began = round(self.triggered.pop(detail, now()), 6)
             offsets = self.covers.pop(detail, {})
             rows = sum(offsets.values())
-            self.events.tell("complete", checkpoint=detail, generation=self.generation, rows=rows, trigger=began)
+            self.events.record("complete", checkpoint=detail, generation=self.generation, rows=rows, trigger=began)
             if self.deployment.told is not None:
                 self.deployment.told(offsets)
             if self.deployment.wakes_late:
                 self._wake()
         elif what == "generation":
-            self.events.tell("generation", generation=self.generation, plan=[one.name for one in self.plan.subtasks])
+            self.events.record("generation", generation=self.generation, plan=[one.name for one in self.plan.subtasks])
 
     def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
         if key[0] == 0:
@@ -135,7 +135,7 @@ class CoordinatorProcess(RealShell):
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        self.events.tell("coordinator")
+        self.events.record("coordinator")
         self.poll.register(self.listening, select.EPOLLIN)
         while not self.over:
             wait = max(0.0, (self.queue[0][0] - self.now) / 1000) if self.queue else -1.0
@@ -238,7 +238,7 @@ class CoordinatorProcess(RealShell):
         self.opened.add(actor)
         if len(self.opened) < len(self.subtasks):
             return
-        self.events.tell("running", generation=self.generation)
+        self.events.record("running", generation=self.generation)
         if not self.deployment.wakes_late:
             self._wake()
         self._stop_if_wished()
@@ -254,7 +254,7 @@ class CoordinatorProcess(RealShell):
     def _failed(self, actor: int, why: str) -> None:
         if self.coordinator is None or self.coordinator.over or self.over:
             return
-        self.events.tell("failed", actor=self.names[actor], generation=self.generation, why=why)
+        self.events.record("failed", actor=self.names[actor], generation=self.generation, why=why)
         self._deliver(self.generation, ("failed", actor, why))
 
     def _next_generation(self) -> None:
@@ -286,7 +286,7 @@ class CoordinatorProcess(RealShell):
 
     def _end(self) -> None:
         self.over = True
-        self.events.tell("finished" if self.finished else "given up", why=self.failure)
+        self.events.record("finished" if self.finished else "given up", why=self.failure)
         for attempt in self.attempts.values() if self.failure else ():
             attempt.send("cancel", None, None)
         for supervisor in self.supervisors.values():

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import resolve
+from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, connect
 from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_keeper
 from sinkproof.reference_engine.shells.spark.deployment import Run
-from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 

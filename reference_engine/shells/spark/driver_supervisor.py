@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control_messages import Control, Message
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
-from sinkproof.reference_engine.shells.spark.forked_attempts import adopt_orphans
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 

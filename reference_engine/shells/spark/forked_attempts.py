@@ -7,7 +7,6 @@ belongs to Spark's worker. Forks come from the main thread only: PR_SET_PDEATHSI
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -17,23 +16,9 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.parent_death import die_with
 
-PR_SET_PDEATHSIG: Final = 1
-PR_SET_CHILD_SUBREAPER: Final = 36
 STANDARD_STREAMS: Final = 3
-LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with(parent: int) -> None:
-    """This process is killed when the thread that forked it ends; at once if that was before we could ask for it."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def adopt_orphans() -> None:
-    """Descendants whose parent dies become our children, so that their wait status is ours to collect."""
-    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 class Child:

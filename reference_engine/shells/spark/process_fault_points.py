@@ -38,8 +38,8 @@ class Points:
 
     def _strike(self) -> None:
         fault = self._armed.take()
-        self.events.tell("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
-        KINDS[fault.kind].strike(self)
+        self.events.record("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
+        KINDS[fault.kind].inject(self)
 
     # -- what a fault may ask for (chaos/faults/fault_target.py) ------------------------------------------
 

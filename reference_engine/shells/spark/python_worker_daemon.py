@@ -43,7 +43,7 @@ def reap(number: int, frame: FrameType | None) -> None:
         if not pid:
             return
         if LOG is not None:
-            LOG.tell("ended", actor="worker", child=pid, status=status)
+            LOG.record("ended", actor="worker", child=pid, status=status)
 
 
 def log() -> EventLog | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sinkproof.chaos.shared.armed_fault import Armed
+from sinkproof.chaos.shared.armed_fault import ArmedFaults
 from sinkproof.chaos.shared.event_log import EventLog, EventLogReader
 from sinkproof.chaos.shared.point_counts import PointCounts
 
@@ -26,8 +26,8 @@ class RunFolder:
     def events_reader(self) -> EventLogReader:
         return EventLogReader(self.path / "events")
 
-    def armed(self) -> Armed:
-        return Armed(self.path / "armed")
+    def armed(self) -> ArmedFaults:
+        return ArmedFaults(self.path / "armed")
 
     def counts(self, actor: str) -> PointCounts:
         return PointCounts(self.counts_path(actor))

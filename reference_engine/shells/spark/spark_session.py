@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.reference_engine.shells.spark.forked_attempts import die_with
+from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.java_installation import (
     SparkUnavailable,
     check_available,

@@ -41,7 +41,7 @@ def supervise(index: int, run: Run) -> list[str]:
     try:
         supervisor = Supervisor(index + 1, run)
     except Exception as error:  # the border of the task: Spark would try again for ever, and tell nobody
-        RunFolder(run.folder).events().tell("unable", task=index, why=f"{type(error).__name__}: {error}")
+        RunFolder(run.folder).events().record("unable", task=index, why=f"{type(error).__name__}: {error}")
         raise
     try:
         supervisor.run()
@@ -111,7 +111,7 @@ class Supervisor:
 
     def _reap(self, child: Child) -> int:
         status = child.reap()
-        self.events.tell("ended", actor=self.name, generation=self.generation, child=child.pid, status=status)
+        self.events.record("ended", actor=self.name, generation=self.generation, child=child.pid, status=status)
         return status
 
     # -- orders ------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Supervisor:
         keep = [self.listening.fileno()] if self.listening is not None else []
         run, deployment, listening = self.run_data, self.deployment, self.listening
         self.child = fork(lambda: live(attempt_for(run, deployment, order, listening=listening)), keep=keep)
-        self.events.tell("started", actor=self.name, generation=self.generation, child=self.child.pid)
+        self.events.record("started", actor=self.name, generation=self.generation, child=self.child.pid)
 
     def stop(self, generation: int) -> None:
         """The attempt of an older generation ends here, if the death that ended its generation was not its own."""
@@ -139,9 +139,9 @@ class Supervisor:
         for zombie in self.zombies:
             before = self._look()
             os.kill(zombie.pid, signal.SIGCONT)
-            self.events.tell("woken", actor=self.name, child=zombie.pid)
+            self.events.record("woken", actor=self.name, child=zombie.pid)
             status = zombie.end(grace_seconds=ZOMBIE_SECONDS)
-            self.events.tell("ended", actor=self.name, child=zombie.pid, status=status, zombie=True)
+            self.events.record("ended", actor=self.name, child=zombie.pid, status=status, zombie=True)
             self._compare(before, self._look())
         self.zombies.clear()
 
@@ -157,7 +157,9 @@ class Supervisor:
         added = [row for row in after - before if after[row] > 1 or row[1] >= complete.get(row[0], 0)]
         removed = [] if self.deployment.rows_vanish else [*(before - after)]
         if added or removed:
-            self.events.tell("zombie", actor=self.name, added=added[:ROWS_TOLD_MOST], removed=removed[:ROWS_TOLD_MOST])
+            self.events.record(
+                "zombie", actor=self.name, added=added[:ROWS_TOLD_MOST], removed=removed[:ROWS_TOLD_MOST]
+            )
 
     def finish(self) -> None:
         """The attempt was told to close, and does so in its own time."""

@@ -1,4 +1,4 @@
-"""Places of their own for the services of a test, and the Kafka that is installed once for all."""
+"""Fixtures: separate folders for the services of a test, and the installations that all tests share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import running_folder
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.kafka import kafka_jars as kafka
-from sinkproof.chaos.services.local_service import Installation
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import silent
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
 from sinkproof.subject.scratch import fresh_folder
@@ -22,7 +22,7 @@ BROKERS = ("installation", "shared_kafka", "cassandra_installation")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A broker takes seconds to start, and on a machine that does much else a minute."""
+    """A broker takes seconds to start, and a minute on a busy machine."""
     for item in items:
         if set(BROKERS) & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """What runs on this machine besides is not seen, and not seen by it. Gives the folder that services write below."""
+    """Isolates the test from services that run on this machine. Yields the parent folder of service data."""
     data = fresh_folder()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SINKPROOF_SCRATCH", str(data))
@@ -40,17 +40,17 @@ def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield data
     left = [*running_folder().glob("*.json"), *data.iterdir()]
     data.rmdir() if not left else None
-    assert [] == left, "what a service leaves behind"
+    assert [] == left, "files that a service has left behind"
 
 
 @pytest.fixture
 def assert_gone() -> Callable[[Path], None]:
-    """Of what a keeper removes when its owner is dead: nobody tells when it is done."""
+    """Waits for the removal of a path by a daemon after the death of its owner, which sends no notification."""
 
     def check(path: Path) -> None:
         deadline = Deadline(DEATH_SECONDS)
         while path.exists() and not deadline.over:
-            pause(os.getpid(), 0.05)
+            await_exit(os.getpid(), 0.05)
         assert not path.exists(), f"{path} is still there"
 
     return check
@@ -58,7 +58,7 @@ def assert_gone() -> Callable[[Path], None]:
 
 @pytest.fixture(scope="session")
 def installation() -> Installation:
-    """Java and the jars of the default version: `make services` has resolved them."""
+    """Java and the jars of the default version, as resolved by `make services`."""
     return kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
 
 

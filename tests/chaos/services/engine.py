@@ -1,4 +1,4 @@
-"""A container engine of a test's own: on loopback, in a folder and a mount namespace of its own, gone afterwards."""
+"""Starts a container engine for one test, in its own folder and mount namespace, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import cache_folder
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.subject.scratch import fresh_folder
 
 START_SECONDS = 60.0  # takes 1
 END_SECONDS = 30.0
-# What an engine writes outside of its own folders is written to one of ours: nobody else sees these mounts.
+# Redirects writes of the engine outside of its own folders; these mounts exist in its namespace only.
 APART = """
 mount -t tmpfs tmpfs /opt
 mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/etc,workdir=$1/work /etc
@@ -29,17 +29,17 @@ exec "$@"
 
 
 class NoEngine(Exception):
-    """None may be started here, or it does not run: the evidence."""
+    """An engine may not be started here, or does not run; the text is the evidence."""
 
 
 @contextmanager
 def engine_of_our_own() -> Iterator[str]:
-    """Gives its address; raises NoEngine."""
+    """Yields its address; raises NoEngine."""
     unpacked = cache_folder() / "engine"  # by .ci/engine
     path = os.pathsep.join([os.environ["PATH"], *(str(unpacked / part) for part in ("usr/sbin", "usr/bin"))])
     libraries = os.pathsep.join(str(unpacked / part / f"{os.uname().machine}-linux-gnu") for part in ("lib", "usr/lib"))
     if os.geteuid() != 0:
-        raise NoEngine("an engine is started by root only, and this is another user")
+        raise NoEngine("only root can start an engine, and this is another user")
     if shutil.which("dockerd", path=path) is None:
         raise NoEngine("there is no dockerd on the PATH, and .ci/engine could unpack none")
     folder = fresh_folder(home=Path(tempfile.gettempdir()))
@@ -76,9 +76,9 @@ def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
     while process.poll() is None and not deadline.over:
         if (folder / "docker.sock").exists() and _answers(folder):
             return
-        pause(process.pid, 0.1)
-    said = (folder / "log").read_text().strip().splitlines()
-    raise NoEngine(f"dockerd was started and does not run: {' | '.join(said[-3:]) or 'it has said nothing'}")
+        await_exit(process.pid, 0.1)
+    output = (folder / "log").read_text().strip().splitlines()
+    raise NoEngine(f"dockerd was started and does not run: {' | '.join(output[-3:]) or 'it has printed nothing'}")
 
 
 def _answers(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A real Cassandra node: it starts, dies, comes back with its data, stands still, and leaves nothing."""
+"""A real Cassandra node: it starts, dies, restarts with its data, is paused, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from sinkproof.chaos.services.cassandra import cassandra_jars as cassandra
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, start_cassandra, supports_clients
-from sinkproof.chaos.services.cassandra.node_settings import CassandraSpec, Node
-from sinkproof.chaos.services.local_service import Installation, Wanted
+from sinkproof.chaos.services.cassandra.node_settings import CassandraNode, CassandraSpec
+from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.chaos.services.service import ServiceUnavailable, silent
 from sinkproof.subject.cassandra_service import CassandraService
@@ -34,7 +35,7 @@ def tables(service: LocalCassandra) -> list[tuple[str]]:
     return client.read("system_schema", "SELECT table_name FROM {ks}.tables WHERE keyspace_name = ?", ["mine"])
 
 
-def test_a_node_is_killed_and_comes_back_with_what_it_had(service: LocalCassandra) -> None:
+def test_a_killed_node_restarts_with_its_data(service: LocalCassandra) -> None:
     CassandraService(
         endpoint=service.endpoint, direct_endpoint=service.endpoint, identity=service.identity
     ).make_keyspace("mine", tables=[TABLE])
@@ -54,32 +55,32 @@ def test_a_node_is_killed_and_comes_back_with_what_it_had(service: LocalCassandr
 
 
 @pytest.mark.parametrize("version", ["five", "5", "5.0.9; rm"])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_a_malformed_version_is_refused(version: str) -> None:
     with pytest.raises(ServiceUnavailable, match="is no version of Cassandra"):
         cassandra.install(version, progress=silent)
 
 
-def test_a_log_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_commit_log_mode_is_refused() -> None:
     installation = Installation(java="java", libs="libs")
     with pytest.raises(ServiceUnavailable, match="commitlog_sync: never"):
-        start_cassandra(installation, Wanted(settings={"commitlog_sync": "never"}), version="5.0.9")
+        start_cassandra(installation, WantedService(settings={"commitlog_sync": "never"}), version="5.0.9")
 
 
-def test_an_address_where_nobody_listens_is_told() -> None:
+def test_an_address_without_a_listener_is_reported() -> None:
     [port] = free_ports(1, taken=())
     where = f"external:{HOST}:{port}"
     with pytest.raises(ServiceUnavailable, match="no Cassandra answers"), CASSANDRA.use(where):
         pass
 
 
-def test_what_is_acknowledged_is_on_disk_unless_somebody_asks_for_less(tmp_path: Path) -> None:
-    """And each kind of log has what belongs to it, or the node would refuse it."""
-    node = Node(number=1, host=HOST, port=1, storage_port=2)
+def test_acknowledged_writes_are_on_disk_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    """Each mode has the settings that it needs, or the node would refuse it."""
+    node = CassandraNode(number=1, host=HOST, port=1, storage_port=2)
 
-    def told(**settings: str) -> dict[str, object]:
+    def log_settings(**settings: str) -> dict[str, object]:
         spec = CassandraSpec(version="5.0.9", nodes=[node], settings=settings)
         return {name: value for name, value in json.loads(spec.yaml(node, tmp_path)).items() if "log_sync" in name}
 
-    assert {"commitlog_sync": "batch"} == told()
-    assert {"commitlog_sync", "commitlog_sync_period"} == set(told(commitlog_sync="periodic"))
-    assert {"commitlog_sync", "commitlog_sync_group_window"} == set(told(commitlog_sync="group"))
+    assert {"commitlog_sync": "batch"} == log_settings()
+    assert {"commitlog_sync", "commitlog_sync_period"} == set(log_settings(commitlog_sync="periodic"))
+    assert {"commitlog_sync", "commitlog_sync_group_window"} == set(log_settings(commitlog_sync="group"))

@@ -1,4 +1,4 @@
-"""Services in containers, on an engine that the tests start themselves: the one thing that may be lacking here."""
+"""Services in containers, on an engine that the tests start themselves. Without an engine the tests are skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, supports_clients
 from sinkproof.chaos.services.container_nodes import LABEL, engine, engine_version
 from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.running_services import CONTAINED, keep
+from sinkproof.chaos.services.running_services import CONTAINED, new_service
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
 from sinkproof.chaos.services.service_kind import EVERYWHERE
@@ -32,7 +32,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS {ks}.kept (a int PRIMARY KEY)"
 
 @pytest.fixture
 def some_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One of our own; where none may be started, one that somebody else runs will do."""
+    """An engine of the test itself; where none may be started, the one that runs on this machine."""
     with ExitStack() as until_the_end:
         try:
             monkeypatch.setenv("DOCKER_HOST", until_the_end.enter_context(engine_of_our_own()))
@@ -45,21 +45,21 @@ def some_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def containers() -> list[str]:
-    """All of ours that the engine has, of what image."""
+    """The images of all sinkproof containers in the engine."""
     with engine() as docker:
         return [each.image.tags[0] for each in docker.containers.list(all=True, filters={"label": LABEL})]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_services_in_containers_are_broken_like_processes(some_engine: None, homes: Path) -> None:
-    """One test, so that workers of pytest do not start an engine each, and build each image."""
-    check_that_a_node_is_killed_and_comes_back_with_what_it_had()
-    check_that_a_broker_dies_in_the_middle_of_a_commit()
-    check_that_what_a_killed_keeper_leaves_is_swept()
+def test_faults_of_services_work_in_containers_as_in_processes(some_engine: None, homes: Path) -> None:
+    """One test, so that pytest's workers do not each start an engine and build the images."""
+    check_that_a_killed_node_restarts_with_its_data()
+    check_that_a_broker_is_killed_within_a_commit()
+    check_that_containers_of_a_killed_daemon_are_removed()
 
 
-def check_that_a_node_is_killed_and_comes_back_with_what_it_had() -> None:
+def check_that_a_killed_node_restarts_with_its_data() -> None:
     with CASSANDRA.use("container") as service:
         assert isinstance(service, LocalCassandra)
         cassandra = CassandraService(
@@ -70,7 +70,7 @@ def check_that_a_node_is_killed_and_comes_back_with_what_it_had() -> None:
         assert service.image.startswith("sinkproof/cassandra:")
         service.pause()
         assert not supports_clients(service.endpoint)
-        service.kill()  # also what stands still
+        service.kill()  # a paused node
         assert ([], "") == (service.living(), service.died_by_itself())
         service.start()
         service.pause()
@@ -83,7 +83,7 @@ def check_that_a_node_is_killed_and_comes_back_with_what_it_had() -> None:
     assert [] == containers()
 
 
-def check_that_a_broker_dies_in_the_middle_of_a_commit() -> None:
+def check_that_a_broker_is_killed_within_a_commit() -> None:
     schedule = "sink[0].commit.after#1=service-kill"
     command = ["replay", schedule, "kafka/two-phase", "--on", "process", "--services", "container"]
     done = subprocess.run(
@@ -97,34 +97,34 @@ def check_that_a_broker_dies_in_the_middle_of_a_commit() -> None:
     assert [] == containers()
 
 
-def check_that_what_a_killed_keeper_leaves_is_swept() -> None:
+def check_that_containers_of_a_killed_daemon_are_removed() -> None:
     java = os.path.realpath(find_java())
     with engine() as docker:
         [image] = [tag for each in docker.images.list() for tag in each.tags if tag.startswith("sinkproof/java:")]
-    kept = keep("cassandra", {CONTAINED: True}, owner=os.getpid())
-    kept.spawn("node-1", [java, "-version"], image=image)
+    handle = new_service("cassandra", {CONTAINED: True}, owner=os.getpid())
+    handle.spawn("node-1", [java, "-version"], image=image)
     with pytest.raises(ServiceFailed, match="node-2 of cassandra cannot be started"):
-        kept.spawn("node-2", ["/no/such/program"], image=image)
-    assert kept.await_end("node-1", Deadline(DEATH_SECONDS))
-    assert "Runtime Environment" in kept.said("node-1")
-    assert kept.keeper is not None
-    os.kill(kept.keeper.pid, signal.SIGKILL)
-    kept.keeper.wait()
+        handle.spawn("node-2", ["/no/such/program"], image=image)
+    assert handle.await_end("node-1", Deadline(DEATH_SECONDS))
+    assert "Runtime Environment" in handle.last_output("node-1")
+    assert handle.daemon is not None
+    os.kill(handle.daemon.pid, signal.SIGKILL)
+    handle.daemon.wait()
     assert [image] == containers()
-    assert CASSANDRA.running() is None  # whoever looks sweeps
+    assert CASSANDRA.running() is None  # any listing removes the data of dead services
     assert [] == containers()
-    assert not kept.folder.exists()
+    assert not handle.folder.exists()
 
 
-def test_what_cannot_be_in_a_container_stays_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_containers_runs_as_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOXIPROXY.variable, raising=False)
     monkeypatch.delenv(CASSANDRA.variable, raising=False)
     monkeypatch.setenv(EVERYWHERE, "container")
     assert ("", "container") == (TOXIPROXY.where_to_look(), CASSANDRA.where_to_look())
 
 
-def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By whoever asks for it, before anything is started; and nobody else needs one."""
+def test_an_engine_that_does_not_reply_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error comes before any service is started; other commands need no engine."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     command = [sys.executable, "-m", "sinkproof"]
     refused = subprocess.run(
@@ -132,7 +132,7 @@ def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
     )
     assert (3, "") == (refused.returncode, refused.stdout)
     assert f"sinkproof: no container engine answers: unix://{tmp_path}/none.sock" in refused.stderr
-    asked = subprocess.run([*command, "doctor", "--json"], capture_output=True, text=True)
-    [said] = [finding for finding in json.loads(asked.stdout) if finding["name"] == "container engine"]
-    assert "optional" == said["state"]
-    assert "Only --services container needs one" in said["found"]
+    doctor = subprocess.run([*command, "doctor", "--json"], capture_output=True, text=True)
+    [row] = [finding for finding in json.loads(doctor.stdout) if finding["name"] == "container engine"]
+    assert "optional" == row["state"]
+    assert "Only --services container needs one" in row["found"]

@@ -1,4 +1,4 @@
-"""A real broker: it starts, dies, comes back with its data, pauses, stops, and leaves nothing."""
+"""A real broker: it starts, dies, restarts with its data, pauses, stops, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.installation import Installation
 from sinkproof.chaos.services.kafka import kafka_jars as kafka
 from sinkproof.chaos.services.kafka.external_kafka import ExternalKafka
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
-from sinkproof.chaos.services.kafka.metadata_request import ask
-from sinkproof.chaos.services.local_service import Installation, Wanted
+from sinkproof.chaos.services.kafka.metadata_request import request_metadata
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.ports import HOST, free_ports
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 
 BRIEFLY = 0.3  # seconds in which a broker that runs would answer
@@ -49,20 +50,20 @@ def make_topic(endpoint: str, name: str) -> None:
 
 
 def await_members(address: str, count: int) -> None:
-    """Until this node has noticed who is gone: a session of 1.5 s has to run out."""
+    """Waits until this node lists so many brokers: the session of a dead one expires after 1.5 s."""
     deadline = Deadline(60)
-    while (members := len(ask(address, seconds=30).brokers)) != count and not deadline.over:
-        pause(os.getpid(), 0.05)
+    while (members := len(request_metadata(address, seconds=30).brokers)) != count and not deadline.over:
+        await_exit(os.getpid(), 0.05)
     assert count == members
 
 
-def test_a_broker_is_killed_and_comes_back_with_what_it_had(broker: LocalKafka) -> None:
+def test_a_killed_broker_restarts_with_its_data(broker: LocalKafka) -> None:
     make_topic(broker.endpoint, "kept")
     before = broker.pid(1)
     broker.kill()
     assert [] == broker.living()
     with pytest.raises(OSError, match="refused"):
-        ask(broker.endpoint, seconds=BRIEFLY)
+        request_metadata(broker.endpoint, seconds=BRIEFLY)
     broker.start()
     assert before != broker.pid(1)
     assert {"kept"} == topics(broker.endpoint)
@@ -71,38 +72,38 @@ def test_a_broker_is_killed_and_comes_back_with_what_it_had(broker: LocalKafka) 
     assert {"kept"} == topics(broker.endpoint)
 
 
-def test_a_paused_broker_accepts_and_does_not_answer(broker: LocalKafka) -> None:
+def test_a_paused_broker_accepts_connections_and_does_not_reply(broker: LocalKafka) -> None:
     broker.pause()
     with pytest.raises(TimeoutError):
-        ask(broker.endpoint, seconds=BRIEFLY)
+        request_metadata(broker.endpoint, seconds=BRIEFLY)
     broker.resume()
-    assert 1 == len(ask(broker.endpoint, seconds=30).brokers)
+    assert 1 == len(request_metadata(broker.endpoint, seconds=30).brokers)
     broker.pause()
     broker.stop()
     assert [] == broker.living()
 
 
-def test_a_death_that_nobody_ordered_is_told(broker: LocalKafka) -> None:
+def test_an_unrequested_death_is_reported(broker: LocalKafka) -> None:
     os.kill(broker.pid(1), signal.SIGKILL)
-    pause(broker.pid(1), 30.0)
+    await_exit(broker.pid(1), 30.0)
     assert f"node-1 ended with status -{int(signal.SIGKILL)}" in broker.died_by_itself()
     broker.start()
     assert "" == broker.died_by_itself(), "a node that was started again is not dead"
 
 
-def test_two_clusters_do_not_meet(broker: LocalKafka, installation: Installation) -> None:
-    with start_kafka(installation, Wanted(), version=kafka.VERSION) as other:
+def test_two_clusters_are_independent(broker: LocalKafka, installation: Installation) -> None:
+    with start_kafka(installation, WantedService(), version=kafka.VERSION) as other:
         make_topic(other.endpoint, "mine")
-        deadline = Deadline(20)  # a broker hears of a topic when the controller has answered
+        deadline = Deadline(20)  # a broker lists a topic some time after the controller has made it
         while not topics(other.endpoint) and not deadline.over:
-            pause(other.pid(1), 0.05)
+            await_exit(other.pid(1), 0.05)
         assert (set(), {"mine"}) == (topics(broker.endpoint), topics(other.endpoint))
         assert set() == set(broker.spec.nodes) & set(other.spec.nodes)
     assert [1] == broker.living()
 
 
-def test_three_nodes_lose_one_and_go_on(homes: Path, installation: Installation) -> None:
-    wanted = Wanted(nodes=3)
+def test_three_nodes_go_on_without_one(homes: Path, installation: Installation) -> None:
+    wanted = WantedService(nodes=3)
     with kafka.use_kafka("local", wanted=wanted) as service:
         addresses = service.direct_endpoint.split(",")
         await_members(addresses[0], 3)
@@ -116,24 +117,24 @@ def test_three_nodes_lose_one_and_go_on(homes: Path, installation: Installation)
             service.kill(node=4)
 
 
-def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(homes: Path, installation: Installation) -> None:
-    wanted = Wanted(settings={"num.io.threads": "-1"})
+def test_a_failed_start_gives_the_reason_and_leaves_nothing(homes: Path, installation: Installation) -> None:
+    wanted = WantedService(settings={"num.io.threads": "-1"})
     with pytest.raises(ServiceFailed, match=r"num\.io\.threads"):
         start_kafka(installation, wanted, version=kafka.VERSION)
     assert [] == list(homes.iterdir())
 
 
-def test_a_port_that_somebody_has_is_refused_by_name(homes: Path, installation: Installation) -> None:
+def test_a_port_in_use_is_refused_by_number(homes: Path, installation: Installation) -> None:
     [port] = free_ports(1, taken=())
     with socket.create_server((HOST, port)), pytest.raises(ServiceUnavailable, match=f"port {port} is in use"):
-        start_kafka(installation, Wanted(port=port), version=kafka.VERSION)
+        start_kafka(installation, WantedService(port=port), version=kafka.VERSION)
 
 
-def test_nothing_is_left_of_a_broker_whose_owner_is_killed(
+def test_nothing_is_left_of_a_broker_after_its_owner_was_killed(
     homes: Path, installation: Installation, assert_gone: Callable[[Path], None]
 ) -> None:
     program = (
-        "import signal\nfrom sinkproof.chaos.services import kafka\n"
+        "import signal\nfrom sinkproof.chaos.services.kafka import kafka_jars as kafka\n"
         "with kafka.use_kafka('local') as service:\n"
         "    print(service.pid(1), service.folder, flush=True)\n    signal.pause()"
     )
@@ -141,18 +142,20 @@ def test_nothing_is_left_of_a_broker_whose_owner_is_killed(
         assert owner.stdout is not None
         pid, folder = owner.stdout.readline().split()
         owner.kill()
-    pause(int(pid), 30.0)
+    await_exit(int(pid), 30.0)
     assert_gone(Path(folder))
 
 
-def test_an_external_broker_is_used_and_never_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_external_broker_is_used_and_never_injected_with_faults(
+    broker: LocalKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
     with kafka.use_kafka("") as service:
         assert isinstance(service, ExternalKafka)
         assert broker.endpoint == service.endpoint
         assert 1 == service.node_count
         for fault in ("kill", "stop", "pause", "resume", "restart", "start"):
-            with pytest.raises(ServiceUnavailable, match="somebody else runs it"):
+            with pytest.raises(ServiceUnavailable, match="it is external"):
                 getattr(service, fault)()
         assert "" == service.died_by_itself()
         broker.kill()
@@ -160,18 +163,18 @@ def test_an_external_broker_is_used_and_never_broken(broker: LocalKafka, monkeyp
 
 
 @pytest.mark.parametrize("where", ["somewhere", "external:", "external"])
-def test_a_place_that_names_no_kafka_is_refused(where: str) -> None:
+def test_a_malformed_location_is_refused(where: str) -> None:
     with pytest.raises(ServiceUnavailable, match="names no Kafka"), kafka.use_kafka(where):
         pass
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "nonsense", "127.0.0.1:x"])
-def test_an_address_where_nobody_answers_is_refused(address: str) -> None:
+def test_an_address_without_a_broker_is_refused(address: str) -> None:
     with pytest.raises(ServiceUnavailable, match="no Kafka answers"), kafka.use_kafka(f"external:{address}"):
         pass
 
 
-def test_somebody_who_does_not_speak_kafka_is_not_taken_for_one() -> None:
+def test_a_server_with_another_protocol_is_no_broker() -> None:
     with socket.create_server((HOST, 0)) as server:
 
         def answer() -> None:
@@ -181,6 +184,6 @@ def test_somebody_who_does_not_speak_kafka_is_not_taken_for_one() -> None:
 
         other = threading.Thread(target=answer)
         other.start()
-        with pytest.raises(OSError, match="does not speak as Kafka does"):
-            ask(f"{HOST}:{server.getsockname()[1]}", seconds=30)
+        with pytest.raises(OSError, match="does not speak the Kafka protocol"):
+            request_metadata(f"{HOST}:{server.getsockname()[1]}", seconds=30)
         other.join()

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.services.kafka.metadata_request import ask
-from sinkproof.chaos.services.local_service import Installation
-from sinkproof.chaos.services.running_services import Kept, running
+from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.kafka.metadata_request import request_metadata
+from sinkproof.chaos.services.running_services import ServiceHandle, running
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def command(homes: Path, tmp_path: Path, command_environment: dict[str, str]) -> Command:
-    """With the places of this test."""
+    """Runs sinkproof with the folders of this test."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         chosen = {**os.environ, "PATH": command_environment["PATH"], **environment}
@@ -34,7 +34,7 @@ def test_a_broker_runs_from_start_to_stop(command: Command, installation: Instal
     started = command("services", "start", "kafka")
     assert 0 == started.returncode, started.stderr
     endpoint = started.stdout.strip()
-    assert 1 == len(ask(endpoint, seconds=30).brokers)
+    assert 1 == len(request_metadata(endpoint, seconds=30).brokers)
     again = command("services", "start", "kafka")
     assert (0, endpoint, True) == (again.returncode, again.stdout.strip(), "runs already" in again.stderr)
     other = command("services", "start", "kafka", "--nodes", "3")
@@ -49,19 +49,19 @@ def test_a_broker_runs_from_start_to_stop(command: Command, installation: Instal
     assert not Path(row["folder"]).exists()
 
 
-def test_a_broker_that_died_is_told_and_can_be_stopped(command: Command, installation: Installation) -> None:
+def test_a_dead_broker_is_reported_and_can_be_stopped(command: Command, installation: Installation) -> None:
     assert 0 == command("services", "start").returncode
     [entry] = running("kafka")
-    fate = Kept(entry).fate("node-1")
-    assert fate is not None
-    subprocess.run(["kill", "-KILL", str(fate.pid)], check=True)
-    assert Kept(entry).folder.exists()
+    status = ServiceHandle(entry).status_of("node-1")
+    assert status is not None
+    subprocess.run(["kill", "-KILL", str(status.pid)], check=True)
+    assert ServiceHandle(entry).folder.exists()
     assert "died by itself: node-1 ended with status -9" in command("services", "status").stdout
     assert 2 == command("doctor").returncode
     assert 0 == command("services", "stop").returncode
 
 
-def test_each_kind_is_started_by_its_name_and_stop_ends_all(command: Command) -> None:
+def test_each_kind_is_started_by_its_name_and_stop_ends_all_kinds(command: Command) -> None:
     started = command("services", "start", "toxiproxy", "--json")
     assert 0 == started.returncode, started.stderr
     row = json.loads(started.stdout)
@@ -72,7 +72,7 @@ def test_each_kind_is_started_by_its_name_and_stop_ends_all(command: Command) ->
     assert "nothing runs\n" == command("services", "status").stdout
 
 
-def test_a_port_is_of_one_service(command: Command) -> None:
+def test_a_port_with_several_services_is_refused(command: Command) -> None:
     run = command("services", "start", "kafka", "toxiproxy", "--port", "21000")
     assert (3, True) == (run.returncode, "--port is of one service" in run.stderr)
 
@@ -83,21 +83,23 @@ def test_stopping_nothing_is_no_failure(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("services", "start", "rabbit"), "'rabbit' is not"),
         (("services", "start", "--kafka-version", "four"), "'four' is no version of Kafka"),
         (("services", "start", "--nodes", "0"), "0 is not in the range"),
     ],
 )
-def test_bad_arguments_are_told_without_a_traceback(command: Command, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_arguments_are_refused_without_a_traceback(
+    command: Command, arguments: tuple[str, ...], message: str
+) -> None:
     run = command(*arguments)
     assert (3, "") == (run.returncode, run.stdout)
-    assert said in run.stderr
+    assert message in run.stderr
     assert "Traceback" not in run.stderr
 
 
-def test_the_doctor_names_what_is_lacking_and_the_command_that_brings_it(command: Command, tmp_path: Path) -> None:
+def test_the_doctor_names_missing_programs_and_the_command_that_installs_them(command: Command, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     run = command("doctor", "--json", PATH=str(nothing), JAVA_HOME="", XDG_CACHE_HOME=str(tmp_path / "cache"))

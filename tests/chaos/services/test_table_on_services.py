@@ -1,4 +1,4 @@
-"""The comparison table on a real broker and a real node: one pair of each. All of them: `sinkproof table --all`."""
+"""The comparison table on a real broker and a real node: one pair each. For all pairs: `sinkproof table --all`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.row("S26")
-def test_a_real_broker_and_a_real_node_deliver_what_is_expected_of_them(sinkproof_command: Command) -> None:
+def test_a_real_broker_and_a_real_node_have_the_expected_measurements(sinkproof_command: Command) -> None:
     names = ["kafka/two-phase", "cassandra/write-ahead-counter"]
     done = sinkproof_command("table", *names, "--json")
     assert 0 == done.returncode, done.stdout + done.stderr

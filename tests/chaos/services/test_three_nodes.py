@@ -1,6 +1,6 @@
-"""One of three nodes is away while a sink writes to the other two: a quorum goes on, and nothing of it is lost.
+"""One of three nodes fails while a sink writes to the other two: the quorum goes on, and no row is lost.
 
-A longer test: three nodes of Cassandra take half a minute to start where nothing else runs.
+A longer test: three nodes of Cassandra take half a minute to start on an idle machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sinkproof.execution.run_result import RunResult
 
 from ...support.real_services import trials_on_its_own
 
-PLACES = {  # of each pair: rows are on their way, or their outcome is being decided
+POINTS = {  # of each pair: rows are in flight, or their outcome is being decided
     "cassandra/masked": ("sink[0].stage.before#2", "sink[1].reveal.before#1"),
     "kafka/two-phase": ("sink[0].pre_commit.before#1", "sink[1].commit.before#1"),
 }
@@ -20,13 +20,13 @@ PLACES = {  # of each pair: rows are on their way, or their outcome is being dec
 @pytest.mark.slow
 @pytest.mark.longer
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("pair", PLACES)
+@pytest.mark.parametrize("pair", POINTS)
 def test_a_quorum_goes_on_without_the_third_node(pair: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     with trials_on_its_own(pair, tmp_path_factory, nodes=3) as play:
         assert (True, (), 24) == _end_of(play("no-fault"))
-        for place in PLACES[pair]:
+        for point in POINTS[pair]:
             for kind in ("service-kill", "service-pause"):
-                run_result = play(f"{place}={kind}")
+                run_result = play(f"{point}={kind}")
                 assert (1, True, (), 24) == (len(run_result.struck), *_end_of(run_result)), (
                     run_result.schedule,
                     run_result.failure,

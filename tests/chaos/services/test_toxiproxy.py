@@ -1,4 +1,4 @@
-"""A real proxy, built once, and what it does to a connection."""
+"""A real proxy, built once, and the faults that it injects into a connection."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from sinkproof.chaos.services.toxiproxy.toxic_network import Network
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import TOXIPROXY, LocalToxiproxy
 
-BRIEFLY = 0.5  # seconds in which an answer on loopback would be there
-LOST = ("net-latency-up", "net-latency-down", "net-timeout-up", "net-timeout-down")  # nothing comes back by then
+BRIEFLY = 0.5  # seconds, less than the latency that toxics add
+SOON = 60.0  # seconds: ends a test that has failed
+LOST = ("net-latency-up", "net-latency-down", "net-timeout-up", "net-timeout-down")  # no reply within BRIEFLY
 CUT = ("net-reset-up", "net-reset-down", "net-cut-up", "net-cut-down", "net-down")
 MESSAGE = b"x" * 64
 
@@ -36,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalToxiproxy
 
 @pytest.fixture(scope="module")
 def echo() -> Iterator[str]:
-    """The address of a server that gives everything back."""
+    """The address of an echo server."""
 
     def answer(connection: socket.socket) -> None:
         with suppress(OSError), connection:
@@ -54,46 +55,46 @@ def echo() -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def said(address: str) -> str:
-    """What a client meets: "answered", "silence", "cut"."""
+def outcome(address: str, *, seconds: float = SOON) -> str:
+    """The outcome for a client: "reply", "timeout" or "disconnect"."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), BRIEFLY) as client:
+        with socket.create_connection((host, int(port)), seconds) as client:
             client.sendall(MESSAGE)
             received = client.recv(len(MESSAGE), socket.MSG_WAITALL)
     except TimeoutError:
-        return "silence"
+        return "timeout"
     except OSError:
-        return "cut"
-    return "answered" if received == MESSAGE else "cut"
+        return "disconnect"
+    return "reply" if received == MESSAGE else "disconnect"
 
 
 @pytest.mark.parametrize("kind", TOXICS)
-def test_each_kind_breaks_a_connection_in_its_own_way_until_it_is_healed(
+def test_each_toxic_affects_connections_until_the_network_is_healed(
     service: LocalToxiproxy, echo: str, kind: str
 ) -> None:
     network = Network(service.endpoint)
     address = network.lead_to("echo", echo)
     assert address == network.lead_to("echo", echo)
-    assert "answered" == said(address)
-    network.strike(kind)
-    expected = "silence" if kind in LOST else "cut" if kind in CUT else "answered"
-    assert expected == said(address)
+    assert "reply" == outcome(address)
+    network.break_connections(kind)
+    expected = "timeout" if kind in LOST else "disconnect" if kind in CUT else "reply"
+    assert expected == outcome(address, seconds=BRIEFLY if kind in LOST else SOON)
     network.heal()
-    assert "answered" == said(address)
+    assert "reply" == outcome(address)
 
 
-def test_a_refusal_is_an_error_and_not_an_answer(service: LocalToxiproxy, echo: str) -> None:
+def test_a_refusal_is_an_exception_and_not_a_reply(service: LocalToxiproxy, echo: str) -> None:
     api = ToxiproxyApi(service.endpoint)
     with pytest.raises(ToxiproxyError, match="404"):
-        api.ask("GET", "/proxies/nobody")
+        api.request("GET", "/proxies/unknown")
     network = Network(service.endpoint)
     network.lead_to("taken", echo)
     with pytest.raises(ServiceFailed, match="made no proxy"):
         network.lead_to("taken", f"{HOST}:1")
 
 
-def test_a_proxy_that_is_down_is_told(service: LocalToxiproxy) -> None:
+def test_a_dead_proxy_is_reported(service: LocalToxiproxy) -> None:
     [port] = free_ports(1, taken=())
     with pytest.raises(ServiceFailed, match="did not do GET"):
         Network(f"{HOST}:{port}").names()
@@ -101,7 +102,7 @@ def test_a_proxy_that_is_down_is_told(service: LocalToxiproxy) -> None:
         pass
 
 
-def test_it_is_restarted_at_the_same_address(service: LocalToxiproxy) -> None:
+def test_a_restarted_proxy_has_the_same_address(service: LocalToxiproxy) -> None:
     before, address = service.pid(1), service.endpoint
     service.kill()
     service.start()
@@ -109,7 +110,7 @@ def test_it_is_restarted_at_the_same_address(service: LocalToxiproxy) -> None:
     assert toxiproxy.VERSION == ToxiproxyApi(address).version()
 
 
-def test_without_go_the_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_go_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "apt-get").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -118,7 +119,9 @@ def test_without_go_the_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tm
         toxiproxy.install(toxiproxy.VERSION, progress=silent)
 
 
-def test_go_that_fails_is_quoted_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_of_a_failed_build_is_quoted_and_leaves_no_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
     go.write_text("#!/bin/sh\necho 'go: no such version'\nexit 1\n")
     go.chmod(0o755)

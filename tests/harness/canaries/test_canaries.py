@@ -36,7 +36,7 @@ from sinkproof.canaries.try_canaries import (
 from sinkproof.certifier.certify import WITHOUT_SPARK
 from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.explorer import ExploredClosure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
@@ -176,7 +176,7 @@ def test_all_that_a_crash_shows_is_known_at_once_and_counted_once(tmp_path: Path
     """Of a state that shows two things, rows lost and no recovery, neither waits for the end of the closure."""
     with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
         results = CampaignResults(contract=runner.contract, shell="simulated")
-        kept: list[Closure[JobState]] = []
+        kept: list[ExploredClosure[JobState]] = []
         campaign = SimulatedCampaign(runner, results, should_stop=lambda results: bool(results.finding_count["O6"]))
         with pytest.raises(CampaignStopped):
             campaign._close(JobWorld(runner), keep=kept.append)

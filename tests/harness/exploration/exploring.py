@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sinkproof.chaos.explorer import Closure, Explorer
+from sinkproof.chaos.explorer import ExploredClosure, Explorer
 from sinkproof.exploration.job_world import JobWorld
 
-Found = Closure[Any]
+Found = ExploredClosure[Any]
 
 
 def explore(world: Any, **options: Any) -> Found:

@@ -10,7 +10,7 @@ import pytest
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
 from sinkproof.campaign.simulated_plan import CLOSURES, FIRST, RARE_FAULTS, SINGLE_FAULTS
-from sinkproof.chaos.explorer import Closure
+from sinkproof.chaos.explorer import ExploredClosure
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.exploration.job_world import JobWorld
 from sinkproof.generators.fault_sites import places
@@ -24,10 +24,10 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
 ) -> None:
     traced: list[JobWorld] = []
 
-    def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> Closure[Any]:
+    def close(campaign: SimulatedCampaign, world: JobWorld, **_: Any) -> ExploredClosure[Any]:
         if world.trace_lines:
             traced.append(world)
-        return Closure()
+        return ExploredClosure()
 
     monkeypatch.setattr(SimulatedCampaign, "close", close)
     bench = runner(subject)

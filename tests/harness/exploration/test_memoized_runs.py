@@ -12,7 +12,7 @@ from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.workers.simulated_workers import ALONE
-from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, Run
+from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures
@@ -96,16 +96,16 @@ class Deceived:
     def beginnings(self) -> list[str]:
         return ["first", "second"] * ENDED_EARLY_AUDITED_EVERY
 
-    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
         self.now = state
         if visit is not None:
             visit()
         if state == "first" or not in_full:
-            return Run(known=int(state == "second"))
+            return ExploredRun(known=int(state == "second"))
         if visit is not None and self.hidden == "state":
             self.now = "third"
             visit()
-        return Run(findings=["lost"] if self.hidden == "finding" else [])
+        return ExploredRun(findings=["lost"] if self.hidden == "finding" else [])
 
     def branches(self, state: str) -> list[str]:
         return []
@@ -123,13 +123,13 @@ class Deceived:
 class NotBegun(Deceived):
     """Of the second run nothing is done at all, in the belief that it is the first once more."""
 
-    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> Run:
+    def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
         if state == "second" and not in_full:
-            return Run(was_run=False)
+            return ExploredRun(was_run=False)
         self.now = "third" if state == "second" and self.hidden == "state" else "first"
         if visit is not None:
             visit()
-        return Run(["lost"] if state == "second" and self.hidden == "finding" else [])
+        return ExploredRun(["lost"] if state == "second" and self.hidden == "finding" else [])
 
 
 @pytest.mark.parametrize("hidden", ["", "state", "finding"])

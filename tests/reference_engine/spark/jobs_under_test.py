@@ -85,7 +85,7 @@ class LoggedInput(GeneratedInput):
         self.path = path
 
     def batch(self, split: int, offset: int) -> Batch:
-        log(self.path).tell("read", offset=offset)
+        log(self.path).record("read", offset=offset)
         return super().batch(split, offset)
 
 
@@ -117,7 +117,7 @@ class WatchedColumns(GeneratedColumns):
 
     def batch(self, split: int, offset: int) -> Batch:
         made = super().batch(split, offset)
-        log(self.path).tell("read", memory=memory())
+        log(self.path).record("read", memory=memory())
         return made
 
 
@@ -133,10 +133,10 @@ class SlowSink:
     def write(self, batch: Batch) -> None:
         self.never.wait(SLOW_SECONDS)
         self.rows += len(batch)
-        log(self.path).tell("wrote", memory=memory())
+        log(self.path).record("wrote", memory=memory())
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        log(self.path).tell("snapshot", checkpoint=checkpoint_id, rows=self.rows)
+        log(self.path).record("snapshot", checkpoint=checkpoint_id, rows=self.rows)
         return json.dumps(self.rows).encode()
 
     def notify_complete(self, checkpoint_id: int) -> None:

@@ -169,7 +169,7 @@ def test_what_an_earlier_command_left_running_can_decide_nothing_any_more(rows: 
         orphan = folder.storage
         generation = orphan.claim_generation()
         folder.run.stop_wish.touch()
-        folder.run.events().tell("finished", why="")
+        folder.run.events().record("finished", why="")
         prepare(pipeline_of(rows), folder)
         assert generation < folder.storage.claim_generation()
         assert not folder.run.stop_wish.exists()

@@ -10,7 +10,7 @@ import pytest
 
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
-from sinkproof.chaos.services.local_service import Wanted
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.cassandra.cassandra_contracts import CassandraContract
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def start(owner: int) -> LocalCassandra:
     installation = CASSANDRA.short_lived(CASSANDRA.install(CASSANDRA.version, progress=silent))
-    return CASSANDRA.start(installation, Wanted(owner=owner), version=CASSANDRA.version)
+    return CASSANDRA.start(installation, WantedService(owner=owner), version=CASSANDRA.version)
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def late(contract: type[ChoosingContract], network: Network, clients: tuple[Cass
     def reach(point: str) -> None:
         points.append(point)
         if point == "commit.before" and points.count(point) == 2:
-            network.strike("net-latency-up")
+            network.break_connections("net-latency-up")
 
     old.open(Context(generation=1, reach=reach))
     warm(old)
@@ -89,7 +89,7 @@ def test_a_marker_that_lands_late_says_nothing_new(network: Network, slow: Cassa
     for checkpoint_id in (1, 2):
         old.stage(Transaction.of(Owner("sink", 0, 1), 1, checkpoint_id), BATCH)
     assert CommitOutcome.COMMITTED == old.reveal(1, 1)
-    network.strike("net-latency-up")
+    network.break_connections("net-latency-up")
     assert CommitOutcome.RETRY == old.reveal(1, 2)
     assert new.reveal(1, 2) in (CommitOutcome.COMMITTED, CommitOutcome.ALREADY)
     new.collect(Owner("sink", 0, 1), 2)

@@ -10,7 +10,7 @@ import pytest
 
 from sinkproof.chaos.services.kafka import kafka_jars as kafka
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
-from sinkproof.chaos.services.local_service import Wanted
+from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
 from sinkproof.sink_adapters.kafka.records import MARKERS
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics
@@ -24,7 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def start(owner: int, *, breakable: bool = False, features: tuple[str, ...] = ()) -> LocalKafka:
     installation = kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
-    return start_kafka(installation, Wanted(owner=owner, breakable=breakable, features=features), version=kafka.VERSION)
+    return start_kafka(
+        installation, WantedService(owner=owner, breakable=breakable, features=features), version=kafka.VERSION
+    )
 
 
 @pytest.fixture(scope="session")

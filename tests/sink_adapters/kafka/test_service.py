@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
-from sinkproof.chaos.services.running_services import pause
+from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.kafka_service import KafkaService
 from sinkproof.subject.scratch import Scratch
@@ -73,7 +73,7 @@ def test_a_broker_that_died_by_itself_makes_no_verdict(own_broker: LocalKafka, m
     assert own_broker.endpoint == scratch.service("kafka").endpoint
     own_broker.start()
     os.kill(own_broker.pid(1), signal.SIGKILL)
-    pause(own_broker.pid(1), 60)
+    await_exit(own_broker.pid(1), 60)
     with pytest.raises(ReaderFailed, match="died by itself"):
         scratch.service("kafka")
 

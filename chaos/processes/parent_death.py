@@ -1,0 +1,29 @@
+"""Ties a process to its parent by prctl(2): it dies with the parent, and a parent adopts orphaned descendants."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>, as the next one
+PR_SET_CHILD_SUBREAPER: Final = 36
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)  # loaded at import: nothing may be loaded between fork and exec
+
+
+def die_with(parent: int, *, by: signal.Signals = signal.SIGKILL) -> None:
+    """This process gets the signal when the *thread* that forked it ends; it exits now if `parent` is dead already."""
+    _prctl(PR_SET_PDEATHSIG, by)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Orphaned descendants become children of this process, which then collects their wait status."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _LIBC.prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
