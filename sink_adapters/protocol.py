@@ -13,12 +13,30 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow
 
+LINE_POINTS: Final = "lines_are_points"
+Class = TypeVar("Class", bound=type)
 
+
+def without_line_points(cls: Class) -> Class:
+    """Marks a class that is no part of a sink's own code (contracts, disks, external systems, the values below).
+
+    Executed lines of a sink's own classes are points; lines of a marked class are not. The mark holds for this class
+    alone, not for its subclasses.
+    """
+    setattr(cls, LINE_POINTS, False)
+    return cls
+
+
+def lines_are_points(cls: type) -> bool:
+    return vars(cls).get(LINE_POINTS) is not False and cls is not Sink  # an attribute of Sink would change isinstance
+
+
+@without_line_points
 class Row(NamedTuple):
     """One row. `(split, offset)` is its identity: unique, and the same again after every replay."""
 
@@ -38,6 +56,7 @@ def row_schema() -> pyarrow.Schema:
     return pa.schema(list(zip(Row._fields, types, strict=True)))
 
 
+@without_line_points
 class Batch:
     """Rows in order, at least one, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a
     pyarrow.Table). `columnar`: it was made of columns, so that `rows` is the dear view.
@@ -99,6 +118,7 @@ def _text_buffers(texts: Iterable[str]) -> list[Any]:
     return [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
 
 
+@without_line_points
 class CommitOutcome(enum.Enum):
     """What one attempt to commit a transaction led to. There is no fifth way, and none of the four is an exception."""
 
@@ -108,10 +128,12 @@ class CommitOutcome(enum.Enum):
     LOST = "lost"  # never possible any more: the job must fail, loudly
 
 
+@without_line_points
 class Fenced(Exception):
     """The target refuses this attempt, because a newer generation has taken over. The attempt ends; nobody is told."""
 
 
+@without_line_points
 class TransactionLost(Exception):
     """A pre-committed transaction can never be committed any more. Rows of a complete checkpoint are gone."""
 
@@ -120,6 +142,7 @@ def nothing(point: str) -> None:
     """The `reach` of a context outside any shell."""
 
 
+@without_line_points
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What one attempt is told, once, in `open`. Everything else it must find in the restored bytes or the target."""
@@ -214,3 +237,9 @@ def unsettled_ids(call: str, answer: Any) -> list[int]:
 def missing_calls(sink: Any) -> list[str]:
     """The required calls that this object lacks."""
     return [name for name in REQUIRED_CALLS if not callable(getattr(sink, name, None))]
+
+
+def call_if_there(thing: object, name: str, *arguments: Any) -> Any:
+    """Calls an optional method of a target."""
+    call = getattr(thing, name, None)
+    return None if call is None else call(*arguments)

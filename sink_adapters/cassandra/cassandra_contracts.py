@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.sink_adapters.cassandra import masked_partitions as cassandra_masked
 from sinkproof.sink_adapters.cassandra import visible_rows as cassandra_rows
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.sink_adapters.protocol import Row, Sink
+from sinkproof.sink_adapters.protocol import Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
@@ -59,6 +59,7 @@ READERS: Final[dict[str, Callable[[CassandraClient, str], Iterator[Identity]]]] 
 }
 
 
+@without_line_points
 class Place(NamedTuple):
     endpoint: str
     direct_endpoint: str
@@ -66,6 +67,7 @@ class Place(NamedTuple):
     target: str
 
 
+@without_line_points
 class OnCassandra(ABC):
     """All of a contract but its sink, its tables and how they are read. No node is copied, so sinks are processes.
 
@@ -135,6 +137,7 @@ class OnCassandra(ABC):
         return Place(*(scratch.path / PLACE).read_text().split())
 
 
+@without_line_points
 class CassandraContract(OnCassandra):
     """A registered pair."""
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final
 
+from sinkproof.sink_adapters.protocol import without_line_points
+
 # Of marshal's format, the last in which equal values are written alike, whether or not they are the same object.
 BY_VALUE: Final = 2
 
 
+@without_line_points
 class File:
     __slots__ = ("synced", "written")
 
@@ -21,6 +24,7 @@ class File:
         self.written = self.synced = b""
 
 
+@without_line_points
 class Folder:
     __slots__ = ("names", "synced")
 
@@ -32,6 +36,7 @@ class Folder:
 Node = File | Folder
 
 
+@without_line_points
 class MemoryDisk:
     """One tree, shared by everybody who holds the object."""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from sinkproof.sink_adapters.protocol import without_line_points
+
 READ_BYTES: Final = 1 << 14  # a buffer of 1 << 20 costs 11 us to allocate at every call
 Frozen = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
+@without_line_points
 class OpenFile:
     """A descriptor that is closed when nobody holds it any more: simulated deaths close nothing."""
 
@@ -26,6 +29,7 @@ class OpenFile:
         self.close()
 
 
+@without_line_points
 class RealDisk:
     """Everything under one folder."""
 

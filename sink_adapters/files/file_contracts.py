@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.files.file_transactions import FileTransactions
 from sinkproof.sink_adapters.files.log_files import FileCommitter, FileLog
 from sinkproof.sink_adapters.files.masked_files import MaskedFiles
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, Identity
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
@@ -27,6 +27,7 @@ Scratch = Any  # what the harness hands to contracts: name, path, shell, setting
 ROLL_BYTES: Final = 100  # two rows: certifying needs transactions of several files, of which a part can be committed
 
 
+@without_line_points
 class FilesContract:
     """Everything but the sink.
 

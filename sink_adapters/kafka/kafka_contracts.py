@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.kafka.records import MARKERS, identity
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, remove_topics
 from sinkproof.sink_adapters.kafka.topic_reader import last_by_key, lingering, read
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -47,13 +47,14 @@ SINKS: Final[dict[str, Callable[[str, str], Sink]]] = {  # given the endpoint an
 }
 
 
+@without_line_points
 class KafkaContract:
     """Everything but the sink. There is no copy of a broker, so sinks are processes."""
 
     marks_points = True
     side_by_side = True
     shells = ("process", "spark")
-    libraries = ("confluent_kafka", "sinkproof.subject.kafka_service")
+    libraries = ("confluent_kafka",)
 
     def __init__(self, strategy: str, *, claims: tuple[str, ...], grade: str) -> None:
         self.strategy, self.claims, self.grade = strategy, claims, grade

@@ -17,7 +17,7 @@ from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryTransactions,
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Scratch = Any  # what the harness hands to contracts: name, path, shell, setting(name, default)
 
 
+@without_line_points
 class MemoryContract:
     """Everything but the sink. `seen` is offered where rows may be met again."""
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Fenced
+from sinkproof.sink_adapters.protocol import Fenced, without_line_points
 from sinkproof.sink_adapters.request_counts import SENT
 
 SOCKET: Final = "memory.socket"
@@ -36,6 +36,7 @@ ANSWERED_BY_ERROR: Final = (Fenced, ValueError, LookupError, TypeError, Attribut
 # -- the client ----------------------------------------------------------------------------------
 
 
+@without_line_points
 class RemoteStore:
     """The methods of MemoryStore, each a request over one connection. Not to be shared by processes."""
 
@@ -111,6 +112,7 @@ def stop(server: subprocess.Popen[bytes], folder: Path) -> None:
 # -- the server ----------------------------------------------------------------------------------
 
 
+@without_line_points
 class Connection:
     """One client: what it has sent so far. A client that stops in the middle of a request keeps nobody waiting."""
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
+from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row, without_line_points
 from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_TOLD_MOST, Owner, Transaction, stands_in
 
 Token = tuple[str, int]  # (sink id, generation) of whoever asks
@@ -21,6 +21,7 @@ Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
 
 
+@without_line_points
 class MemoryStore:
     """Transactions, a log, an upsert table with its changelog, a committer's records, masked segments with markers.
 

@@ -11,10 +11,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, Context, Row, Sink, call_if_there
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Transaction
 from sinkproof.sink_adapters.strategies.plain import PlainSink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink

@@ -12,8 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import EMPTY, DamagedState, decode
 

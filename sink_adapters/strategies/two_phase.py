@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import decode, decode_pending, decode_value, encode_value
 from sinkproof.sink_adapters.strategies.transaction_timeout import Pending, TransactionTimeout

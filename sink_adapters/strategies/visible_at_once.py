@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sinkproof.sink_adapters.protocol import Context
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Context, call_if_there
 from sinkproof.sink_adapters.strategies.snapshot_bytes import EMPTY
 
 

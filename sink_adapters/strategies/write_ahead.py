@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner
 from sinkproof.sink_adapters.strategies.snapshot_bytes import decode, decode_pending, decode_rows, encode_rows, quoted
 

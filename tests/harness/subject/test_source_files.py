@@ -77,5 +77,5 @@ def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of
 
     contract = load("memory/two-phase")
     files = files_of(contract.given, contract.sink(Scratch(name="names", path=tmp_path)))
-    assert "two_phase.py" in files.values()
+    assert "strategies/two_phase.py" in files.values()
     assert len(set(files.values())) == len(files)
