@@ -13,7 +13,7 @@ from sinkproof.chaos.points import CATALOGUE, COORDINATOR_POINTS, is_line, sente
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellResult
+from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, TimelineEvent
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
@@ -80,7 +80,7 @@ class CampaignResults:
     )  # ways, with their last step, that did not lead there again
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
-    closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
+    closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
     first_rounds_done: bool = False  # of the process shell: whatever is telling was tried, but for lines
     deferred: str = ""  # why the simulated shell leaves crashes to the process shell
 
@@ -222,9 +222,9 @@ class CampaignResults:
             line=run_result.struck_line if run_result else source_line(last, self.files),
         )
 
-    def outcomes(self) -> Sequence[Outcome]:
+    def outcomes(self) -> Sequence[PointOutcome]:
         return [
-            Outcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
+            PointOutcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
             for (point, kind), (runs, fired, found) in sorted(self.cells.items())
         ]
 
@@ -235,7 +235,7 @@ class CampaignResults:
             return "upheld"
         return "violated" if any(finding.claimed for finding in self.findings) else "finding"
 
-    def result(self, *, seconds: float, closure: Closure | None = None) -> ShellResult:
+    def result(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellResult:
         known = sorted({*self.passed, *STEPS_REQUIRED}, key=lambda point: (ORDER.get(point, len(ORDER)), point))
         reached = sorted(point for point in known if self.struck[point])
         lines = bool(self.lines_known)
@@ -298,11 +298,11 @@ def steps(run_result: RunResult) -> list[str]:
     return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
 
 
-def timeline(run_result: RunResult) -> list[Event]:
+def timeline(run_result: RunResult) -> list[TimelineEvent]:
     struck = [(fault.actor, fault.point, fault.kind) for fault in run_result.struck]  # a detail may be a list
     events = []
     for at, actor, generation, what, detail in run_result.history:
         text = f"{what}: {detail}" if detail is not None else what
         who = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
-        events.append(Event(at=at / 1000, actor=who, what=text, struck=(actor, what, detail) in struck))
+        events.append(TimelineEvent(at=at / 1000, actor=who, what=text, struck=(actor, what, detail) in struck))
     return events

@@ -15,7 +15,7 @@ from sinkproof.campaign.results import LINES_UNSTRUCK_MOST, CampaignResults
 from sinkproof.chaos.clock import now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import EVERYWHERE, READ_BESIDE, WATCH
-from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
+from sinkproof.reports.document import CanaryResult, ClosureResult, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -113,7 +113,7 @@ def run_campaign(
 
 def _simulated(
     results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
-) -> Closure | None:
+) -> ClosureResult | None:
     from sinkproof.campaign.simulated_campaign import SimulatedCampaign
     from sinkproof.campaign.simulated_workers import workers_beside
     from sinkproof.exploration.closures import MIXED_SECONDS
@@ -138,7 +138,7 @@ def _simulated(
 
 def _process(
     results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
-) -> Closure | None:
+) -> ClosureResult | None:
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_workers import workers_beside
     from sinkproof.execution.process_runner import process_runner
@@ -157,7 +157,7 @@ def _process(
 
 def _spark(
     results: CampaignResults, scratch: Scratch, *, should_stop: Callable[[CampaignResults], bool], task: Task
-) -> Closure | None:
+) -> ClosureResult | None:
     from sinkproof.campaign.spark_campaign import SparkCampaign, plan_for
     from sinkproof.execution.spark_runner import spark_runner
     from sinkproof.reference_engine.shells.spark.driver_supervisor import TooFewSlots
@@ -171,10 +171,10 @@ def _spark(
     return None
 
 
-CAMPAIGNS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "process": _process, "spark": _spark}
+CAMPAIGNS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulated, "process": _process, "spark": _spark}
 
 
-def conclude(results: CampaignResults, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
+def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None, stopped: bool) -> ShellOutcome:
     """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not looked at."""
     unknowns = list(results.unknowns)
     if not unknowns and not results.rows_committed:
