@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointOutcome:
-    """One cell of the grid: the worst outcome of `runs` schedules whose first fault is `fault` at `point`."""
+    """One cell of the grid: the worst outcome of `runs` schedules with the first fault `fault` at `point`."""
 
     point: str
     fault: str

@@ -113,7 +113,7 @@ def fault_count(schedule: str) -> int:
 
 
 def pictured(subject: Document) -> list[Document]:
-    """The findings whose timelines are shown: the first by weight, and the first of another oracle that breaks a claim.
+    """The findings shown with a timeline: the first by weight, and the first of another oracle that breaks a claim.
     Fifty pictures of one flaw show no more than one.
     """
     timed = [finding for finding in subject["findings"] if finding["timeline"]]

@@ -12,7 +12,7 @@ import pytest
 
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, Place
+from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, RunPlace
 from sinkproof.subject.cassandra_service import CassandraService
 
 SETUP = """
@@ -32,8 +32,8 @@ def keyspaces(node: LocalCassandra) -> set[str]:
     return {name for (name,) in found}
 
 
-def place(folder: Path) -> Place:
-    return Place(*(folder / PLACE).read_text().split())
+def place(folder: Path) -> RunPlace:
+    return RunPlace(*(folder / PLACE).read_text().split())
 
 
 @dataclass(frozen=True)

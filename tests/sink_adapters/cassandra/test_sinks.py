@@ -115,4 +115,7 @@ def test_where_nobody_listens_nothing_is_acknowledged_and_no_claim_decided(monke
     client = CassandraClient(f"{HOST}:{free_ports(1, taken=())[0]}", "nowhere")
     with pytest.raises(NotAcknowledged, match=HOST):
         client.write("INSERT INTO {ks}.rows (target) VALUES (?)", ("x",))
-    assert client.claim("INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXISTS", ("x", "y")).applied is None
+    assert (
+        client.insert_if_absent("INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXISTS", ("x", "y")).applied
+        is None
+    )

@@ -16,7 +16,7 @@ from sinkproof.sink_adapters.kafka import topic_reader as kafka_reader
 from sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions, OpenTransaction
 from sinkproof.sink_adapters.kafka.records import SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, READ_UNCOMMITTED, ReadFailed, lingering, read
-from sinkproof.sink_adapters.kafka.transaction_control import END_FENCING, END_PLAIN, Control
+from sinkproof.sink_adapters.kafka.transaction_control import END_FENCING, END_PLAIN, TransactionControl
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
@@ -193,7 +193,7 @@ def test_the_marker_tells_what_the_coordinator_has_forgotten(
     targets: Callable[[int], KafkaTransactions], broker: LocalKafka
 ) -> None:
     """Somebody takes over the ids of one that was committed and of one that was not: both look the same then."""
-    target, control = targets(1), Control(broker.endpoint)
+    target, control = targets(1), TransactionControl(broker.endpoint)
     done, lost = voted(target, 1, 1, offsets=[0]), voted(target, 1, 2, offsets=[1])
     assert CommitOutcome.COMMITTED == target.commit(done)
     for handle in (done, lost):
@@ -229,13 +229,13 @@ def test_a_client_that_was_kept_too_long_is_not_held_against_the_broker(
     assert [] == read(broker.endpoint, topic)
     kept = kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
     kept.consumer.close()
-    kept.consumer, kept.known = kafka_reader.Reader(NOBODY, READ_COMMITTED).consumer, {}
+    kept.consumer, kept.known = kafka_reader.TopicReader(NOBODY, READ_COMMITTED).consumer, {}
     assert [] == read(broker.endpoint, topic)
     assert kept is not kafka_reader.READERS[os.getpid(), broker.endpoint, READ_COMMITTED]
 
 
 def test_the_default_version_ends_transactions_with_a_new_epoch(broker: LocalKafka) -> None:
-    control = Control(broker.endpoint)
+    control = TransactionControl(broker.endpoint)
     assert END_FENCING == control.end_version()
     control.close()
 
