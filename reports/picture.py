@@ -62,7 +62,7 @@ class Swimlane:
 class Front:
     """A checkpoint across the lanes: its acknowledgements, then the decision, if there was one."""
 
-    votes: str  # the points of a polyline
+    acknowledgements: str  # the points of a polyline
     decision: str
     complete: bool
 
@@ -187,23 +187,23 @@ def _fronts(canvas: _Canvas) -> list[Front]:
     """By lane, from top to bottom, as a barrier passes through the job. After a whole-job crash another checkpoint may
     have the id of a lost one: a decision belongs to the acknowledgements of its own generation.
     """
-    votes: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    acknowledgements: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
     decisions: dict[tuple[int, int], tuple[float, float]] = {}
     for index, each in enumerate(canvas.timeline.events):
         if each.checkpoint is None:
             continue
         place = (canvas.x(index), canvas.y(each.actor))
         if each.kind == "acknowledged":
-            votes.setdefault((each.checkpoint, each.begun, each.generation or 0), []).append(place)
+            acknowledgements.setdefault((each.checkpoint, each.begun, each.generation or 0), []).append(place)
         elif each.kind == "complete":
             decisions[each.checkpoint, each.begun] = place
     fronts = []
-    for key, places in votes.items():
-        newest = key == max(other for other in votes if other[:2] == key[:2])  # not a zombie's
+    for key, places in acknowledgements.items():
+        newest = key == max(other for other in acknowledgements if other[:2] == key[:2])  # not a zombie's
         decision = decisions.get(key[:2]) if newest else None
         fronts.append(
             Front(
-                votes=_points(sorted(places, key=lambda place: place[1])),
+                acknowledgements=_points(sorted(places, key=lambda place: place[1])),
                 decision=_points([max(places), decision]) if decision else "",
                 complete=decision is not None,
             )

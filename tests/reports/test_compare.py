@@ -145,7 +145,7 @@ def test_a_certificate_with_less_coverage_is_worse(edit: Edit, reason: str) -> N
     assert [reason] == list(changed(edit).worse)
 
 
-def struck_elsewhere(document: dict[str, Any]) -> None:
+def fault_elsewhere(document: dict[str, Any]) -> None:
     """The same flaw, found in another attempt at another time."""
     finding = document["subjects"][1]["findings"][1]
     finding["schedule"] = finding["schedule"].replace("sink[0]", "sink[1]").replace("#1", "#7")
@@ -164,13 +164,13 @@ def new_upheld_subject(document: dict[str, Any]) -> None:
     document["subjects"].append({**document["subjects"][0], "name": "files/masked"})
 
 
-@pytest.mark.parametrize("edit", [struck_elsewhere, more_schedules, new_unclaimed_flaw, new_upheld_subject])
+@pytest.mark.parametrize("edit", [fault_elsewhere, more_schedules, new_unclaimed_flaw, new_upheld_subject])
 def test_a_mere_difference_is_not_worse(edit: Edit) -> None:
     assert [] == list(changed(edit).worse)
 
 
 def test_the_same_flaw_in_another_attempt_is_no_new_finding() -> None:
-    assert not changed(struck_elsewhere).subjects[1].findings_new
+    assert not changed(fault_elsewhere).subjects[1].findings_new
 
 
 def test_more_schedules_and_unclaimed_flaws_are_listed() -> None:

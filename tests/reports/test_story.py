@@ -68,9 +68,9 @@ def test_a_lane_begins_again_with_the_next_generation() -> None:
 
 def test_generations_are_numbered_from_one_in_the_picture() -> None:
     assert ["generation 1", "generation 2"] == [band.name for band in picture(crash("kill")).bands]
-    nobody_acted = crash("kill", actor="coordinator")
-    del nobody_acted["timeline"][1:3]
-    assert ["generation 1", "generation 2"] == [band.name for band in picture(nobody_acted).bands]
+    no_event = crash("kill", actor="coordinator")
+    del no_event["timeline"][1:3]
+    assert ["generation 1", "generation 2"] == [band.name for band in picture(no_event).bands]
 
 
 def test_a_checkpoint_is_complete_only_after_a_complete_event() -> None:
@@ -106,7 +106,7 @@ def test_an_acknowledgement_of_a_zombie_is_not_part_of_the_decision() -> None:
         {"at": 0.7, "actor": "coordinator", "what": "complete: 2", "struck": False},
     ]
     assert {(False, 2), (False, 1), (True, 1)} == {
-        (front.complete, len(front.votes.split())) for front in picture(timeline).fronts
+        (front.complete, len(front.acknowledgements.split())) for front in picture(timeline).fronts
     }
 
 

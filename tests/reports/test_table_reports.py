@@ -63,13 +63,13 @@ def test_every_form_shows_what_was_not_measured_and_what_differs(table: dict[str
     kind, render = FORMS[name]
     kafka = next(target for target in table["targets"] if target["name"] == "kafka")
     kafka["measured"] = False
-    dead, wrong, *_ = [pair for pair in table["pairs"] if pair["target"] == "files"]
-    dead["measured"], dead["why_not_measured"] = None, "its driver is gone"
+    unmeasured, wrong, *_ = [pair for pair in table["pairs"] if pair["target"] == "files"]
+    unmeasured["measured"], unmeasured["why_not_measured"] = None, "its driver is gone"
     wrong["differences"] = ["grade: expected exactly-once, measured broken"]
     wrong["measured"]["grade"] = "broken"
     table["verdict"] = "violated"
     text = readable(kind, render(table))
-    assert f"{dead['name']} could not be measured: its driver is gone" in text
+    assert f"{unmeasured['name']} could not be measured: its driver is gone" in text
     assert f"{wrong['name']}: grade: expected exactly-once, measured broken" in text
     assert "broken ✗" in text or "✗ broken" in text
     assert "sinkproof table --on kafka" in text

@@ -1,4 +1,4 @@
-"""Which lines are points: those of the strategies, targets and clients of a pair, never those of the world outside."""
+"""Which lines are points: those of a pair's strategies, targets and clients, never those of external systems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 
-# Every registered pair, and the files whose executed lines are its points.
+# Every registered pair, and the files with lines that are its points.
 WATCHED: Final = {
     "files/two-phase": (
         "files/file_system.py",
@@ -175,7 +175,7 @@ ADDRESS: Final = "127.0.0.1:1"  # no client connects before `open`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchWithAddresses(Scratch):
-    """A scratch whose services are only addresses: a sink is made, not opened."""
+    """A scratch with addresses instead of services: a sink is made, not opened."""
 
     def service(self, name: str, **_: Any) -> Any:
         return SimpleNamespace(endpoint=ADDRESS, direct_endpoint=ADDRESS)

@@ -52,7 +52,7 @@ def sample() -> Document:
         "notes": [],
         "failures": [],
         "measurements": [
-            Measurement(name="soak on Spark", value="1,310,000 rows", note="112 deaths in an hour, every row once"),
+            Measurement(name="soak on Spark", value="1,310,000 rows", note="112 kills in an hour, every row once"),
             Measurement(name="schedules per second", value="5,838", note="memory/two-phase, one core"),
         ],
         "canaries": canaries(),
@@ -109,7 +109,7 @@ def upheld() -> SubjectResult:
 
 
 def timeline() -> list[TimelineEvent]:
-    """What the engine says of itself, and a death between the effect and its record."""
+    """Events of a job, with a kill between an effect and its record."""
     old, new = "(generation 700001)", "(generation 700002)"
     entries = [
         (0.002, "coordinator", "generation", False),
