@@ -1,4 +1,4 @@
-"""The kill table: each canary once, its shells side by side, under the root cause that is its sin."""
+"""The kill table: each canary once, its shells side by side, grouped by root cause."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What became of one canary in one shell. `right`: convicted of its own sin; for a control: acquitted."""
+class CanaryOutcome:
+    """The outcome of one canary in one shell. `right`: convicted for its own root cause; for a control: acquitted."""
 
     right: bool
     word: str
@@ -23,7 +23,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryRow:
-    """`oracle`, `schedule`: of the first shell that convicted it. `why`: where it matters: it escaped, or a control
+    """`oracle`, `schedule`: of the first shell that convicted it. `why`: set where the canary escaped or the control
     was convicted.
     """
 
@@ -31,7 +31,7 @@ class CanaryRow:
     oracle: str
     schedule: str
     why: str
-    fates: tuple[Fate | None, ...]  # one per shell
+    outcomes: tuple[CanaryOutcome | None, ...]  # one per shell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +59,20 @@ def kill_table(document: Document) -> KillTable:
 
 def _row(tries: Sequence[Document], shells: Sequence[str]) -> CanaryRow:
     by_shell = {canary["shell"] or "": canary for canary in tries}
-    telling = next((canary for canary in tries if canary["convicted"]), tries[0])
+    shown = next((canary for canary in tries if canary["convicted"]), tries[0])
     wrong = next((canary for canary in tries if canary["convicted"] == canary["control"]), None)
     return CanaryRow(
-        name=telling["name"],
-        oracle=telling["oracle"] or "",
-        schedule=telling["schedule"] or "",
+        name=shown["name"],
+        oracle=shown["oracle"] or "",
+        schedule=shown["schedule"] or "",
         why=wrong["why"] if wrong else "",
-        fates=tuple(_fate(by_shell[shell]) if shell in by_shell else None for shell in shells),
+        outcomes=tuple(_outcome(by_shell[shell]) if shell in by_shell else None for shell in shells),
     )
 
 
-def _fate(canary: Document) -> Fate:
+def _outcome(canary: Document) -> CanaryOutcome:
     word = "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
-    return Fate(right=canary["convicted"] != canary["control"], word=word, seconds=canary["seconds"])
+    return CanaryOutcome(right=canary["convicted"] != canary["control"], word=word, seconds=canary["seconds"])
 
 
 def _place(cause: str) -> tuple[int, str]:

@@ -1,8 +1,8 @@
-"""What changed from one certificate to another: a pure function of two documents, and its text.
+"""Compares two certificates: a pure function of two documents, and its text.
 
-The second one is worse when it upholds less or has looked at less: a verdict or a grade that fell, a broken claim that
-was not there, a step that is known and was struck before, a closure that was complete, a subject that is gone, a canary
-that escapes. More schedules, other times and flaws that no claim covers are told, but make nothing worse.
+The second one is worse if it upholds less or covers less: a verdict or grade fell, a new claim is broken, a known step
+no longer has a fault, a closure is no longer complete, a subject is missing, a canary escapes. More schedules, other
+times and flaws that no claim covers are reported, but do not make it worse.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ GRADE_RANKS: Final = {
     "broken": 5,
 }
 PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
-WORTH_TELLING: Final = 1.5  # times as long, or as many schedules: less is the machine's mood
-FINDINGS_TOLD: Final = 4  # of one subject
+REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
+FINDINGS_SHOWN: Final = 4  # of one subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """`before` or `after` is None where one certificate says nothing of it."""
+    """`before` or `after` is None where one certificate lacks it."""
 
     what: str
     before: Any
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
-    """A place where an oracle spoke in one of the two only."""
+    """A finding, by oracle and place, that only one of the two certificates has."""
 
     oracle: str
     claimed: bool
@@ -69,7 +69,7 @@ class SubjectChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`worse`: why the second certificate is worse, one line each; nothing: it is not."""
+    """`worse`: why the second certificate is worse, one line each; empty if it is not."""
 
     run: Sequence[Change]
     subjects: Sequence[SubjectChange]
@@ -105,13 +105,13 @@ def render(comparison: Comparison) -> str:
     groups = (
         ("worse", [subject for subject in comparison.subjects if subject.worse]),
         ("better", [subject for subject in comparison.subjects if subject.better]),
-        ("changed", [subject for subject in comparison.subjects if _told(subject) and not _moved(subject)]),
+        ("changed", [subject for subject in comparison.subjects if _has_changes(subject) and not _moved(subject)]),
     )
     for title, subjects in groups:
         if subjects:
             sign = {"worse": "✗ ", "better": "✓ "}.get(title, "")
             lines += ["", f"{sign}{title}", *(line for subject in subjects for line in _subject_lines(subject))]
-    same = sum(not _told(subject) for subject in comparison.subjects)
+    same = sum(not _has_changes(subject) for subject in comparison.subjects)
     lines += ["", f"{facts.plural(same, 'subject')} the same"] if same else []
     lines += (
         ["", "canaries", *(f"  {sentence(change)}" for change in comparison.canaries)] if comparison.canaries else []
@@ -130,26 +130,26 @@ def _moved(subject: SubjectChange) -> bool:
     return subject.worse or subject.better
 
 
-def _told(subject: SubjectChange) -> bool:
+def _has_changes(subject: SubjectChange) -> bool:
     return bool(subject.changes or subject.findings_new or subject.findings_gone)
 
 
 def _subject_lines(subject: SubjectChange) -> list[str]:
     lines = [f"  {subject.name}", *(f"    {sentence(change)}" for change in subject.changes)]
     for word, findings in (("new", subject.findings_new), ("gone", subject.findings_gone)):
-        for finding in findings[:FINDINGS_TOLD]:
+        for finding in findings[:FINDINGS_SHOWN]:
             kind = "breaks a claim" if finding.claimed else "not claimed"
             lines.append(f"    {word}: {finding.oracle} ({kind}) at {finding.place}: {finding.why}")
             lines += [f"         {finding.replay}"] if word == "new" else []
-        if len(findings) > FINDINGS_TOLD:
-            lines.append(f"    {word}: {facts.plural(len(findings) - FINDINGS_TOLD, 'more finding')}")
+        if len(findings) > FINDINGS_SHOWN:
+            lines.append(f"    {word}: {facts.plural(len(findings) - FINDINGS_SHOWN, 'more finding')}")
     return lines
 
 
 def _run_changes(one: Document, other: Document) -> list[Change]:
     changes = [_ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICT_RANKS)]
     if one["complete"] != other["complete"]:
-        states = {True: "came to its end", False: "did not come to its end"}
+        states = {True: "finished", False: "did not finish"}
         changes.append(
             Change(
                 what="the run",
@@ -194,29 +194,29 @@ def _ranked(what: str, before: str, after: str, *, ranks: Mapping[str, int]) -> 
 
 
 def _claim_changes(old: Document, new: Document) -> list[Change]:
-    """What is promised, and what became of each promise. One that is no longer made is no better and no worse."""
+    """Claims and their verdicts. A claim that is no longer made is neither better nor worse."""
     changes = []
     for claim, before, after in _paired(old["claims"], new["claims"], ("claim",)):
         if before is not None and after is not None:
             changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICT_RANKS))
         else:
-            told = [value and f"claimed, {value['verdict']}" for value in (before, after)]
-            changes.append(Change(what=claim, before=told[0], after=told[1]))
+            texts = [value and f"claimed, {value['verdict']}" for value in (before, after)]
+            changes.append(Change(what=claim, before=texts[0], after=texts[1]))
     return changes
 
 
 def _broken_claims(old: Document, new: Document) -> list[Change]:
-    """Oracles that speak against a claim in one of the two only; where is told by the findings."""
-    spoke = [{finding["oracle"] for finding in subject["findings"] if finding["claimed"]} for subject in (old, new)]
+    """Oracles with a finding against a claim in only one of the two; the findings say where."""
+    found = [{finding["oracle"] for finding in subject["findings"] if finding["claimed"]} for subject in (old, new)]
     return [
         Change(
             what=f"{oracle} against a claim",
-            before="found" if oracle in spoke[0] else "not found",
-            after="found" if oracle in spoke[1] else "not found",
-            worse=oracle in spoke[1],
-            better=oracle in spoke[0],
+            before="found" if oracle in found[0] else "not found",
+            after="found" if oracle in found[1] else "not found",
+            worse=oracle in found[1],
+            better=oracle in found[0],
         )
-        for oracle in sorted(spoke[0] ^ spoke[1])
+        for oracle in sorted(found[0] ^ found[1])
     ]
 
 
@@ -224,15 +224,15 @@ def _coverage(old: Document, new: Document) -> list[Change]:
     changes = []
     for shell, before, after in _paired(old["shells"], new["shells"], ("shell",)):
         if before is None or after is None:
-            told = [value and facts.plural(value["schedules_run"], "schedule") for value in (before, after)]
-            changes.append(Change(what=f"{shell} shell", before=told[0], after=told[1], worse=after is None))
+            texts = [value and facts.plural(value["schedules_run"], "schedule") for value in (before, after)]
+            changes.append(Change(what=f"{shell} shell", before=texts[0], after=texts[1], worse=after is None))
             continue
         lost = sorted((set(before["points_reached"]) - set(after["points_reached"])) & set(after["points_known"]))
         if lost:
             was, now = len(before["points_reached"]), len(after["points_reached"])
-            what = f"{shell} shell, steps struck (no longer {', '.join(lost)})"
+            what = f"{shell} shell, steps with a fault (no longer {', '.join(lost)})"
             changes.append(Change(what=what, before=was, after=now, worse=True))
-        numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines struck", "lines_reached"))
+        numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines with a fault", "lines_reached"))
         changes += [
             Change(what=f"{shell} shell, {what}", before=before[key], after=after[key])
             for what, key in numbers
@@ -259,7 +259,7 @@ def _time(before: float, after: float) -> list[Change]:
 
 def _differ(before: float, after: float) -> bool:
     least, most = sorted((max(before, 0.001), max(after, 0.001)))
-    return most >= WORTH_TELLING * least
+    return most >= REPORTED_RATIO * least
 
 
 def _canary_changes(one: Document, other: Document) -> list[Change]:
@@ -271,8 +271,8 @@ def _canary_changes(one: Document, other: Document) -> list[Change]:
         changes.append(
             Change(
                 what=name,
-                before=before and _fate(before),
-                after=after and _fate(after),
+                before=before and _canary_outcome(before),
+                after=after and _canary_outcome(after),
                 worse=right[1] is False and right[0] is not False,
                 better=right[0] is False and right[1] is True,
             )
@@ -280,7 +280,7 @@ def _canary_changes(one: Document, other: Document) -> list[Change]:
     return [change for change in changes if change.before != change.after]
 
 
-def _fate(canary: Document) -> str:
+def _canary_outcome(canary: Document) -> str:
     return "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
 
 
@@ -300,7 +300,7 @@ def _only_in(subject: Document, other: Document) -> list[FindingChange]:
 
 
 def _key(finding: Document) -> tuple[str, bool, str]:
-    """The same flaw in two runs: which attempt was struck, and for the how-many-th time, does not matter."""
+    """Equal for the same flaw in two runs: the attempt and the occurrence of the point do not matter."""
     last = finding["schedule"].split()[-1] if finding["schedule"].split() else ""
     match = PLACE.fullmatch(last)
     return finding["oracle"], finding["claimed"], f"{match['point']}={match['kind']}" if match else last
@@ -309,7 +309,7 @@ def _key(finding: Document) -> tuple[str, bool, str]:
 def _paired(
     one: Iterable[Document], other: Iterable[Document], keys: Sequence[str]
 ) -> list[tuple[str, Document | None, Document | None]]:
-    """What is called the same in both, in the first one's order, then what only the second one has."""
+    """Pairs by name: in the order of the first certificate, then what only the second one has."""
 
     def named(values: Iterable[Document]) -> dict[str, Document]:
         return {" in ".join(str(value[key]) for key in keys if value[key]): value for value in values}

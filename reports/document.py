@@ -37,8 +37,8 @@ class DocumentError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One line of a timeline: `at` seconds on the shell's clock; `struck`: here a fault was injected."""
+class TimelineEvent:
+    """One line of a timeline: `at` seconds on the shell's clock; `struck`: a fault was injected here."""
 
     at: float
     actor: str
@@ -69,15 +69,17 @@ class Finding:
     extra_total: int | None = None
     claim: str | None = None  # the claim that the oracle belongs to
     root_cause: str | None = None
-    timeline: Sequence[Event] = ()
-    steps: Sequence[str] = ()  # the last points that whoever was struck last had passed, the struck one last
-    line: SourceLine | None = None  # the source line that was being executed when the last fault struck
+    timeline: Sequence[TimelineEvent] = ()
+    steps: Sequence[
+        str
+    ] = ()  # the last points that the victim of the last fault passed, in order; the fault was injected at the last one
+    line: SourceLine | None = None  # the source line that was executed when the last fault was injected
     traceback: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """One cell of the grid: what came of `runs` schedules whose first fault is `fault` at `point`."""
+class PointOutcome:
+    """One cell of the grid: the worst outcome of `runs` schedules with the first fault `fault` at `point`."""
 
     point: str
     fault: str
@@ -89,15 +91,15 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
-    """Every sequence `of` these faults, if `complete`; otherwise `why` it is not. None: this was not counted."""
+class ClosureResult:
+    """Every sequence `of` these faults, if `complete`; otherwise `why` it is not. None: not counted."""
 
     states: int
     complete: bool
     why: str = ""
     of: str = "whole-job crashes"
     sentence: str = ""  # what a complete closure may claim, word for word
-    depth: int | None = None  # crashes after each other
+    depth: int | None = None  # consecutive crashes
     merges_audited: int | None = None
     merges_differing: int | None = None
     shifts: Sequence[int] = ()  # by which every state was run again with other checkpoint ids
@@ -115,7 +117,7 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
-    """What one shell did to one subject. Lines are None where the interior was not explored."""
+    """The campaign of one shell on one subject. Lines are None where the interior was not explored."""
 
     shell: str
     schedules_run: int
@@ -126,11 +128,11 @@ class ShellResult:
     points_total: int = 0
     lines_reached: int | None = None
     lines_total: int | None = None
-    closure: Closure | None = None
-    closures: Sequence[Closure] = ()  # others, such as of whole-job crashes with a partial death between two of them
+    closure: ClosureResult | None = None
+    closures: Sequence[ClosureResult] = ()  # of other faults, such as a partial death between two whole-job crashes
     points_known: Sequence[str] = ()
     kills_by_point: Mapping[str, int] = field(default_factory=dict)
-    outcomes: Sequence[Outcome] = ()
+    outcomes: Sequence[PointOutcome] = ()
     rows_committed: int = 0
     notes: Sequence[str] = ()
     stages: Sequence[StageResult] = ()
@@ -148,7 +150,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectResult:
-    """One sink and what became of it. `claimed`: as its contract wrote it, combinations by their own name."""
+    """One sink and its verdict. `claimed`: as its contract wrote it, combinations by their own name."""
 
     name: str
     verdict: str
@@ -183,7 +185,7 @@ class CanaryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A number that a report may show beside the verdict, such as the rate of a benchmark or the rows of a soak."""
+    """A number shown beside the verdict, such as the rate of a benchmark or the rows of a soak."""
 
     name: str
     value: str
@@ -194,7 +196,7 @@ class CertificateWriter:
     """Keeps `folder/certificate.json` readable at every moment of a run.
 
     Each call replaces the file by an atomic rename. Until `finish` the verdict is "unknown" and `complete` is false,
-    so that what a killed run leaves behind says so itself.
+    so that the file of a killed run says that it is incomplete.
     """
 
     def __init__(
@@ -206,7 +208,7 @@ class CertificateWriter:
         command: str = "",
         glossary: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`command`: what repeats the run. `glossary`: a sentence for each word, by the kind of word."""
+        """`command`: repeats the run. `glossary`: a sentence for each word, by the kind of word."""
         self.path = folder / FILE_NAME
         self._clock, self._started = clock, clock()
         self._document: Document = {
@@ -227,7 +229,7 @@ class CertificateWriter:
 
     @property
     def document(self) -> Document:
-        """What was written last; to be read, not changed."""
+        """The last written state; do not change it."""
         return self._document
 
     def canary(self, result: CanaryResult) -> None:
@@ -235,7 +237,7 @@ class CertificateWriter:
         self._write()
 
     def subject(self, result: SubjectResult) -> None:
-        """Adds a subject, or replaces what was written of it before: once per shell is a good rhythm."""
+        """Adds a subject, or replaces its earlier entry: call it once per finished shell."""
         subjects: list[Document] = self._document["subjects"]
         names = [subject["name"] for subject in subjects]
         value = plain(result)
@@ -254,13 +256,13 @@ class CertificateWriter:
         self._document["measurements"].append(plain(measurement))
         self._write()
 
-    def failure(self, why: str, *, whose: str, details: str = "") -> None:
-        """A task that came to no result. `whose`: "ours", "input" (bad arguments) or "subject"."""
-        self._document["failures"].append(plain({"why": why, "whose": whose, "details": details}))
+    def failure(self, why: str, *, origin: str, details: str = "") -> None:
+        """A task without a result. `origin`: "ours", "input" (bad arguments) or "subject"."""
+        self._document["failures"].append(plain({"why": why, "whose": origin, "details": details}))
         self._write()
 
     def finish(self, verdict: str) -> Document:
-        """The last step: the run came to its end, with this verdict."""
+        """The last call: the run has ended with this verdict."""
         assert verdict in VERDICTS, verdict
         self._document["verdict"] = verdict
         self._document["complete"] = True
@@ -282,7 +284,7 @@ class CertificateWriter:
 
 
 def load(folder_or_file: Path | str) -> Document:
-    """The document in a run's folder (or in this very file), checked against the schema."""
+    """The document in a run's folder, or in this file, checked against the schema."""
     path = Path(folder_or_file)
     path = path / FILE_NAME if path.is_dir() else path
     try:

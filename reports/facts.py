@@ -1,6 +1,6 @@
-"""What every renderer derives from the document, derived once: defaults, totals, the grid, sentences.
+"""Derives from the document what several renderers show: defaults, totals, sentences.
 
-Nothing here knows a format. A fact that two reports show must read the same in both.
+No function here knows an output format. A fact that two reports show must read the same in both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sinkproof.reports.document import Document
 
-# A symbol and a word for everything that is coloured: no report says anything by colour alone.
+# A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
     "upheld": "✓",
     "violated": "✗",
@@ -25,7 +25,7 @@ MEANINGS: Final = {
     "upheld": "upheld",
     "violated": "breaks a claim",
     "finding": "unclaimed flaw",
-    "unfired": "never struck",
+    "unfired": "never injected",
     "none": "not tried",
 }
 PICTURED_MOST: Final = 2  # timelines per subject
@@ -72,7 +72,7 @@ class Totals:
 
 
 def filled(document: Mapping[str, Any]) -> Document:
-    """The document with every optional key that is missing set to its default, so that renderers need not ask."""
+    """The document with every optional key that is missing set to its default, so that renderers need not check."""
     return {
         **_DEFAULTS["document"],
         **document,
@@ -103,7 +103,7 @@ def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def worst_first(document: Document) -> list[Document]:
-    """Subjects as a wall shows them: what is violated, then what nobody knows, then what is upheld."""
+    """Subjects in the order violated, unknown, upheld."""
     order = ("violated", "unknown", "upheld")
     return sorted(document["subjects"], key=lambda subject: order.index(subject["verdict"]))
 
@@ -113,14 +113,14 @@ def fault_count(schedule: str) -> int:
 
 
 def pictured(subject: Document) -> list[Document]:
-    """The findings whose timelines are shown: the smallest that counts, and the smallest of another broken claim.
-    Fifty pictures of one flaw tell no more than one.
+    """The findings shown with a timeline: the first by weight, and the first of another oracle that breaks a claim.
+    Fifty pictures of one flaw show no more than one.
     """
-    told = [finding for finding in subject["findings"] if finding["timeline"]]
-    if not told:
+    timed = [finding for finding in subject["findings"] if finding["timeline"]]
+    if not timed:
         return []
-    others = [finding for finding in told if finding["claimed"] and finding["oracle"] != told[0]["oracle"]]
-    return [told[0], *others[: PICTURED_MOST - 1]]
+    others = [finding for finding in timed if finding["claimed"] and finding["oracle"] != timed[0]["oracle"]]
+    return [timed[0], *others[: PICTURED_MOST - 1]]
 
 
 def unpictured(subject: Document) -> list[Document]:
@@ -130,7 +130,7 @@ def unpictured(subject: Document) -> list[Document]:
 
 
 def claim_groups(subject: Document) -> list[tuple[str, list[str], str]]:
-    """(verdict, claims, why): claims that fared alike for the same reason, together."""
+    """(verdict, claims, why): claims with the same verdict for the same reason are grouped."""
     groups: dict[tuple[str, str], list[str]] = {}
     for claim in subject["claims"]:
         groups.setdefault((claim["verdict"], claim["why"]), []).append(claim["claim"])
@@ -141,13 +141,13 @@ def claim_groups(subject: Document) -> list[tuple[str, list[str], str]]:
 
 
 def closure_facts(closure: Document) -> list[str]:
-    """What is known of a closure beyond its sentence: depth, audits, and whatever else the document says."""
-    told = [
+    """What the document says of a closure besides its sentence: depth, audits and other keys."""
+    details = [
         f"{name.replace('_', ' ')} {_plain_value(value)}"
         for name, value in closure.items()
         if name not in ("states", "complete", "why", "of", "sentence") and value not in (None, "", [], {})
     ]
-    return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *told]
+    return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *details]
 
 
 def all_closures(document: Document) -> list[Document]:
@@ -155,9 +155,7 @@ def all_closures(document: Document) -> list[Document]:
 
 
 def closure_lines(document: Document) -> list[str]:
-    """By the kind of fault and the sentence: how many closures are complete; and of those that are not, how deep they
-    went, and why not further.
-    """
+    """How many closures are complete, by kind of fault and sentence; of the others, depth and why they stopped."""
     complete: dict[tuple[str, str], list[Document]] = {}
     open_ends: dict[str, list[str]] = {}
     for subject in document["subjects"]:
@@ -166,7 +164,7 @@ def closure_lines(document: Document) -> list[str]:
                 complete.setdefault((closure["of"], closure["sentence"]), []).append(closure)
             else:
                 depth = f"depth {closure['depth']}, " if closure["depth"] else ""
-                why = closure["why"] or "nobody says why"
+                why = closure["why"] or "no reason given"
                 open_ends.setdefault(closure["of"], []).append(f"{subject['name']} ({depth}{why})")
     lines = [
         f"{plural(len(group), 'closure')} of {of} complete, "
@@ -203,12 +201,12 @@ def totals(subject: Document) -> Totals:
 
 
 def doubts(document: Document) -> list[str]:
-    """Why nobody may rely on this run as a whole, whatever it says of its subjects."""
-    reasons = [] if document["complete"] else ["the run did not come to its end"]
+    """Why this run as a whole is not reliable, whatever the verdicts of its subjects."""
+    reasons = [] if document["complete"] else ["the run did not finish"]
     for canary in document["canaries"]:
         if canary["convicted"] == canary["control"]:
-            fate = "a correct control was convicted" if canary["control"] else "a canary escaped"
-            reasons.append(f"{fate}: {canary['name']}{_where(canary)}")
+            problem = "a correct control was convicted" if canary["control"] else "a canary escaped"
+            reasons.append(f"{problem}: {canary['name']}{_where(canary)}")
     if not document["subjects"]:
         reasons.append("no subject was certified")
     return [*reasons, *document["notes"]]
@@ -218,7 +216,7 @@ def canary_sentence(document: Document) -> str:
     canaries = [canary for canary in document["canaries"] if not canary["control"]]
     controls = [canary for canary in document["canaries"] if canary["control"]]
     if not document["canaries"]:
-        return "no canaries were run: nothing shows that this certifier sees"
+        return "no canaries were run: nothing shows that this certifier detects faulty sinks"
     convicted = sum(canary["convicted"] for canary in canaries)
     acquitted = sum(not canary["convicted"] for canary in controls)
     seconds = sum(canary["seconds"] for canary in document["canaries"])
@@ -229,7 +227,7 @@ def canary_sentence(document: Document) -> str:
 
 
 def summary(document: Document) -> str:
-    """One sentence: how many subjects, with what verdicts, after how many crashes. Never "proven"."""
+    """One sentence: the number of subjects, their verdicts, the number of crashes. Never "proven"."""
     verdicts = [subject["verdict"] for subject in document["subjects"]]
     parts = [f"{verdicts.count(word)} {word}" for word in ("violated", "unknown", "upheld") if word in verdicts]
     all_totals = [totals(subject) for subject in document["subjects"]]
@@ -243,7 +241,7 @@ def summary(document: Document) -> str:
 
 
 def headline(document: Document) -> list[tuple[str, str, str]]:
-    """The numbers that a wall shows: (what, how many, of how many or in what)."""
+    """The large numbers at the top of the page: (label, number, context)."""
     all_totals = [totals(subject) for subject in document["subjects"]]
     closures = [shell["closure"] for subject in document["subjects"] for shell in subject["shells"] if shell["closure"]]
     canaries = [canary for canary in document["canaries"] if not canary["control"]]
@@ -254,7 +252,7 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     return [
         ("schedules judged", count(schedules), ""),
         ("real kills", count(sum(item.kills for item in all_totals)), ""),
-        ("steps struck", count(steps), f"of {count(sum(item.points_total for item in all_totals))}"),
+        ("steps with a fault", count(steps), f"of {count(sum(item.points_total for item in all_totals))}"),
         (
             "durable states crashed from",
             count(sum(closure["states"] for closure in closures)),
@@ -274,7 +272,7 @@ def bound(run: int, in_bound: int) -> str:
 
 
 def grade_text(subject: Document) -> str:
-    """The measured grade, then what was expected where it differs; null expects nothing."""
+    """The measured grade, then the expected one where it differs."""
     grade, expected = subject["grade"], subject["expected_grade"]
     if expected is None:
         return str(grade)
@@ -282,7 +280,7 @@ def grade_text(subject: Document) -> str:
 
 
 def rows_text(finding: Document, kind: str, *, limit: int = 8) -> str:
-    """`kind`: lost or extra. Every row up to the limit, then how many there are in all."""
+    """`kind`: lost or extra. The first rows up to the limit, then the total."""
     rows, total = finding[kind], rows_total(finding, kind)
     if not total:
         return "none"
@@ -324,5 +322,5 @@ def seconds_text(seconds: float) -> str:
 
 
 def visible(text: object) -> str:
-    """Text that may go to a terminal or into XML: control characters are spelled out instead of obeyed."""
+    """Text that is safe for a terminal and for XML: control characters are escaped."""
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))

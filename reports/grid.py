@@ -1,8 +1,8 @@
-"""The crash space of a subject as a grid: steps of the protocol by kinds of faults, each cell the worst outcome.
+"""The crash space of a subject as a grid: protocol steps by kinds of faults, each cell the worst outcome.
 
-Steps are grouped by what stands before the dot (commit.before, commit.after), in the order that the document gives
-them, which is the protocol's; then the sink's own lines, file by file. Kinds of faults are grouped by shell, those that
-strike at most places first. Words that nobody has heard of before get a row or a column of their own.
+Steps are grouped by the word before the dot (commit.before, commit.after), in the document's order, which is the
+protocol's; then come the sink's own lines, one row per file. Kinds of faults are grouped by shell, those injected at
+most places first. An unknown step or kind of fault gets a row or column of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A protocol step, or all lines of one file together; one cell per column. `first`: a group of steps begins."""
+class GridRow:
+    """A protocol step, or all lines of one file; one cell per column. `first`: a group of steps begins."""
 
     point: str
     first: bool
@@ -37,17 +37,17 @@ class Row:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     columns: tuple[tuple[str, str], ...]  # (shell, fault)
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
 
     def by_shell(self) -> list[tuple[str, list[tuple[str, int]]]]:
-        """Each shell with its kinds of faults, and where in a row their cells stand."""
+        """Each shell with its kinds of faults and the index of each in a row."""
         shells: dict[str, list[tuple[str, int]]] = {}
         for index, (shell, fault) in enumerate(self.columns):
             shells.setdefault(shell, []).append((fault, index))
         return list(shells.items())
 
     def spans(self, column: int) -> list[tuple[Cell, bool, int]]:
-        """A column's cells from step to step: (cell, a group begins, how many steps); places not tried are one."""
+        """A column's cells from step to step: (cell, a group begins, number of steps), adjacent empty cells merged."""
         found: list[tuple[Cell, bool, int]] = []
         for row in self.rows:
             cell = row.cells[column]
@@ -64,7 +64,7 @@ class Grid:
 
 
 def grid(subject: Document) -> Grid:
-    """Every named step that is known or was struck, then the lines."""
+    """Every named step that is known or had a fault, then the lines."""
     cells: dict[tuple[str, str, str], Cell] = {}
     for shell in subject["shells"]:
         for outcome in shell["outcomes"]:
@@ -72,25 +72,25 @@ def grid(subject: Document) -> Grid:
             before = [cells[key]] if key in cells else []
             cells[key] = worst([Cell(outcome=outcome["outcome"], runs=outcome["runs"]), *before])
     columns = _columns(cells)
-    struck = dict.fromkeys(point for point, _, _ in cells)
+    faulted = dict.fromkeys(point for point, _, _ in cells)
     known = [point for shell in subject["shells"] for point in shell["points_known"]]
-    points = [point for point in dict.fromkeys([*known, *struck]) if not point.startswith(LINES_OF)]
-    lines = [point for point in struck if point.startswith(LINES_OF)]
-    rows: list[Row] = []
+    points = [point for point in dict.fromkeys([*known, *faulted]) if not point.startswith(LINES_OF)]
+    lines = [point for point in faulted if point.startswith(LINES_OF)]
+    rows: list[GridRow] = []
     for point in [*points, *lines] if columns else []:
         first = not rows or group_of(rows[-1].point) != group_of(point)
-        rows.append(Row(point=point, first=first, cells=_cells(point, columns, cells)))
+        rows.append(GridRow(point=point, first=first, cells=_cells(point, columns, cells)))
     return Grid(columns=tuple(columns), rows=tuple(rows))
 
 
 def worst(cells: Sequence[Cell]) -> Cell:
-    """Several cells as one: the gravest outcome, all runs."""
+    """Several cells as one: the gravest outcome, the sum of runs."""
     outcome = min((cell.outcome for cell in cells), key=SEVERITY.index, default="none")
     return Cell(outcome=outcome, runs=sum(cell.runs for cell in cells))
 
 
 def point_outcome(shell: Document, point: str) -> Cell:
-    """What came of a point in this shell, over all faults."""
+    """The outcome of a point in this shell, over all faults."""
     return worst([Cell(outcome=o["outcome"], runs=o["runs"]) for o in shell["outcomes"] if o["point"] == point])
 
 

@@ -1,4 +1,4 @@
-"""Values as JSON: what it cannot hold as its text, what is short on one line, and files written whole or not at all."""
+"""Turns values into JSON text with short values on one line, and replaces files atomically."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-LINE_LONGEST: Final = 110  # what is longer is taken apart: people read certificates, and compare them line by line
+LINE_LONGEST: Final = 110  # longer values are split: certificates are read and compared line by line
 
 
 def plain(value: object) -> Any:
-    """A value as JSON knows it: parts as objects, sequences as lists, what JSON cannot hold as its text."""
+    """A value as JSON types: dataclasses as objects, sequences as lists, anything else as its text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def plain(value: object) -> Any:
 
 
 def json_text(value: Any, *, indent: str = "") -> str:
-    """Plain values as text. A row, an event or a cell is one line: one line for each number made files of megabytes."""
+    """Plain values as text. A row, an event or a cell is one line: a line per number made files of megabytes."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if len(line) <= LINE_LONGEST or not isinstance(value, dict | list):
         return line
@@ -47,7 +47,7 @@ def json_text(value: Any, *, indent: str = "") -> str:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, for a reader at any moment and after a kill or a power cut."""
+    """Replaces a file atomically and durably: a reader, or a run after a kill or power loss, finds it old or new."""
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as stream:

@@ -1,7 +1,7 @@
-"""JUnit XML: one case per claim and per protocol step of each shell; a violation fails, an UNKNOWN is an error.
+"""JUnit XML: one case per claim and per protocol step of each shell; VIOLATED is a failure, UNKNOWN an error.
 
-The file says no more and no less than the certificate's verdict: it holds a failure exactly when something is
-violated, and an error wherever somebody must not rely on a green tick.
+The file agrees with the certificate's verdict: it holds a failure exactly when something is violated, and an error
+wherever a green tick would be wrong.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def _step_cases(suite: ElementTree.Element, subject: Document, shell: Document) 
         if point not in shell["points_reached"]:
             ElementTree.SubElement(case, "skipped", message="this step was not reached")
         elif cell.outcome == "violated":
-            findings = [f for f in subject["findings"] if f["shell"] == shell["shell"] and _strikes(f, point)]
+            findings = [f for f in subject["findings"] if f["shell"] == shell["shell"] and _injects(f, point)]
             _judge(case, "violated", why=f"a fault at {point} breaks a claim", evidence=map(finding_text, findings))
         elif cell.outcome == "unfired":
-            _judge(case, "unknown", why=f"no fault ever struck at {point}")
+            _judge(case, "unknown", why=f"no fault was ever injected at {point}")
 
 
 def _canary_suite(document: Document) -> ElementTree.Element:
@@ -79,14 +79,14 @@ def _canary_suite(document: Document) -> ElementTree.Element:
             what = (
                 "a correct control was convicted"
                 if canary["control"]
-                else f"escaped; its sin is {canary['root_cause']}"
+                else f"escaped; its root cause is {canary['root_cause']}"
             )
             _judge(case, "unknown", why=what, evidence=[canary["why"]])
     return suite
 
 
 def _run_suite(document: Document) -> ElementTree.Element:
-    """The run as a whole: whether it came to its end, and whether its verdict was said by any case above."""
+    """The run as a whole: whether it finished, and whether its verdict is UNKNOWN."""
     suite = ElementTree.Element("testsuite", name="sinkproof.run")
     case = _case(suite, classname="sinkproof.run", name="certificate")
     doubts = facts.doubts(document)
@@ -95,8 +95,8 @@ def _run_suite(document: Document) -> ElementTree.Element:
     return suite
 
 
-def _strikes(finding: Document, point: str) -> bool:
-    """Whether a fault of this finding's schedule strikes this point; the coordinator's carry no actor."""
+def _injects(finding: Document, point: str) -> bool:
+    """Whether this finding's schedule injects a fault at this point; faults of the coordinator carry no actor."""
     return any(f".{word}".find(f".{point}#") >= 0 for word in finding["schedule"].split())
 
 

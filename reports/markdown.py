@@ -1,4 +1,4 @@
-"""A short summary in Markdown, to stand under a pull request."""
+"""A short summary in Markdown, for a pull request comment."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def _verdict(verdict: str) -> str:
 
 
 def escaped(text: object) -> str:
-    """Text as text: no markup, no mention of people, no cell border, no line break."""
+    """Plain text: no markup, no @mention, no cell border, no line break."""
     return SPECIAL.sub(r"\\\1", " ".join(facts.visible(text).split())).replace("\\@", "@\u200b")

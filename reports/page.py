@@ -15,7 +15,7 @@ from sinkproof.reports import canary_table, facts, grid, picture, story
 
 TEMPLATE: Final = "page.html.j2"
 SCRIPT: Final = "page.js.j2"
-OTHER_FINDINGS_SHOWN: Final = 6  # per subject: the rest tell the same, and the document has them all
+OTHER_FINDINGS_SHOWN: Final = 6  # per subject; the document has them all
 
 
 def render(document: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def render(document: Mapping[str, Any]) -> str:
 
 
 def filled(template: str, **given: object) -> str:
-    """A page of ours: whatever text it is given is escaped, and its script is the one that its policy names."""
+    """Renders a template: all given text is escaped, and the content security policy allows only our own script."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),
         autoescape=True,

@@ -1,7 +1,7 @@
-"""A story as a picture: where each mark stands. One lane per actor, time to the right; the template only draws.
+"""Lays out a timeline as a picture: one lane per actor, time to the right. The template only draws.
 
-Time is not to scale: waiting is cut short and what happens at almost the same moment is kept apart, because a
-reader wants the order, and a Spark job that waits a second for a restart would else be one long empty lane.
+Time is not to scale: long waits are shortened and events at almost the same moment are spread, because the order
+matters, and a Spark job that waits a second for a restart would otherwise be one long empty lane.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Final
 
 from sinkproof.reports import facts
 from sinkproof.reports.document import Document
-from sinkproof.reports.story import COORDINATOR, READER, Happening, Story, generation_name, sentence, story
+from sinkproof.reports.story import COORDINATOR, READER, StoryEvent, Timeline, generation_name, sentence, story
 
 NAMES_WIDTH: Final = 104  # the gutter with the actors' names, in pixels as everything here
 CHARACTER_WIDTH: Final = 7.0  # of a name; about what a monospaced font of 11.5 px takes
 NAME_LONGEST: Final = 24
 LANE_HEIGHT: Final = 38
-TOP: Final = 34  # room for the generations' names
-BOTTOM: Final = 26  # and for the times
+TOP: Final = 34  # for the generations' names
+BOTTOM: Final = 26  # for the times
 RIGHT: Final = 22
 PLOT_WIDTH_LEAST: Final = 800.0
-UNIT_WIDTH_MOST: Final = 17.0  # of the shortest distance: a vote's circle is 16 wide
-LONGEST_WAIT: Final = 2.5  # in units: what waiting is cut to
+UNIT_WIDTH_MOST: Final = 17.0  # of the shortest distance: the circle of an acknowledgement is 16 wide
+LONGEST_WAIT: Final = 2.5  # in units: longer waits are shortened to this
 TICKS_APART: Final = 70.0
 LABEL_CHARACTER_WIDTH: Final = 6.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """`kind`: as of happenings. `label`: what stands inside, a checkpoint's number. `title`: the event in words."""
+class TimelineMark:
+    """`kind`: of the event. `label`: the checkpoint's number. `title`: the event in words."""
 
     x: float
     y: float
@@ -42,7 +42,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
+class FaultMark:
     x: float
     y: float
     label: str
@@ -52,7 +52,7 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolWorker:
+class Swimlane:
     name: str
     y: float
     alive: tuple[tuple[float, float], ...]
@@ -60,16 +60,16 @@ class PoolWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """A checkpoint on its way through the lanes: its votes, from lane to lane; then the decision, if there was one."""
+    """A checkpoint across the lanes: its acknowledgements, then the decision, if there was one."""
 
-    votes: str  # the points of a polyline
+    acknowledgements: str  # the points of a polyline
     decision: str
     complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """A generation, from its beginning to the next one's."""
+    """A generation, from its start to the start of the next one."""
 
     x: float
     width: float
@@ -82,11 +82,11 @@ class Picture:
     height: float
     plot: tuple[float, float]  # left and right
     bottom: float
-    lanes: tuple[PoolWorker, ...]
+    lanes: tuple[Swimlane, ...]
     bands: tuple[Band, ...]
     fronts: tuple[Front, ...]
-    marks: tuple[Mark, ...]
-    strikes: tuple[Strike, ...]
+    marks: tuple[TimelineMark, ...]
+    faults: tuple[FaultMark, ...]
     ticks: tuple[tuple[float, str], ...]
     gaps: tuple[tuple[float, int], ...]  # where events were left out, and how many
     ending: str
@@ -94,17 +94,17 @@ class Picture:
 
 
 class _Canvas:
-    """Where times and actors are. The reader's lane, which tells the ending, is always there."""
+    """Positions of times and actors. The reader's lane, which shows the ending, is always present."""
 
-    def __init__(self, told: Story) -> None:
-        self.told = told
-        self.names = [name for name in told.actors if name != READER]
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.names = [name for name in timeline.actors if name != READER]
         if COORDINATOR not in self.names:
             self.names.insert(0, COORDINATOR)
         self.names.append(READER)
         longest = min(NAME_LONGEST, max(map(len, self.names)))
         self.left = max(NAMES_WIDTH, longest * CHARACTER_WIDTH + 18)
-        self.places = _places(told.happenings)
+        self.places = _places(timeline.events)
         units = self.places[-1] if self.places else 1.0
         self.unit = UNIT_WIDTH_MOST if units * UNIT_WIDTH_MOST > PLOT_WIDTH_LEAST else PLOT_WIDTH_LEAST / max(units, 1)
         self.right = self.left + units * self.unit + 12
@@ -118,8 +118,8 @@ class _Canvas:
 
 
 def picture(finding: Document) -> Picture:
-    told = story(finding)
-    canvas = _Canvas(told)
+    timeline = story(finding)
+    canvas = _Canvas(timeline)
     return Picture(
         width=round(canvas.right + RIGHT),
         height=round(canvas.bottom + BOTTOM),
@@ -128,54 +128,54 @@ def picture(finding: Document) -> Picture:
         lanes=tuple(_lane(name, canvas) for name in canvas.names),
         bands=tuple(_bands(canvas)),
         fronts=tuple(_fronts(canvas)),
-        marks=tuple(_mark(index, canvas) for index, each in enumerate(told.happenings) if each.kind != "strike"),
-        strikes=tuple(_strikes(canvas, finding["line"])),
+        marks=tuple(_mark(index, canvas) for index, each in enumerate(timeline.events) if each.kind != "fault"),
+        faults=tuple(_fault_marks(canvas, finding["line"])),
         ticks=tuple(_ticks(canvas)),
-        gaps=tuple((canvas.x(index) - canvas.unit / 2, each.left_out) for index, each in _left_out(told)),
-        ending=told.ending,
+        gaps=tuple((canvas.x(index) - canvas.unit / 2, each.left_out) for index, each in _left_out(timeline)),
+        ending=timeline.ending,
         ending_y=canvas.y(READER),
     )
 
 
-def _places(happenings: Sequence[Happening]) -> list[float]:
-    """Where each event stands, in units: one apart at least where times differ, and a little where actors do."""
-    gaps = [after.at - before.at for before, after in pairwise(happenings)]
+def _places(events: Sequence[StoryEvent]) -> list[float]:
+    """The position of each event in units: at least one apart where times differ, or where one actor acts twice."""
+    gaps = [after.at - before.at for before, after in pairwise(events)]
     usual = median([gap for gap in gaps if gap > 0] or [1.0])
     places, at = [], 0.5
-    for index, each in enumerate(happenings):
+    for index, each in enumerate(events):
         if index and gaps[index - 1] > 0:
             at += min(LONGEST_WAIT, max(1.0, gaps[index - 1] / usual))
-        elif index and each.actor == happenings[index - 1].actor:
+        elif index and each.actor == events[index - 1].actor:
             at += 1.0
         at += 1.5 if each.left_out else 0.0
         places.append(at)
     return places
 
 
-def _lane(name: str, canvas: _Canvas) -> PoolWorker:
-    return PoolWorker(name=name, y=canvas.y(name), alive=() if name == READER else tuple(_alive(name, canvas)))
+def _lane(name: str, canvas: _Canvas) -> Swimlane:
+    return Swimlane(name=name, y=canvas.y(name), alive=() if name == READER else tuple(_alive(name, canvas)))
 
 
 def _alive(name: str, canvas: _Canvas) -> list[tuple[float, float]]:
-    """From when to when this actor ran: a strike ends it, the next generation (for a coordinator: its next act)
-    brings the next attempt."""
+    """The intervals in which this actor ran: a fault ends one, the next generation (or, for the coordinator, its next
+    event) starts the next one."""
     alive: list[tuple[float, float]] = []
     since: float | None = canvas.left if name == COORDINATOR else None
-    for index, each in enumerate(canvas.told.happenings):
+    for index, each in enumerate(canvas.timeline.events):
         x = canvas.x(index)
         acts = each.kind == "generation" or each.actor == name
         if since is None and acts:
             since = x
-        hit = each.ends_everybody or (each.actor == name and (each.ends or each.stops))
-        if since is not None and each.kind == "strike" and hit:
+        hit = each.ends_job or (each.actor == name and (each.ends_attempt or each.suspends))
+        if since is not None and each.kind == "fault" and hit:
             alive.append((since, x))
             since = None
     return alive if since is None else [*alive, (since, round(canvas.right, 1))]
 
 
 def _bands(canvas: _Canvas) -> list[Band]:
-    told = canvas.told
-    starts = [(canvas.x(index), each) for index, each in enumerate(told.happenings) if each.kind == "generation"]
+    timeline = canvas.timeline
+    starts = [(canvas.x(index), each) for index, each in enumerate(timeline.events) if each.kind == "generation"]
     ends = [*(x for x, _ in starts[1:]), canvas.right]
     return [
         Band(x=x, width=round(end - x, 1), name=generation_name(each))
@@ -184,26 +184,26 @@ def _bands(canvas: _Canvas) -> list[Band]:
 
 
 def _fronts(canvas: _Canvas) -> list[Front]:
-    """By lane, from top to bottom, as a barrier runs through the job. A whole-job crash may lose a checkpoint, and
-    another one then has its id: a decision belongs to the votes of its own generation.
+    """By lane, from top to bottom, as a barrier passes through the job. After a whole-job crash another checkpoint may
+    have the id of a lost one: a decision belongs to the acknowledgements of its own generation.
     """
-    votes: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    acknowledgements: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
     decisions: dict[tuple[int, int], tuple[float, float]] = {}
-    for index, each in enumerate(canvas.told.happenings):
+    for index, each in enumerate(canvas.timeline.events):
         if each.checkpoint is None:
             continue
         place = (canvas.x(index), canvas.y(each.actor))
         if each.kind == "acknowledged":
-            votes.setdefault((each.checkpoint, each.begun, each.generation or 0), []).append(place)
+            acknowledgements.setdefault((each.checkpoint, each.begun, each.generation or 0), []).append(place)
         elif each.kind == "complete":
             decisions[each.checkpoint, each.begun] = place
     fronts = []
-    for key, places in votes.items():
-        newest = key == max(other for other in votes if other[:2] == key[:2])  # not of a zombie
+    for key, places in acknowledgements.items():
+        newest = key == max(other for other in acknowledgements if other[:2] == key[:2])  # not a zombie's
         decision = decisions.get(key[:2]) if newest else None
         fronts.append(
             Front(
-                votes=_points(sorted(places, key=lambda place: place[1])),
+                acknowledgements=_points(sorted(places, key=lambda place: place[1])),
                 decision=_points([max(places), decision]) if decision else "",
                 complete=decision is not None,
             )
@@ -215,9 +215,9 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:g},{y:g}" for x, y in places)
 
 
-def _mark(index: int, canvas: _Canvas) -> Mark:
-    each = canvas.told.happenings[index]
-    return Mark(
+def _mark(index: int, canvas: _Canvas) -> TimelineMark:
+    each = canvas.timeline.events[index]
+    return TimelineMark(
         x=canvas.x(index),
         y=canvas.y(each.actor),
         kind=each.kind if each.kind in ("acknowledged", "complete", "declined", "generation") else "other",
@@ -226,13 +226,13 @@ def _mark(index: int, canvas: _Canvas) -> Mark:
     )
 
 
-def _strikes(canvas: _Canvas, line: Document | None) -> list[Strike]:
-    """The label stands above the lane; where another one is in its way, below it. The last one names its line."""
-    last = max((index for index, each in enumerate(canvas.told.happenings) if each.kind == "strike"), default=-1)
-    strikes: list[Strike] = []
+def _fault_marks(canvas: _Canvas, line: Document | None) -> list[FaultMark]:
+    """The label stands above the lane, or below if another label is in the way. The last one names its source line."""
+    last = max((index for index, each in enumerate(canvas.timeline.events) if each.kind == "fault"), default=-1)
+    faults: list[FaultMark] = []
     taken: list[tuple[float, float, float]] = []  # (y, left, right) of the labels so far
-    for index, each in enumerate(canvas.told.happenings):
-        if each.kind != "strike":
+    for index, each in enumerate(canvas.timeline.events):
+        if each.kind != "fault":
             continue
         x, y = canvas.x(index), canvas.y(each.actor)
         named = line is not None and index == last and not each.point.startswith("line(")
@@ -244,8 +244,8 @@ def _strikes(canvas: _Canvas, line: Document | None) -> list[Strike]:
         in_the_way = any(at == above and left < right and start < left + width for at, start, right in taken)
         text_y = y + 20 if in_the_way else above
         taken.append((text_y, left, left + width))
-        strikes.append(
-            Strike(
+        faults.append(
+            FaultMark(
                 x=x,
                 y=y,
                 label=label,
@@ -254,17 +254,17 @@ def _strikes(canvas: _Canvas, line: Document | None) -> list[Strike]:
                 text_y=text_y,
             )
         )
-    return strikes
+    return faults
 
 
 def _ticks(canvas: _Canvas) -> list[tuple[float, str]]:
     ticks: list[tuple[float, str]] = []
-    for index, each in enumerate(canvas.told.happenings):
+    for index, each in enumerate(canvas.timeline.events):
         x = canvas.x(index)
         if not ticks or x - ticks[-1][0] >= TICKS_APART:
             ticks.append((x, f"{each.at:.3f} s" if not ticks else f"{each.at:.3f}"))
     return ticks
 
 
-def _left_out(told: Story) -> list[tuple[int, Happening]]:
-    return [(index, each) for index, each in enumerate(told.happenings) if each.left_out]
+def _left_out(timeline: Timeline) -> list[tuple[int, StoryEvent]]:
+    return [(index, each) for index, each in enumerate(timeline.events) if each.left_out]

@@ -1,6 +1,6 @@
-"""What is being struck where, and how far: for long runs, on stderr.
+"""Shows on stderr which fault a long run injects and how many schedules it has run.
 
-On a terminal a view that is redrawn in place, elsewhere one plain line every few seconds at most. No thread redraws
+On a terminal: a view that is redrawn in place. Elsewhere: at most one plain line every few seconds. No thread redraws
 it: the caller may fork at any moment, and a forked child would inherit the lock of a thread that it does not have.
 """
 
@@ -22,10 +22,10 @@ class Progress(Protocol):
     """One subject in one shell after the other. `step` may be called thousands of times a second."""
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
-        """`total`: schedules to come; None where nobody knows."""
+        """`total`: schedules to run; None where the number is not known."""
 
     def step(self, what: str, kills: int) -> None:
-        """One schedule begins: `what` is being struck, such as "sink[0].commit.after = kill"; kills so far."""
+        """One schedule begins: `what` is its fault, such as "sink[0].commit.after = kill"; `kills` so far."""
 
     def done(self, verdict: str) -> None:
         """This subject in this shell is finished."""
@@ -35,8 +35,8 @@ class Progress(Protocol):
 
 
 @dataclass(slots=True)
-class Standing:
-    """How far one subject has come in one shell."""
+class ShellProgress:
+    """The progress of one subject in one shell."""
 
     subject: str
     shell: str
@@ -49,7 +49,7 @@ class Standing:
         return f"{self.steps:,}" if self.total is None else f"{self.steps:,}/{self.total:,}"
 
 
-class Silent:
+class SilentProgress:
     def start(self, subject: str, shell: str, total: int | None) -> None:
         pass
 
@@ -63,28 +63,28 @@ class Silent:
         pass
 
 
-SILENT: Final = Silent()
+SILENT: Final = SilentProgress()
 
 
 class Lines:
-    """For logs: at most one line per interval, whatever happens."""
+    """For logs: at most one line per interval."""
 
     def __init__(
         self, stream: TextIO, *, clock: Callable[[], float], interval_seconds: float = LINE_INTERVAL_SECONDS
     ) -> None:
         self._stream, self._clock, self._interval = stream, clock, interval_seconds
         self._next = clock()
-        self._standing = Standing("", "", None)
+        self._current = ShellProgress("", "", None)
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
-        self._standing = Standing(subject, shell, total)
+        self._current = ShellProgress(subject, shell, total)
         self._say("starts")
 
     def step(self, what: str, kills: int) -> None:
-        standing = self._standing
-        standing.what, standing.kills, standing.steps = what, kills, standing.steps + 1
+        current = self._current
+        current.what, current.kills, current.steps = what, kills, current.steps + 1
         if self._clock() >= self._next:
-            self._say(f"striking {what}")
+            self._say(f"injecting {what}")
 
     def done(self, verdict: str) -> None:
         self._say(verdict)
@@ -97,12 +97,12 @@ class Lines:
         if now < self._next:
             return
         self._next = now + self._interval
-        at = self._standing
+        at = self._current
         print(f"{at.subject} [{at.shell}] {at.counted()}, {at.kills:,} kills: {text}", file=self._stream, flush=True)
 
 
 class View:
-    """For terminals: three lines that are redrawn in place, and one that stays for each subject that is done."""
+    """For terminals: three lines that are redrawn in place, and one permanent line for each finished subject."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
         from rich.console import Console
@@ -110,14 +110,14 @@ class View:
         self._console = Console(file=stream, highlight=False)
         self._clock = clock
         self._drawn = self._started = clock()
-        self._standing = Standing("", "", None)
+        self._current = ShellProgress("", "", None)
         self._live: Live | None = None
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
         from rich.live import Live
 
         self.close()
-        self._standing = Standing(subject, shell, total)
+        self._current = ShellProgress(subject, shell, total)
         self._started = self._clock()
         self._live = Live(
             console=self._console,
@@ -130,8 +130,8 @@ class View:
         self._draw(self._started)
 
     def step(self, what: str, kills: int) -> None:
-        standing = self._standing
-        standing.what, standing.kills, standing.steps = what, kills, standing.steps + 1
+        current = self._current
+        current.what, current.kills, current.steps = what, kills, current.steps + 1
         now = self._clock()
         if now - self._drawn >= DRAW_INTERVAL_SECONDS:
             self._draw(now)
@@ -140,7 +140,7 @@ class View:
         from rich.text import Text
 
         self.close()
-        at, seconds = self._standing, self._clock() - self._started
+        at, seconds = self._current, self._clock() - self._started
         text = f"{verdict:<8}  {at.subject} [{at.shell}]  {at.counted()}, {at.kills:,} kills, {seconds:.1f} s"
         self._console.print(Text(text), overflow="ellipsis", no_wrap=True)
 
@@ -160,19 +160,19 @@ class View:
         from rich.table import Table
         from rich.text import Text
 
-        at = self._standing
+        at = self._current
         head = Text(f"{at.subject} [{at.shell}]", style="bold", overflow="ellipsis", no_wrap=True)
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=at.total or None, completed=at.steps, width=min(40, self._console.width // 3)),
             Text(f"{at.counted()}  {at.kills:,} kills  {now - self._started:.0f} s", no_wrap=True),
         )
-        what = Text(f"striking {at.what}" if at.what else "starting", overflow="ellipsis", no_wrap=True)
+        what = Text(f"injecting {at.what}" if at.what else "starting", overflow="ellipsis", no_wrap=True)
         return Group(head, bar, what)
 
 
 def open_progress(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Progress:
-    """The right one for this stream. `clock`: seconds, such as time.monotonic."""
+    """The progress display that fits this stream. `clock`: seconds, such as time.monotonic."""
     if quiet:
-        return Silent()
+        return SilentProgress()
     return View(stream, clock=clock) if stream.isatty() else Lines(stream, clock=clock)

@@ -1,7 +1,7 @@
-"""A finding's timeline as a story: who did what in which generation, which checkpoints became complete, what struck.
+"""Parses a finding's timeline into events: actor, generation, checkpoint, injected fault.
 
-The document keeps events as people read them ("acknowledged: 2" by "sink[0] (generation 700002)"). Here they are taken
-apart; what is not understood is kept as it is. Pictures and the few lines of a terminal are made of this.
+The document keeps events as text ("acknowledged: 2" by "sink[0] (generation 700002)"). Text that is not recognised is
+kept unchanged. The picture in the page and the timeline in a terminal are made of these events.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ READER: Final = "reader"
 ACTOR: Final = re.compile(r"(?P<name>.+?) \(generation (?P<generation>\d+)\)")
 WHAT: Final = re.compile(r"(?P<word>.+?): (?P<detail>.+)", re.DOTALL)
 OF_A_CHECKPOINT: Final = ("acknowledged", "complete", "declined", "upload cancelled", "not durable", "aborted")
-EVENTS_SHOWN: Final = 60  # of one timeline: what can still be told apart in a picture as wide as a page
-EVENTS_AROUND_STRIKE: Final = 7
-STRIKES_FOLLOWED: Final = 3
+EVENTS_SHOWN: Final = 60  # of one timeline: more cannot be distinguished in a picture as wide as a page
+EVENTS_AROUND_FAULT: Final = 7
+FAULTS_FOLLOWED: Final = 3
 BOLT: Final = "⚡"
 LINES_OF_WORDS: Final = 9
 ROWS_NAMED: Final = 4
 EXTRA_MEANS: Final = {"O3": "seen early or again", "O9": "added by a replaced attempt"}
 WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
 
-# What kinds of faults do to lanes; what is not listed ends nobody's. `everybody`: the whole job dies.
-ENDS: Final = re.compile(r"kill|die|death|crash|error|fail|land")
-ENDS_EVERYBODY: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain|cancel")
-STOPS: Final = re.compile(r"stop|depose|pause|zombie")
+# What a kind of fault does: it ends one attempt, ends the whole job, or suspends one attempt; others do none of these.
+ENDS_ATTEMPT: Final = re.compile(r"kill|die|death|crash|error|fail|land")
+ENDS_JOB: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain|cancel")
+SUSPENDS: Final = re.compile(r"stop|depose|pause|zombie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
-    """One event, taken apart. `kind`: strike, generation, one of OF_A_CHECKPOINT, or other."""
+class StoryEvent:
+    """One parsed event. `kind`: fault, generation, one of OF_A_CHECKPOINT, or other."""
 
     at: float
     actor: str
@@ -46,41 +46,41 @@ class Happening:
     checkpoint: int | None = None
     fault: str = ""
     point: str = ""
-    begun: int = 0  # how many generations have begun by then; the engine's own numbers are like 700002
-    left_out: int = 0  # so many events are not shown right before this one
+    begun: int = 0  # the number of generations so far; the engine's own numbers look like 700002
+    left_out: int = 0  # number of events not shown right before this one
 
     @property
-    def ends(self) -> bool:
-        return bool(self.fault and ENDS.search(self.fault))
+    def ends_attempt(self) -> bool:
+        return bool(self.fault and ENDS_ATTEMPT.search(self.fault))
 
     @property
-    def ends_everybody(self) -> bool:
-        return bool(self.fault and ENDS_EVERYBODY.search(self.fault))
+    def ends_job(self) -> bool:
+        return bool(self.fault and ENDS_JOB.search(self.fault))
 
     @property
-    def stops(self) -> bool:
-        return bool(self.fault and STOPS.search(self.fault))
+    def suspends(self) -> bool:
+        return bool(self.fault and SUSPENDS.search(self.fault))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class Timeline:
     """`actors` in the order of the protocol."""
 
-    happenings: tuple[Happening, ...]
+    events: tuple[StoryEvent, ...]
     actors: tuple[str, ...]
     completed: frozenset[int]
-    ending: str  # what a reader saw in the end
+    ending: str  # what the reader observed in the end
 
     @property
-    def strikes(self) -> list[Happening]:
-        return [each for each in self.happenings if each.kind == "strike"]
+    def faults(self) -> list[StoryEvent]:
+        return [each for each in self.events if each.kind == "fault"]
 
 
-def story(finding: Document) -> Story:
-    everything = _counted([_happening(event) for event in finding["timeline"]])
+def story(finding: Document) -> Timeline:
+    everything = _counted([_story_event(event) for event in finding["timeline"]])
     shown = _shown(everything)
-    return Story(
-        happenings=tuple(shown),
+    return Timeline(
+        events=tuple(shown),
         actors=tuple(sorted(dict.fromkeys(each.actor for each in shown), key=_place)),
         completed=frozenset(
             each.checkpoint for each in everything if each.kind == "complete" and each.checkpoint is not None
@@ -90,21 +90,21 @@ def story(finding: Document) -> Story:
 
 
 def words(finding: Document) -> list[tuple[str, str, str]]:
-    """A few lines for a terminal, (time, who, what): decisions, restarts and strikes; votes are left out."""
-    told = story(finding)
-    worth = [each for each in told.happenings if each.kind != "acknowledged"]
-    first = next((index for index, each in enumerate(worth) if each.kind == "strike"), 0)
+    """A few lines for a terminal, (time, actor, what): decisions, restarts and faults, without acknowledgements."""
+    timeline = story(finding)
+    worth = [each for each in timeline.events if each.kind != "acknowledged"]
+    first = next((index for index, each in enumerate(worth) if each.kind == "fault"), 0)
     start = max(0, min(first - 2, len(worth) - LINES_OF_WORDS + 1))
     kept = worth[start : start + LINES_OF_WORDS - 1]
     lines = [(f"{each.at:.3f}", each.actor, sentence(each)) for each in kept]
-    return [*lines, ("end", READER, told.ending)] if lines else []
+    return [*lines, ("end", READER, timeline.ending)] if lines else []
 
 
-def sentence(each: Happening) -> str:
+def sentence(each: StoryEvent) -> str:
     """One event in words."""
     checkpoint = f"checkpoint {each.checkpoint}"
     match each.kind:
-        case "strike":
+        case "fault":
             return f"{BOLT} {each.fault} at {each.point}"
         case "generation":
             return f"{generation_name(each)} begins"
@@ -118,12 +118,12 @@ def sentence(each: Happening) -> str:
             return each.text
 
 
-def generation_name(each: Happening) -> str:
+def generation_name(each: StoryEvent) -> str:
     return f"generation {each.begun}"
 
 
 def ending(finding: Document) -> str:
-    """What the reader has too few or too many of, in one line."""
+    """The rows lost and extra, in one line."""
     too_many = EXTRA_MEANS.get(finding["oracle"], "too many")
     parts = [
         f"{facts.plural(facts.rows_total(finding, kind), 'row')} {meaning}: {_some_rows(finding[kind])}"
@@ -143,19 +143,19 @@ def shortened(text: str, *, most: int = WORDS_LONGEST) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def _happening(event: Mapping[str, object]) -> Happening:
-    who, what = str(event["actor"]), str(event["what"])
-    actor, told = ACTOR.fullmatch(who), WHAT.fullmatch(what)
-    word, detail = (told["word"], told["detail"]) if told else (what, "")
-    common = Happening(
+def _story_event(event: Mapping[str, object]) -> StoryEvent:
+    actor_text, what = str(event["actor"]), str(event["what"])
+    actor, phrase = ACTOR.fullmatch(actor_text), WHAT.fullmatch(what)
+    word, detail = (phrase["word"], phrase["detail"]) if phrase else (what, "")
+    common = StoryEvent(
         at=float(str(event["at"])),
-        actor=actor["name"] if actor else who,
+        actor=actor["name"] if actor else actor_text,
         generation=int(actor["generation"]) if actor else None,
         kind="other",
         text=shortened(what),
     )
     if event["struck"]:
-        return replace(common, kind="strike", point=word, fault=detail or "struck")
+        return replace(common, kind="fault", point=word, fault=detail or "fault")
     if word == "generation":
         return replace(common, kind="generation")
     if word in OF_A_CHECKPOINT and detail.isdigit():
@@ -163,11 +163,11 @@ def _happening(event: Mapping[str, object]) -> Happening:
     return common
 
 
-def _counted(happenings: Sequence[Happening]) -> list[Happening]:
-    """Each with its generation's place in the story. A job that begins anew may begin its clock anew: time goes on."""
+def _counted(events: Sequence[StoryEvent]) -> list[StoryEvent]:
+    """Adds the number of generations so far. A restarted job may restart its clock: times are made to rise."""
     begun, before, added = 0, 0.0, 0.0
     counted = []
-    for each in happenings:
+    for each in events:
         begun += each.kind == "generation"
         if each.at + added < before:
             added = before
@@ -176,24 +176,22 @@ def _counted(happenings: Sequence[Happening]) -> list[Happening]:
     return counted
 
 
-def _shown(happenings: Sequence[Happening]) -> list[Happening]:
-    """All of a short story; of a long one what surrounds the first strikes, every strike, and both ends."""
-    length = len(happenings)
+def _shown(events: Sequence[StoryEvent]) -> list[StoryEvent]:
+    """All events of a short timeline; of a long one those around the first faults, every fault, and both ends."""
+    length = len(events)
     if length <= EVENTS_SHOWN:
-        return list(happenings)
-    strikes = [index for index, each in enumerate(happenings) if each.kind == "strike"]
-    near = [
-        range(index - EVENTS_AROUND_STRIKE, index + EVENTS_AROUND_STRIKE + 1) for index in strikes[:STRIKES_FOLLOWED]
-    ]
+        return list(events)
+    faults = [index for index, each in enumerate(events) if each.kind == "fault"]
+    near = [range(index - EVENTS_AROUND_FAULT, index + EVENTS_AROUND_FAULT + 1) for index in faults[:FAULTS_FOLLOWED]]
     ends = [range(3), range(length - 4, length)]
     wanted = {index for part in [*near, *ends] for index in part if 0 <= index < length}
-    kept = sorted(wanted | set(strikes[: EVENTS_SHOWN - len(wanted)]))
+    kept = sorted(wanted | set(faults[: EVENTS_SHOWN - len(wanted)]))
     gaps = [index - before - 1 for before, index in zip([-1, *kept], kept, strict=False)]
-    return [replace(happenings[index], left_out=gap) for index, gap in zip(kept, gaps, strict=True)]
+    return [replace(events[index], left_out=gap) for index, gap in zip(kept, gaps, strict=True)]
 
 
 def _place(actor: str) -> tuple[int, str, int]:
-    """Coordinator first, then sources, whatever lies between, sinks, and the reader last; by number."""
+    """Coordinator first, then sources, operators, sinks, and the reader last; by number."""
     kind, _, number = actor.partition("[")
     ranks = {COORDINATOR: 0, "source": 1, "sink": 3, READER: 4}
     digits = "".join(filter(str.isdigit, number or kind))

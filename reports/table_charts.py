@@ -1,6 +1,6 @@
-"""The figures of the comparison table as pictures: one dot for each pair, on a scale of ratios.
+"""The figures of the comparison table as charts: one dot for each pair, on a logarithmic scale.
 
-The template only draws; each picture says in words what it shows, and the table below it has the figures.
+The template only draws; each chart has a description in words, and the table below it has the figures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROW_HEIGHT: Final = 19.0
 GROUP_HEIGHT: Final = 30.0  # the name of a target, above its pairs
 TOP: Final = 24.0
 BOTTOM: Final = 12.0
-DECADES_LEAST: Final = 2  # a scale of less makes noise look like a difference
+DECADES_LEAST: Final = 2  # on a shorter scale noise looks like a difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What a chart shows: `key`, and where there is one `key_to`, of what was measured; `least`: what is drawn for
-    less, as a scale of ratios has no zero.
+    """A chart of the measured `key`, and of `key_to` if there is one. Values below `least` are drawn at `least`: a
+    logarithmic scale has no zero.
     """
 
     title: str
@@ -96,7 +96,7 @@ CHARTS: Final = (
 
 
 def charts(table: Table) -> list[Chart]:
-    """None where nothing was measured."""
+    """Empty where nothing was measured."""
     pairs = [pair for pair in table["pairs"] if pair["measured"]]
     shown = [figure for figure in CHARTS if any(_values(figure, pair) for pair in pairs)]
     return [_chart(figure, pairs) for figure in shown]
@@ -138,7 +138,7 @@ def _chart(figure: Figure, pairs: list[Pair]) -> Chart:
 
 
 def _values(figure: Figure, pair: Pair) -> tuple[float, ...]:
-    """None where nobody could count it."""
+    """Empty where it could not be counted."""
     found = dict(pair["measured"])
     sent = found["target_bytes_per_row"]
     found["all_bytes_per_row"] = None if sent is None else sent + found["state_bytes_per_row"]

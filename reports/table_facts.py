@@ -1,4 +1,4 @@
-"""What every form of the comparison table says, said once: sentences, columns, and what stands in them."""
+"""Derives what every form of the comparison table shows: sentences, columns and their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERDICTS: Final = {
 
 
 class Column(NamedTuple):
-    """A figure that is measured of each pair, and how it is written."""
+    """A measured figure of each pair, and its format."""
 
     key: str
     short: str  # for a terminal; two lines
@@ -63,7 +63,7 @@ def symbol(pair: Pair) -> str:
 
 
 def expected(pair: Pair) -> list[tuple[str, str, str]]:
-    """(what, expected, measured) of all that something was expected of."""
+    """(what, expected, measured) of each property with an expectation."""
     wanted, found = pair["expected"], pair["measured"] or {}
     return [
         ("guarantee", wanted["grade"], found.get("grade", EMPTY)),
@@ -81,7 +81,7 @@ def visible(checkpoints: int) -> str:
 
 
 def cell(table: Table, strategy: str, target: str) -> list[Pair]:
-    """The pairs of one place in the table; none where there can be none."""
+    """The pairs in one cell of the table; empty where no pair is possible."""
     return [pair for pair in table["pairs"] if (pair["strategy"], pair["target"]) == (strategy, target)]
 
 
@@ -90,7 +90,7 @@ def on(table: Table, target: str) -> list[Pair]:
 
 
 def grades(pairs: Sequence[Pair]) -> str:
-    """What a cell says: the grades measured there, or that none was."""
+    """The text of a cell: the measured grades, or that nothing was measured."""
     if not pairs:
         return EMPTY
     measured = [pair for pair in pairs if pair["measured"]]
@@ -112,13 +112,13 @@ def summary(table: Table) -> str:
 
 
 def left_out(table: Table) -> list[str]:
-    """Which targets were not measured in this run, and what measures them."""
+    """Targets that were not measured in this run, and the command that measures them."""
     names = [target["name"] for target in table["targets"] if not target["measured"]]
     return [f"{name} was not measured in this run: sinkproof table --on {name}" for name in names]
 
 
 def failures(table: Table) -> list[str]:
-    """What could not be measured though it was to be, and what was not as expected."""
+    """Pairs that could not be measured, and differences from what was expected."""
     found = []
     for pair in table["pairs"]:
         if pair["why_not_measured"]:
@@ -132,18 +132,18 @@ def machine(table: Table) -> list[str]:
 
 
 def method(table: Table) -> list[str]:
-    """How the figures came about, for who wants to compare them."""
+    """How the figures were measured, needed to compare them."""
     conditions = table["conditions"]
-    looks = [pair["measured"]["look_ms"] for pair in table["pairs"] if pair["measured"]]
-    reader = f" A look takes {min(looks):.1f} to {max(looks):.0f} ms." if looks else ""
+    reads = [pair["measured"]["look_ms"] for pair in table["pairs"] if pair["measured"]]
+    reader = f" One read of the output takes {min(reads):.1f} to {max(reads):.0f} ms." if reads else ""
     return [
         "guarantee: one crash at each step of the coordinator and of one sink, of the job and of a process in turn; "
-        "files and memory are simulated, all others die by SIGKILL",
+        "files and memory are simulated, all others are killed by SIGKILL",
         "ms until visible: from handing a row to the sink until an independent reader sees it, with a checkpoint every "
         f"{conditions['checkpoint_interval_ms']} ms.{reader}",
         f"rows/s: one sink in a process of its own, checkpoints of {conditions['rows_of_a_checkpoint']:,} rows, the "
-        f"middle one of all that were complete in a while; each row is {conditions['row_bytes']} bytes",
-        f"peak memory: what it takes besides for a checkpoint of {conditions['rows_held']:,} rows until it is taken",
+        f"median of all that completed in the time; each row is {conditions['row_bytes']} bytes",
+        f"peak memory: additional memory for a checkpoint of {conditions['rows_held']:,} rows until it is taken",
         "requests: effects on files, statements, messages, counted where they are sent",
         "extra bytes: of a row, sent to the target and into checkpoints, beyond its own; compressed ones are fewer",
         "figures of another machine cannot be compared with these; the ratios between strategies of one run can",

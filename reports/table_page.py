@@ -9,4 +9,4 @@ TEMPLATE = "table.html.j2"
 
 
 def render(table: Table) -> str:
-    return page.filled(TEMPLATE, table=table, told=table_facts, facts=facts, charts=table_charts.charts(table))
+    return page.filled(TEMPLATE, table=table, table_facts=table_facts, facts=facts, charts=table_charts.charts(table))

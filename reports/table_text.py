@@ -31,7 +31,7 @@ HEAD: Final = ("pair\n", "expected\n", "measured\n", "crash\nes", "seen\nafter",
 
 
 def render(table: Table) -> str:
-    """Nothing is coloured: signs say what colours would."""
+    """Without colours: symbols show the verdicts."""
     lines = [f"{facts.SYMBOLS[table['verdict']]} {summary(table)}", ""]
     lines += _aligned([_matrix_head(table), *_matrix(table)], right_from=99)
     for target in table["targets"]:
@@ -94,7 +94,7 @@ def _what(table: Table) -> list[str]:
 
 
 def _cells(pair: Pair) -> list[str]:
-    """Expected beside measured, where something was expected."""
+    """Measured beside expected, where something was expected."""
     both = [f"{found} (expected: {wanted})" for _, wanted, found in expected(pair)]
     found = pair["measured"]
     figures = [figure(column, pair) for column in FIGURES]
@@ -102,10 +102,10 @@ def _cells(pair: Pair) -> list[str]:
 
 
 def _timeouts(table: Table) -> list[str]:
-    """Only of those where something expires, or should."""
-    told = [(pair["name"], *expected(pair)[2][1:]) for pair in table["pairs"] if pair["measured"]]
-    usual = [(name, wanted, found) for name, wanted, found in told if "lost" in f"{wanted} {found}"]
-    rest = ["all others: nothing expires"] if len(usual) < len(told) else []
+    """Only pairs where something expires, or should."""
+    late = [(pair["name"], *expected(pair)[2][1:]) for pair in table["pairs"] if pair["measured"]]
+    usual = [(name, wanted, found) for name, wanted, found in late if "lost" in f"{wanted} {found}"]
+    rest = ["all others: nothing expires"] if len(usual) < len(late) else []
     return [f"{name}: {found} (expected: {wanted})" for name, wanted, found in usual] + rest
 
 
@@ -118,14 +118,14 @@ def _list(title: str, said: Sequence[str]) -> list[str]:
 
 
 def _wrapped(text: str, *, indent: str = "") -> list[str]:
-    """The second line stands deeper than the first one. Commands and names are never broken."""
+    """Further lines are indented more than the first. Commands and names are never broken."""
     lines = TextWrapper(width=WIDTH, break_long_words=False, break_on_hyphens=False)
     lines.initial_indent, lines.subsequent_indent = indent, f"{indent}  "
     return lines.wrap(text)
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right_from: int) -> list[str]:
-    """`right_from`: the first column of numbers, which end below each other."""
+    """`right_from`: the first column of right-aligned numbers."""
     count = max(map(len, rows))
     full = [[*row, *[""] * (count - len(row))] for row in rows]
     widths = [max(len(row[at]) for row in full) for at in range(count)]

@@ -1,4 +1,4 @@
-"""The summary for a terminal: one line per subject, then what was found, then whether the certifier itself sees."""
+"""The summary for a terminal: one line per subject, then the findings, then the canaries and the verdict."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
 WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
-WIDTH_OF_ONE_LINE: Final = 140  # below this a grade takes two lines, and the subject's name gets the room
+WIDTH_OF_ONE_LINE: Final = 140  # below this a grade takes two lines, which leaves room for the subject's name
 FINDINGS_SHOWN: Final = 5  # per subject; the page and the document have them all
-UNCLAIMED_SHOWN: Final = 2  # of those: what a sink never promised must not drown what it broke
+UNCLAIMED_SHOWN: Final = 2  # of those: unclaimed flaws must not hide broken claims
 WIDTH_MIN: Final = 40
 
 
 def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False) -> str:
-    """`width`: of the terminal. Replay commands are never broken, so that they can be copied whole."""
+    """`width`: of the terminal. Replay commands are never wrapped, so that they can be copied whole."""
     known = facts.filled(document)
     console = Console(
         file=io.StringIO(),
@@ -103,9 +103,9 @@ def _findings(console: Console, subject: Document) -> None:
     claimed = [finding for finding in findings if finding["claimed"]]
     unclaimed = [finding for finding in findings if not finding["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
-    told = [finding for finding in facts.pictured(subject) if finding["claimed"]]
+    pictured = [finding for finding in facts.pictured(subject) if finding["claimed"]]
     for finding in shown:
-        _finding(console, subject, finding, timeline=finding in told)
+        _finding(console, subject, finding, timeline=finding in pictured)
     if len(findings) > len(shown):
         more = facts.plural(len(findings) - len(shown), "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
@@ -137,9 +137,9 @@ def _timeline(console: Console, finding: Document) -> None:
     grid.add_column(no_wrap=True, justify="right")
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for index, (at, who, what) in enumerate(story.words(finding)):
-        told = Text.assemble((facts.visible(what), "bold" if what.startswith(story.BOLT) else ""))
-        grid.add_row(Text("  time  " if index == 0 else ""), Text(at), _text(who), told)
+    for index, (at, actor, what) in enumerate(story.words(finding)):
+        event = Text.assemble((facts.visible(what), "bold" if what.startswith(story.BOLT) else ""))
+        grid.add_row(Text("  time  " if index == 0 else ""), Text(at), _text(actor), event)
     console.print(grid)
 
 
@@ -156,7 +156,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
 
 
 def _closures(console: Console, document: Document) -> None:
-    """What may be said of any number of crashes, once per sentence; then what no closure came to the end of."""
+    """The sentence of each complete closure once; then the closures that are not complete."""
     for line in facts.closure_lines(document):
         console.print(_text(line))
     if facts.all_closures(document):

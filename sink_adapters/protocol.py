@@ -1,7 +1,7 @@
-"""What the engine sees of one parallel sink subtask, and the values that pass between them.
+"""Defines what the engine sees of one parallel sink subtask, and the values that pass between them.
 
-The one idea: a sink promises *recoverability* in `snapshot` and *visibility* in `notify_complete`; between the two its
-process may die at any instruction, and an `open` that knows nothing but the restored bytes must finish the work.
+A sink promises *recoverability* in `snapshot` and *visibility* in `notify_complete`. Between the two its process may be
+killed at any instruction, and an `open` that knows only the restored bytes must finish the work.
 """
 
 from __future__ import annotations
@@ -13,14 +13,32 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow
 
+LINE_POINTS: Final = "lines_are_points"
+Class = TypeVar("Class", bound=type)
 
+
+def without_line_points(cls: Class) -> Class:
+    """Marks a class that is no part of a sink's own code (contracts, disks, external systems, the values below).
+
+    Executed lines of a sink's own classes are points; lines of a marked class are not. The mark holds for this class
+    alone, not for its subclasses.
+    """
+    setattr(cls, LINE_POINTS, False)
+    return cls
+
+
+def lines_are_points(cls: type) -> bool:
+    return vars(cls).get(LINE_POINTS) is not False and cls is not Sink  # an attribute of Sink would change isinstance
+
+
+@without_line_points
 class Row(NamedTuple):
-    """One row. `(split, offset)` is its identity: unique, and the same again after every replay."""
+    """One row. `(split, offset)` is its identity: unique, and equal after every replay."""
 
     split: int
     offset: int
@@ -38,9 +56,10 @@ def row_schema() -> pyarrow.Schema:
     return pa.schema(list(zip(Row._fields, types, strict=True)))
 
 
+@without_line_points
 class Batch:
     """Rows in order, at least one, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a
-    pyarrow.Table). `columnar`: it was made of columns, so that `rows` is the dear view.
+    pyarrow.Table). `columnar`: it was made of columns, so that `rows` is the expensive view.
     """
 
     __slots__ = ("_rows", "_table", "columnar")
@@ -52,7 +71,7 @@ class Batch:
 
     @classmethod
     def from_arrow(cls, table: pyarrow.Table) -> Self:
-        """A batch over a table with the columns of Row, in that order; rows are made only when somebody asks."""
+        """A batch over a table with the columns of Row, in that order; rows are made on first use."""
         batch = cls.__new__(cls)
         batch._rows, batch._table, batch.columnar = None, table, True
         return batch
@@ -99,64 +118,68 @@ def _text_buffers(texts: Iterable[str]) -> list[Any]:
     return [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
 
 
+@without_line_points
 class CommitOutcome(enum.Enum):
-    """What one attempt to commit a transaction led to. There is no fifth way, and none of the four is an exception."""
+    """The outcome of one attempt to commit a transaction. None of the four is an exception."""
 
     COMMITTED = "committed"  # by this call
-    ALREADY = "already"  # by an earlier call, perhaps of a process that died since
-    RETRY = "retry"  # not known yet; ask again later
-    LOST = "lost"  # never possible any more: the job must fail, loudly
+    ALREADY = "already"  # by an earlier call, perhaps in a process that no longer exists
+    RETRY = "retry"  # not known yet; commit again later
+    LOST = "lost"  # no longer possible: the job must fail
 
 
+@without_line_points
 class Fenced(Exception):
-    """The target refuses this attempt, because a newer generation has taken over. The attempt ends; nobody is told."""
+    """The target refuses this attempt, because a newer generation has taken over. The attempt ends silently."""
 
 
+@without_line_points
 class TransactionLost(Exception):
-    """A pre-committed transaction can never be committed any more. Rows of a complete checkpoint are gone."""
+    """A pre-committed transaction can no longer be committed. Rows of a complete checkpoint are lost."""
 
 
 def nothing(point: str) -> None:
     """The `reach` of a context outside any shell."""
 
 
+@without_line_points
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What one attempt is told, once, in `open`. Everything else it must find in the restored bytes or the target."""
+    """What one attempt receives, once, in `open`. Everything else is in the restored bytes or in the target."""
 
     job_id: str = "job"
     sink_id: str = "sink"
     subtask: int = 0
     parallelism: int = 1
     parallelism_restored: int = 0  # 0: nothing was restored
-    generation: int = 1  # the fencing token: greater than that of every earlier attempt of this job, for ever
+    generation: int = 1  # the fencing token: greater than that of every earlier attempt of this job
     checkpoint_id_restored: int | None = None
     restored: Sequence[
         tuple[int, bytes]
     ] = ()  # (old subtask, what its snapshot returned), by old subtask; each goes to one new subtask
-    subtasks_restored: Sequence[int] = ()  # every old subtask there was, whoever got its bytes
+    subtasks_restored: Sequence[int] = ()  # every old subtask, whichever new subtask got its bytes
     clock: Callable[[], float] = field(default=lambda: 0.0)  # seconds; virtual in simulations
-    deadline: float = float("inf")  # seconds on that clock: what is unsettled by then fails the job
+    deadline: float = float("inf")  # seconds on that clock: if anything is unsettled by then, the job fails
     random: Random = field(default_factory=lambda: Random(0))
-    reach: Callable[[str], None] = nothing  # "I am here": a place where the harness may stop this process
+    reach: Callable[[str], None] = nothing  # called at a point: the harness may inject a fault there
 
     @property
     def checkpoint_id_covered(self) -> int:
-        """What is complete when the attempt begins; 0: nothing."""
+        """The last complete checkpoint when the attempt begins; 0: none."""
         return self.checkpoint_id_restored or 0
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """One parallel subtask of a sink. No base class is needed; the last four may be missing altogether."""
+    """One parallel subtask of a sink. No base class is needed; the last four methods are optional."""
 
     def open(self, context: Context) -> Iterable[int] | None:
         """First, once per attempt, in a process that knows nothing.
 
-        On return everything of the restored checkpoint and before is committed; what newer attempts wrote and must
-        not show is aborted; attempts of earlier generations are fenced. May be killed half way and called again, with
-        the same bytes and a greater generation, any number of times. Returns the checkpoint ids that could not be
-        settled yet (None: all are): `settle` is called until they are.
+        On return everything of the restored checkpoint and before is committed; what newer attempts wrote and must not
+        show is aborted; attempts of earlier generations are fenced. The process may be killed in the middle; a later
+        attempt gets the same bytes and a greater generation, any number of times. Returns the checkpoint ids that could
+        not be settled yet (None: all are): `settle` is called until they are.
         """
 
     def write(self, batch: Batch) -> None:
@@ -165,8 +188,8 @@ class Sink(Protocol):
     def snapshot(self, checkpoint_id: int) -> bytes:
         """Once per checkpoint, ids rising; several may be pending at once.
 
-        After a crash of the whole job ids go on from the restored checkpoint: one that was never complete may come
-        again in a newer generation, with other rows. One that was complete never does.
+        After a crash of the whole job, ids continue from the restored checkpoint: the id of a checkpoint that never
+        became complete may come again in a newer generation, with other rows. The id of a complete one never does.
 
         On return every row so far is recoverable from these bytes and the target alone: this *is* the pre-commit. A
         raised error declines the checkpoint and fails the attempt.
@@ -180,13 +203,13 @@ class Sink(Protocol):
         """
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint failed and the job goes on: its rows become visible with the next complete checkpoint."""
+        """The checkpoint failed and the job continues: its rows become visible with the next complete checkpoint."""
 
     def settle(self, now: float) -> Iterable[int] | None:
         """Called by a timer while anything is unsettled; `now` in seconds on the context's clock. Returns as above."""
 
     def end_of_input(self) -> None:
-        """No row follows. Checkpoints go on, until one taken after this is complete and settled."""
+        """No row follows. Checkpoints continue until one taken after this call is complete and settled."""
 
     def close(self) -> None:
         """Releases resources, commits nothing, removes nothing that a later attempt may need. May never be called."""
@@ -197,12 +220,12 @@ OPTIONAL_CALLS = ("notify_aborted", "settle", "end_of_input", "close")
 
 
 def left_in_doubt(answer: object) -> list[int]:
-    """What `open` has returned, if it is ids: whoever answers with anything else has said nothing."""
+    """The checkpoint ids that `open` returned; any other return value counts as none."""
     return [each for each in answer if isinstance(each, int)] if isinstance(answer, (list, tuple, set)) else []
 
 
 def unsettled_ids(call: str, answer: Any) -> list[int]:
-    """What `notify_complete` or `settle` has returned. Raises TypeError for anything but checkpoint ids."""
+    """The ids that `notify_complete` or `settle` returned. Raises TypeError for anything but checkpoint ids."""
     if not answer:
         return []
     found = list(answer) if isinstance(answer, Iterable) else None
@@ -214,3 +237,9 @@ def unsettled_ids(call: str, answer: Any) -> list[int]:
 def missing_calls(sink: Any) -> list[str]:
     """The required calls that this object lacks."""
     return [name for name in REQUIRED_CALLS if not callable(getattr(sink, name, None))]
+
+
+def call_if_there(thing: object, name: str, *arguments: Any) -> Any:
+    """Calls an optional method of a target."""
+    call = getattr(thing, name, None)
+    return None if call is None else call(*arguments)

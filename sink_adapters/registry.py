@@ -1,4 +1,4 @@
-"""The valid pairs of strategy and target: what each claims, the grade expected of it, a contract to certify it by."""
+"""Lists the valid pairs of strategy and target: claims, expected grade, and the contract to certify each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`contract()` makes a contract object; each has its own store or disk."""
+    """`contract()` makes a contract object with a store or disk of its own."""
 
     name: str
     sentence: str

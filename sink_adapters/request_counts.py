@@ -1,4 +1,4 @@
-"""What this process has sent to targets, for those who compare what strategies cost. Nothing depends on it."""
+"""Counts what this process has sent to targets, to compare the cost of strategies. No result depends on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Traffic:
-    """Counted where it is sent, by clients that know when that is."""
+    """Clients call `add` where they send."""
 
     __slots__ = ("requests", "sent_bytes")
 

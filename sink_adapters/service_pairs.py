@@ -1,6 +1,6 @@
-"""Registered pairs on external systems, which are started for them: certified when they are named, not with all others.
+"""Lists the pairs on external systems, which the harness starts: certified only when named.
 
-No simulation can stand for a broker, so their sinks are processes.
+No simulation replaces a broker, so their sinks are processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MARKED: Final = Strategy(
     claims=EXACTLY,
     grade="exactly-once",
 )
-# A log keeps what was never revealed: hidden rows of attempts that died are residue, until its retention removes them.
+# A log keeps what was never revealed: hidden rows of killed attempts are residue, until its retention removes them.
 MASKED: Final = Strategy(
     sentence=STRATEGIES["masked"].sentence,
     claims=tuple(claim for claim in EXACTLY if claim != "NO_RESIDUE"),
@@ -30,7 +30,7 @@ MASKED: Final = Strategy(
 OF_KAFKA: Final = {**STRATEGIES, "write-ahead-marker": MARKED, "masked": MASKED}
 
 
-# What changes more each time that it is sent, is sent twice by a crash between sending and recording.
+# A statement that is not idempotent takes effect twice after a crash between sending and recording.
 COUNTER: Final = Strategy(
     sentence="rows wait in the state and are counted when their checkpoint is complete",
     claims=AT_LEAST,

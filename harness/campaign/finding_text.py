@@ -10,7 +10,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.reports.document import Event
+from sinkproof.reports.document import TimelineEvent
 from sinkproof.subject.services_in_use import nodes_wanted
 
 STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to say where in the protocol it stood
@@ -48,11 +48,11 @@ def steps(result: RunResult) -> list[str]:
     return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
 
 
-def timeline(result: RunResult) -> list[Event]:
+def timeline(result: RunResult) -> list[TimelineEvent]:
     struck = [(fault.actor, fault.point, fault.kind) for fault in result.struck]  # a detail may be a list
     events = []
     for at, actor, generation, what, detail in result.history:
         text = f"{what}: {detail}" if detail is not None else what
         lane = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
-        events.append(Event(at=at / 1000, actor=lane, what=text, struck=(actor, what, detail) in struck))
+        events.append(TimelineEvent(at=at / 1000, actor=lane, what=text, struck=(actor, what, detail) in struck))
     return events

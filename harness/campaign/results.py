@@ -14,7 +14,7 @@ from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.reports.document import Closure, Finding, Outcome, ShellResult, StageResult
+from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, StageResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
@@ -40,7 +40,7 @@ class CampaignResults:
     finding_count: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
-    closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
+    closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
 
     def announce(self, schedules: int) -> None:
         """So many more are to be run."""
@@ -122,7 +122,7 @@ class CampaignResults:
 
     # -- the document's view -----------------------------------------------------------------------
 
-    def document(self, *, seconds: float, closure: Closure | None = None) -> ShellResult:
+    def document(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellResult:
         coverage = self.coverage
         known = sorted({*coverage.passed, *STEPS_REQUIRED}, key=lambda point: (ORDER.get(point, len(ORDER)), point))
         reached = sorted(point for point in known if coverage.struck[point])
@@ -150,9 +150,9 @@ class CampaignResults:
             ],
         )
 
-    def _outcomes(self) -> Sequence[Outcome]:
+    def _outcomes(self) -> Sequence[PointOutcome]:
         return [
-            Outcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
+            PointOutcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
             for (point, kind), (runs, fired, found) in sorted(self.coverage.cells.items())
         ]
 

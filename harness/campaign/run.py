@@ -13,7 +13,7 @@ from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import now
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.reports.document import Closure
+from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract, ContractError
@@ -70,7 +70,9 @@ def run_campaign(
     return conclude(results, seconds=now() - began, closure=closure, stopped=should_stop(results))
 
 
-def _simulated(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> Closure | None:
+def _simulated(
+    results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task
+) -> ClosureResult | None:
     from sinkproof.campaign.simulated_campaign import SimulatedCampaign
     from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
     from sinkproof.campaign.workers.simulated_workers import workers_beside
@@ -95,7 +97,9 @@ def _simulated(results: CampaignResults, scratch: Scratch, *, should_stop: Shoul
     return campaign.closures.summary()
 
 
-def _process(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> Closure | None:
+def _process(
+    results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task
+) -> ClosureResult | None:
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_plan import PROCESS_PLAN
     from sinkproof.campaign.workers.process_workers import workers_beside
@@ -114,7 +118,7 @@ def _process(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldS
     return None
 
 
-def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> Closure | None:
+def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:
     from sinkproof.campaign.spark_campaign import SparkCampaign, endurance_for
     from sinkproof.campaign.spark_plan import SPARK_PLAN
     from sinkproof.execution.spark_runner import spark_runner
@@ -130,7 +134,7 @@ def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldSto
     return None
 
 
-CAMPAIGNS: Final[dict[str, Callable[..., Closure | None]]] = {
+CAMPAIGNS: Final[dict[str, Callable[..., ClosureResult | None]]] = {
     "simulated": _simulated,
     "process": _process,
     "spark": _spark,
@@ -146,7 +150,7 @@ def plan_of(shell: str) -> Plan:
     return {"simulated": SIMULATED_PLAN, "process": PROCESS_PLAN, "spark": SPARK_PLAN}[shell]
 
 
-def conclude(results: CampaignResults, *, seconds: float, closure: Closure | None, stopped: bool) -> ShellOutcome:
+def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None, stopped: bool) -> ShellOutcome:
     """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not examined."""
     coverage = results.coverage
     unknowns = list(results.unknowns)

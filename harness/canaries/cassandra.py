@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, Claim, NotAcknowledged
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, InsertResult, NotAcknowledged
 from sinkproof.sink_adapters.cassandra.cassandra_contracts import OnCassandra
 from sinkproof.sink_adapters.cassandra.masked_partitions import TABLES as MASKED_TABLES
 from sinkproof.sink_adapters.cassandra.masked_partitions import CassandraSegments, read_masked
@@ -95,9 +95,9 @@ class Choosing:
         self.client.write_together(COPY, [(self.target, copy, place, *row) for place, row in enumerate(rows)])
         return copy
 
-    def choose(self, part: str, copy: str) -> Claim:
+    def choose(self, part: str, copy: str) -> InsertResult:
         self.context.reach("commit.before")
-        claim = self.client.claim(CHOOSE, (self.target, part, copy))
+        claim = self.client.insert_if_absent(CHOOSE, (self.target, part, copy))
         self.context.reach("commit.after")
         return claim
 
@@ -185,7 +185,7 @@ class Counting(Choosing):
 
     def commit(self, part: str, rows: Sequence[Identity]) -> bool:
         """What was begun and is not known to have ended is left as it is: at most once."""
-        if self.client.claim(CHOOSE, (self.target, part, part)).applied:
+        if self.client.insert_if_absent(CHOOSE, (self.target, part, part)).applied:
             self.context.reach("publish.before")
             for row in rows:
                 self.count(row)

@@ -16,9 +16,9 @@ from sinkproof.sink_adapters.kafka.kafka_transactions import (
     KafkaTransactions,
     OpenTransaction,
 )
-from sinkproof.sink_adapters.kafka.records import Sender, SendFailed, encode, producer
-from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, Control
-from sinkproof.sink_adapters.kafka.wire_protocol import Connection
+from sinkproof.sink_adapters.kafka.records import RecordSender, SendFailed, encode, producer
+from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, TransactionControl
+from sinkproof.sink_adapters.kafka.wire_protocol import BrokerConnection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
 from sinkproof.sink_adapters.strategies.guarantees import EXACTLY
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
@@ -41,9 +41,9 @@ class OnKafka(KafkaContract):
         return self.strategy_class(self.target(scratch.service("kafka").endpoint, self._topic(scratch)))
 
 
-def ask_once(control: Control, handle: Handle) -> int:
+def ask_once(control: TransactionControl, handle: Handle) -> int:
     """As clients do that know nothing of retries. The error, or an OSError."""
-    connection = Connection(control.endpoints[0], seconds=START_SECONDS)
+    connection = BrokerConnection(control.endpoints[0], seconds=START_SECONDS)
     try:
         transactional_id, producer_id, epoch, version = handle
         return connection.end(transactional_id, producer_id, epoch, commit=True, version=version)
@@ -107,7 +107,7 @@ class IgnoresTheTimeout(OnKafka):
 
     def maintain(self, scratch: Any) -> None:
         """The time passes: what is open is aborted by the broker, about a second after its limit."""
-        control = Control(scratch.service("kafka").direct_endpoint)
+        control = TransactionControl(scratch.service("kafka").direct_endpoint)
         try:
             control.await_none(re.escape(self._topic(scratch) + SEPARATOR) + ".*", [ONGOING], seconds=START_SECONDS)
         finally:
@@ -130,7 +130,7 @@ class SweepsUnderTheOldEpoch(OnKafka):
     class target(KafkaTransactions):  # noqa: N801
         def abort(self, transaction: Any) -> None:
             found = self.control.describe(str(transaction))
-            connection = Connection(self.control.endpoints[0], seconds=START_SECONDS)
+            connection = BrokerConnection(self.control.endpoints[0], seconds=START_SECONDS)
             connection.end(str(transaction), found.producer, found.epoch, commit=False, version=END_PLAIN)
             connection.close()
 
@@ -186,7 +186,7 @@ class TakesFlushForAVote(OnKafka):
         def begin(self, transaction: Transaction) -> OpenTransaction:
             made = OpenTransaction(transaction, self.prefix + transaction)
             options = {"transactional.id": made.transactional_id, "message.timeout.ms": int(SHORT_SECONDS * 1000)}
-            made.sender = Sender(producer(self.endpoint, options), self.topic)
+            made.sender = RecordSender(producer(self.endpoint, options), self.topic)
             made.sender.producer.init_transactions(START_SECONDS)
             made.sender.producer.begin_transaction()
             return made

@@ -209,7 +209,7 @@ def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options,
 def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
     """Writes the kill table; returns why the certifier is blind, if it is."""
     if isinstance(result, Failure):
-        writer.failure(result.why, whose="ours", details=result.details)
+        writer.failure(result.why, origin="ours", details=result.details)
     for canary in () if isinstance(result, Failure) else result:
         writer.canary(canary)
     return blindness(task, result)
@@ -235,7 +235,7 @@ def _take_subject(
         if result.why not in progress_of_subject.unknowns:
             progress_of_subject.unknowns.append(result.why)
         whose = "ours" if result.ours else "input" if result.bad_input else "subject"
-        writer.failure(result.why, whose=whose, details=result.details)
+        writer.failure(result.why, origin=whose, details=result.details)
     else:
         progress_of_subject.shells.append(result.result)
         progress_of_subject.findings += result.findings

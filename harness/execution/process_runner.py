@@ -156,7 +156,7 @@ def libraries_of(contract: Contract) -> list[str]:
     """What is imported once for all attempts: what the contract names, and what its files import that takes long. With
     the first rows that it is given, pyarrow imports pandas: a third of a second for each attempt.
     """
-    named = [*getattr(contract.given, "libraries", ())]
+    named = contract.libraries
     for file in files_of(contract.given, None):
         imported = IMPORTED.findall(Path(file).read_text(errors="replace"))
         named += [name for heavy in imported for name in HEAVY.get(heavy, ())]

@@ -43,7 +43,7 @@ def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any]) -> Scratc
 def warm(locator: str) -> Contract:
     """The contract, with what attempts would else import each for itself."""
     contract = load(locator)
-    for name in getattr(contract.given, "libraries", ()):
+    for name in contract.libraries:
         if find_spec(name.partition(".")[0]) is not None:  # else the sink says itself what it lacks
             import_module(name)
     return contract

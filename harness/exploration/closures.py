@@ -25,7 +25,7 @@ from sinkproof.exploration.equivalent_faults import equivalence_classes
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.exploration.run_memo import Mark, MemoizedRuns
 from sinkproof.generators.fault_sites import places
-from sinkproof.reports.document import Closure
+from sinkproof.reports.document import ClosureResult
 
 SHIFTS: Final = (1, 8, 97)  # another parity; ids of two digits behind those of one; ids of three
 SENTENCE: Final = "any number of whole-job crashes of this job, in these orders, at fixed time, names opaque (audited)"
@@ -103,14 +103,14 @@ class Closures:
 
     # -- what may be said --------------------------------------------------------------------------
 
-    def summary(self) -> Closure | None:
+    def summary(self) -> ClosureResult | None:
         """None: no state was looked at."""
         best = self.ordered or self.plain
         if best is None:
             return None
         why = self._why_not()
         looked = [found for found in (self.plain, self.ordered, *self.shifted.values()) if found is not None]
-        return Closure(
+        return ClosureResult(
             states=best.states,
             complete=not why,
             why=why,
@@ -121,11 +121,11 @@ class Closures:
             shifts=tuple(self.shifted),
         )
 
-    def other_summaries(self) -> list[Closure]:
+    def other_summaries(self) -> list[ClosureResult]:
         if self.mixed is None:
             return []
         mixed = self.mixed
-        return [Closure(states=mixed.states, complete=mixed.complete, why=mixed.why, of=MIXED, depth=mixed.depth)]
+        return [ClosureResult(states=mixed.states, complete=mixed.complete, why=mixed.why, of=MIXED, depth=mixed.depth)]
 
     def _why_not(self) -> str:
         """Why it is not complete; empty if it is."""

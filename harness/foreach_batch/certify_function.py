@@ -22,7 +22,7 @@ from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuer
 from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, EARLY, KILL, LOSE, Ending
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
-from sinkproof.reports.document import Closure, SourceLine
+from sinkproof.reports.document import ClosureResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -72,7 +72,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 # -- simulated -------------------------------------------------------------------------------------
 
 
-def _simulated(record: Record, scratch: Scratch, *, task: Task, progress: Progress) -> Closure | None:
+def _simulated(record: Record, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)
     contract = record.contract
     with simulated_query(contract, scratch, progress=progress) as query:
@@ -96,7 +96,7 @@ def _simulated(record: Record, scratch: Scratch, *, task: Task, progress: Progre
         if exploration.bad_states
         else ("the budget ended before every sequence of crashes was tried")
     )
-    return Closure(states=len(exploration.states), complete=exploration.complete, why=why)
+    return ClosureResult(states=len(exploration.states), complete=exploration.complete, why=why)
 
 
 def _base(record: Record, ending: Ending) -> None:
@@ -145,7 +145,7 @@ def _beating(progress: Progress) -> Iterator[None]:
 # -- real ------------------------------------------------------------------------------------------
 
 
-def _streaming(record: Record, scratch: Scratch, *, task: Task, progress: Progress) -> Closure | None:
+def _streaming(record: Record, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds)
     with streaming_laboratory(record.contract, scratch, task=task, progress=progress) as runner:
         base = runner.run(())
@@ -193,7 +193,7 @@ def streaming_laboratory(
 
 # -- both ------------------------------------------------------------------------------------------
 
-SHELLS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "spark": _streaming}
+SHELLS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulated, "spark": _streaming}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, EARLY, LOSE, POINTS
 from sinkproof.judging.oracle import Anomaly, named
-from sinkproof.reports.document import Closure, Finding, Outcome, ShellResult, SourceLine
+from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, SourceLine
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
 
@@ -85,7 +85,7 @@ class Record:
             )
         )
 
-    def outcome(self, *, seconds: float, closure: Closure | None = None) -> ShellOutcome:
+    def outcome(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellOutcome:
         if not self.rows and not self.unknowns:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
         lines = {point for point in self.passed if is_line(point)}
@@ -115,11 +115,11 @@ class Record:
             lines_struck=frozenset(line for line in lines if self.struck[line]),
         )
 
-    def _outcome(self, where: tuple[str, str], counts: list[int]) -> Outcome:
+    def _outcome(self, where: tuple[str, str], counts: list[int]) -> PointOutcome:
         point, kind = where
         runs, fired, wrong = counts
         word = "unfired" if not fired else "violated" if wrong else "upheld"
-        return Outcome(point=point, fault=kind, runs=runs, outcome=word)
+        return PointOutcome(point=point, fault=kind, runs=runs, outcome=word)
 
 
 def in_words(anomaly: Anomaly) -> str:

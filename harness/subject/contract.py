@@ -29,6 +29,10 @@ EXAMPLE: Final = """
 """
 
 
+# By the client library that a contract names: what `scratch.service` imports in every attempt.
+SERVICE_MODULES: Final = {"confluent_kafka": "sinkproof.subject.kafka_service"}
+
+
 class ContractError(ValueError):
     """A subject that cannot be certified as it is; the message says what happened, the evidence and the next step."""
 
@@ -83,6 +87,12 @@ class Contract:
     @property
     def name(self) -> str:
         return str(getattr(self.given, "label", self.locator))
+
+    @property
+    def libraries(self) -> list[str]:
+        """Modules to import once for all attempts."""
+        named = [*getattr(self.given, "libraries", ())]
+        return [*named, *(SERVICE_MODULES[name] for name in named if name in SERVICE_MODULES)]
 
     def sink(self, scratch: Scratch) -> Any:
         from sinkproof.sink_adapters.strategies.adapt_to_sink import adapt

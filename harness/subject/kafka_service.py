@@ -11,8 +11,8 @@ from sinkproof.chaos.services.service import Service
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.sink_adapters.kafka.broker_evidence import evidence
 from sinkproof.sink_adapters.kafka.topic_admin import make_topics, remove_topics
-from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, Record, lingering, read
-from sinkproof.sink_adapters.kafka.transaction_control import Control, NotNow
+from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, TopicRecord, lingering, read
+from sinkproof.sink_adapters.kafka.transaction_control import NotNow, TransactionControl
 from sinkproof.subject.service_address import way_to
 from sinkproof.subject.services_in_use import NO_SETTINGS, RESTING, service_in_use
 
@@ -38,7 +38,7 @@ class KafkaService:
     def remove_topics(self, names: Sequence[str]) -> None:
         remove_topics(self.direct_endpoint, names)
 
-    def read(self, topic: str, *, isolation: str = READ_COMMITTED) -> list[Record]:
+    def read(self, topic: str, *, isolation: str = READ_COMMITTED) -> list[TopicRecord]:
         """Every record that such a reader sees; it never waits behind an open transaction."""
         return read(self.direct_endpoint, topic, isolation=isolation)
 
@@ -68,7 +68,7 @@ def await_settled(service: Service) -> None:
     """An end of a transaction is answered when it is decided; its rows can be read when the markers are written. That
     takes milliseconds, and longer after a restart. What takes longer than this is a finding.
     """
-    control = Control(service.direct_endpoint)
+    control = TransactionControl(service.direct_endpoint)
     try:
         control.await_none(".*", ENDING, seconds=SETTLED_SECONDS)
     except NotNow as error:

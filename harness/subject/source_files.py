@@ -1,7 +1,8 @@
 """Which files are the sink's own code: the ones whose executed lines are points.
 
-A class of a user's package or folder brings that package or folder; adapters of ours bring the files that define the
-classes of the sink and of the targets it holds. The engine, the harness and installed libraries are never the sink's.
+A class of a user's package or folder adds that package or folder. Our own adapters and canaries add the files that
+define the classes of the sink and of the targets it holds, except classes that bear the mark `without_line_points`. The
+engine, the harness and installed libraries are never part of a sink.
 """
 
 from __future__ import annotations
@@ -15,17 +16,12 @@ from typing import Any, Final
 
 from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import SourceLine
+from sinkproof.sink_adapters.protocol import lines_are_points
 
 OURS: Final = Path(__file__).resolve().parent
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
-NEVER: Final = (
-    "sinkproof.chaos.",
-    "sinkproof.reference_engine.",
-    "sinkproof.sink_adapters.protocol",
-    "sinkproof.sink_adapters.memory.memory_store",  # the outside world, as is a disk
-    "sinkproof.sink_adapters.files.disk_",
-)
+WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
 
 
 def files_of(contract: Any, sink: Any) -> dict[str, str]:
@@ -34,10 +30,11 @@ def files_of(contract: Any, sink: Any) -> dict[str, str]:
     for cls in _classes(contract, sink):
         name = cls.__module__
         file = getattr(sys.modules.get(name), "__file__", None)
-        if file is None or name.startswith(NEVER) or (name.startswith("sinkproof.") and not _ours_to_watch(name)):
+        if file is None:
             continue
         if name.startswith("sinkproof."):
-            found[file] = _name_in_package(name, Path(file))
+            if name.startswith(WATCHED) and lines_are_points(cls):
+                found[file] = _name_in_package(name, Path(file))
         elif not _installed(file):
             found.update(_neighbours(name, Path(file)))
     return _made_unique(dict(sorted(found.items())))
@@ -51,11 +48,6 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
     file, number = match["file"].replace("%20", " "), int(match["number"])
     path = next((path for path, name in files.items() if name == file), "")
     return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip())
-
-
-def _ours_to_watch(module: str) -> bool:
-    """Not the contracts: they only say how a sink is made."""
-    return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith("_contracts")
 
 
 def _installed(file: str) -> bool:

@@ -141,7 +141,7 @@ class Bench:
         self.contract: Contract = load(name)
         self.target = place(name).target
         self.simulated = self.target in EMBEDDED
-        self.libraries = [] if self.simulated else list(getattr(self.contract.given, "libraries", ()))
+        self.libraries = [] if self.simulated else self.contract.libraries
 
     def crash(self) -> Crashed:
         """Simulated where that is the same code; else with real processes and SIGKILL."""

@@ -1,4 +1,4 @@
-"""Contracts of the pairs on Cassandra: one keyspace for a certification, and in it a target of its own for each run."""
+"""Contracts of the pairs on Cassandra: one keyspace per certification, and in it one target per run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from sinkproof.sink_adapters.cassandra import masked_partitions as cassandra_masked
 from sinkproof.sink_adapters.cassandra import visible_rows as cassandra_rows
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.sink_adapters.protocol import Row, Sink
+from sinkproof.sink_adapters.protocol import Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
-PLACE: Final = "place"  # the file that tells the attempts of a run where to write
+PLACE: Final = "place"  # the file from which the attempts of a run read where to write
 KEYSPACES: Final = count(1)
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
 Identity = tuple[int, int]
@@ -29,7 +29,7 @@ def _write_ahead(target: Callable[[CassandraClient, str], Any], client: Cassandr
 
 
 def _own_keys(client: CassandraClient, name: str) -> Sink:
-    """As of an operator that numbers rows as it meets them: each attempt begins anew."""
+    """Keys like those of an operator that numbers rows on arrival: each attempt starts again."""
     numbers = count(1)
 
     def key(row: Row) -> str:
@@ -59,17 +59,19 @@ READERS: Final[dict[str, Callable[[CassandraClient, str], Iterator[Identity]]]] 
 }
 
 
-class Place(NamedTuple):
+@without_line_points
+class RunPlace(NamedTuple):
     endpoint: str
     direct_endpoint: str
     keyspace: str
     target: str
 
 
+@without_line_points
 class OnCassandra(ABC):
-    """All of a contract but its sink, its tables and how they are read. No node is copied, so sinks are processes.
+    """A contract without its sink, its tables and their readers. Nodes cannot be copied, so sinks are processes.
 
-    `setup` and the readers run in the process that outlives all attempts; its sessions do so, too.
+    `setup` and the readers run in the process that outlives all attempts, and so do its sessions.
     """
 
     marks_points = True
@@ -89,7 +91,7 @@ class OnCassandra(ABC):
 
     @abstractmethod
     def rows_of(self, client: CassandraClient, target: str) -> Iterable[Identity]:
-        """What is committed."""
+        """The committed rows."""
 
     def setup(self, scratch: Any) -> None:
         service = self._service(scratch, start=True)
@@ -111,7 +113,7 @@ class OnCassandra(ABC):
         return self.make(CassandraClient(place.endpoint, place.keyspace), place.target)
 
     def committed(self, scratch: Any) -> list[Identity]:
-        self._service(scratch)  # if it has died by itself, nobody is convicted of what is gone with it
+        self._service(scratch)  # raises if it ended by itself, so that no sink is convicted of rows lost with it
         return list(self.rows_of(*self.reader(scratch)))
 
     def reader(self, scratch: Any) -> tuple[CassandraClient, str]:
@@ -123,7 +125,7 @@ class OnCassandra(ABC):
         return self._readers[key], place.target
 
     def close_readers(self) -> None:
-        """Sessions end with this process. Whose cluster ends before that closes them, or they look for it for ever."""
+        """To be called before the cluster ends: open sessions would try to reconnect for ever."""
         while self._readers:
             self._readers.popitem()[1].close()
 
@@ -131,10 +133,11 @@ class OnCassandra(ABC):
         return scratch.service("cassandra", start=start, settings=self.settings)
 
     @staticmethod
-    def _place(scratch: Any) -> Place:
-        return Place(*(scratch.path / PLACE).read_text().split())
+    def _place(scratch: Any) -> RunPlace:
+        return RunPlace(*(scratch.path / PLACE).read_text().split())
 
 
+@without_line_points
 class CassandraContract(OnCassandra):
     """A registered pair."""
 

@@ -1,11 +1,12 @@
-"""Masked rows in Cassandra: staged in partitions of their own, shown when a marker covers them.
+"""Masked rows in Cassandra: staged in partitions of their own, visible when a marker covers them.
 
-    segments  which segments there are; written before the first row of each
+    segments  all segments; written before the first row of each
     staged    the rows of one segment: one partition, so that it is read and removed as a whole
-    revealed  the markers, (generation, checkpoint), made by conditional inserts only
+    revealed  the markers, (generation, checkpoint), written by conditional inserts only
 
-A reader in any language: read `revealed`, then `segments`, and of each segment whose sequence is not beyond the
-greatest checkpoint of its generation the partition in `staged`. Markers never change and stay, so they may be kept.
+A reader in any language: read `revealed`, then `segments`, then the partition in `staged` of each segment
+with a sequence up to the greatest checkpoint of its generation. Markers are never changed or removed, so they may be
+cached.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS {ks}.revealed (target text, sink text, generation bigint, checkpoint bigint, "
     "PRIMARY KEY ((target), sink, generation, checkpoint))",
 )
-# Rows bear their generation as their time, and a removal a newer one: what a zombie adds to a removed segment is
-# removed with it, whenever it lands and whatever its clock says.
+# Rows have their generation as timestamp, and a removal a greater one: rows that a zombie adds to a removed segment are
+# removed too, whenever they arrive and whatever its clock says.
 ANNOUNCE: Final = (
     "INSERT INTO {ks}.segments (target, sink, generation, sequence, subtask) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?"
 )
@@ -57,7 +58,7 @@ class CassandraSegments:
         self.sink = context.sink_id
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
-        """Durable on return: the node answers when its log is on disk."""
+        """Durable on return: the node answers after its commit log is on disk."""
         if segment != self._segment:
             named = (self.target, self.sink, segment.generation, segment.sequence, segment.subtask)
             self.client.write(ANNOUNCE, (*named, segment.generation))
@@ -70,11 +71,11 @@ class CassandraSegments:
         self._place = places.stop
 
     def reveal(self, generation: int, checkpoint_id: int) -> CommitOutcome:
-        """Nothing can make this marker wrong any more, so whoever does not know the outcome repeats it."""
-        return self.client.claim(REVEAL, (self.target, self.sink, generation, checkpoint_id)).outcome
+        """The marker is correct from now on, so after an unknown outcome it is simply repeated."""
+        return self.client.insert_if_absent(REVEAL, (self.target, self.sink, generation, checkpoint_id)).outcome
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        """Rows first: while the segment is listed, somebody will come back for them."""
+        """Rows first: while the segment is listed, a later attempt can still remove its rows."""
         revealed = markers(self.client, self.target)
         for segment in segments(self.client, self.target):
             is_ours = segment.sink_id == self.sink and owner.owns(segment.subtask)
@@ -92,7 +93,7 @@ Markers = dict[tuple[str, int], int]  # the greatest checkpoint revealed, by sin
 
 
 def markers(client: CassandraClient, target: str) -> Markers:
-    """What is decided. A marker that is half made is finished by this read."""
+    """Decided markers. The serial read completes a conditional insert in flight."""
     greatest: Markers = {}
     for sink, generation, checkpoint in client.read(MARKERS, (target,), serial=True):
         greatest[sink, generation] = max(checkpoint, greatest.get((sink, generation), 0))
@@ -111,7 +112,7 @@ def covers(revealed: Markers, segment: Transaction) -> bool:
 
 
 def read_masked(client: CassandraClient, target: str) -> Iterator[Row]:
-    """What is revealed, by checkpoint. Markers are read first: whatever they cover is there by then."""
+    """Revealed rows, by checkpoint. Markers are read first: the rows that they cover are older."""
     revealed = markers(client, target)
     shown = sorted((each for each in segments(client, target) if covers(revealed, each)), key=lambda each: each.order)
     for rows in client.read_many(ROWS, [(target, segment) for segment in shown]):

@@ -1,7 +1,7 @@
-"""Rows in Cassandra that are visible at once: a table of rows by key, counters and lists, and who has sent what.
+"""Rows in Cassandra that are visible at once: a table of rows by key, counters, lists, and a table of sent parts.
 
-In a table of rows a repetition changes nothing: the same key, the same values, the same time. A counter and a list
-change each time: whoever repeats a part there has counted it twice.
+A repeated row changes nothing: equal key, values and timestamp. Counters and lists change each time: a repeated part is
+counted twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sinkproof.sink_adapters.protocol import Context, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry, row_identity
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
-BUCKETS: Final = 8  # partitions of one target: its rows are spread, and those of one request lie together
+BUCKETS: Final = 8  # partitions of one target: its rows are spread, and the rows of one request are in one partition
 Identity = tuple[int, int]
 
 TABLES: Final = (
@@ -28,7 +28,7 @@ TABLES: Final = (
     "PRIMARY KEY ((target), split))",
     "CREATE TABLE IF NOT EXISTS {ks}.sent (target text, part text, PRIMARY KEY ((target, part)))",
 )
-# The time is the row's own, in microseconds: a late repetition cannot win over anything, nor lose.
+# The timestamp is the row's own, in microseconds: a late repetition changes nothing.
 UPSERT: Final = (
     "UPDATE {ks}.rows USING TIMESTAMP ? SET split = ?, offset = ?, key = ?, value = ?, event_time_ms = ?, "
     "written_by = written_by + ? WHERE target = ? AND bucket = ? AND id = ?"
@@ -43,7 +43,7 @@ RECORDED: Final = "SELECT part FROM {ks}.sent WHERE target = ? AND part = ?"
 
 
 class CassandraTable:
-    """An UpsertTarget and a WriteAheadTarget. Each row notes which generations wrote it: a follower meets each."""
+    """An UpsertTarget and a WriteAheadTarget. Each row lists the generations that wrote it, for `read_written`."""
 
     def __init__(self, client: CassandraClient, target: str) -> None:
         self.client, self.target = client, target
@@ -95,7 +95,7 @@ class CassandraLists:
 
 
 class CassandraCommitter:
-    """A CheckpointCommitter. That nothing is found means: not known to be sent; a part is then sent again."""
+    """A CheckpointCommitter. A part without a record may have been sent; it is sent again."""
 
     def __init__(self, client: CassandraClient, target: str) -> None:
         self.client, self.target = client, target
@@ -104,8 +104,8 @@ class CassandraCommitter:
         return bool(self.client.read(RECORDED, (self.target, part), serial=True))
 
     def record(self, part: CheckpointPart) -> None:
-        if self.client.claim(RECORD, (self.target, part)).applied is None:
-            raise NotAcknowledged(f"whether {part} is recorded is not known: the next attempt looks")
+        if self.client.insert_if_absent(RECORD, (self.target, part)).applied is None:
+            raise NotAcknowledged(f"whether {part} is recorded is unknown: the next attempt reads it")
 
 
 def read_rows(client: CassandraClient, target: str) -> Iterator[Identity]:
@@ -114,7 +114,7 @@ def read_rows(client: CassandraClient, target: str) -> Iterator[Identity]:
 
 
 def read_written(client: CassandraClient, target: str) -> Iterator[Identity]:
-    """Each row as often as somebody wrote it: what a reader meets who follows the table's changes."""
+    """Each row once per generation that wrote it, as a reader of the table's changes observes."""
     for rows in client.read_many(ROWS, [(target, bucket) for bucket in range(BUCKETS)]):
         for split, offset, writers in rows:
             yield from [(split, offset)] * len(writers or ())

@@ -1,7 +1,7 @@
-"""Arrow IPC streams behind the format protocol: batches as they come, for rows by the ten million a second.
+"""The Arrow IPC stream format: one message per batch, for ten million rows a second.
 
-A stream is a schema and then one message for each batch, so that it grows as JSON lines do, and a file that was torn by
-a crash reads as its whole batches.
+A stream is a schema followed by one message per batch, so that it can be appended to like JSON lines, and a file that a
+crash has torn is read up to its last whole batch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Arrow:
 
 
 def _whole_batches(content: bytes) -> Iterator[pa.RecordBatch]:
-    """Up to the end, or to where the file was torn: in the schema, in a message's head, or in its body."""
+    """Up to the end, or to the tear: in the schema, in a message's header, or in its body."""
     try:
         stream = pa.ipc.open_stream(content)
         while True:

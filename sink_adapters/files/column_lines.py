@@ -1,7 +1,7 @@
-"""The lines of `file_formats.encode_row` for a whole table at once, byte for byte the same, many times faster.
+"""Encodes a whole table at once into the same bytes as `row_formats.encode_row`, many times faster.
 
-Every line is laid out in a matrix of bytes as wide as the widest; what shorter ones leave free is zero, and zeros are
-taken out in the end: text that may hold any other control character, or none at all in ASCII, is not written here.
+Every line is laid out in a byte matrix as wide as the longest line. Shorter fields are padded with zeros, which are
+removed at the end. Text with control characters or non-ASCII characters is encoded row by row instead.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
 
-PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))  # what JSON writes as it stands
-MYRIAD: Final = 10_000  # numbers are written by four digits: the last four of each, and the few that lead them
+PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))  # JSON writes these unescaped
+MYRIAD: Final = 10_000  # a number is written as its last four digits and the digits before them
 LEADERS_MOST: Final = 1_000
-WASTE_MOST: Final = 4  # bytes laid out for one that is written: one long text among many short ones is not worth it
+WASTE_MOST: Final = 4  # bytes laid out per byte written: one long text among many short ones would waste memory
 WASTE_FREE_BYTES: Final = 1 << 16
 
 Words = np.ndarray[Any, np.dtype[Any]]  # one item of fixed size (numpy's "V") for each row: moved as a whole
-Field = bytes | Words  # the same for all rows, or of each
+Field = bytes | Words  # equal for all rows, or one per row
 
 
 def lines_of(table: pa.Table) -> bytes:
@@ -39,7 +39,7 @@ def lines_of(table: pa.Table) -> bytes:
 
 
 def _joined(fields: list[Field], rows: int) -> bytes:
-    """First what all lines share, then field by field what they do not."""
+    """First the bytes that all lines share, then the others, field by field."""
     widths = [len(field) if isinstance(field, bytes) else field.itemsize for field in fields]
     width = sum(widths)
     room = _room(rows * width)
@@ -57,7 +57,7 @@ def _joined(fields: list[Field], rows: int) -> bytes:
 
 
 def _room(size: int) -> bytearray:
-    """Kept from call to call: memory fresh from the system costs more than all the rest (one page fault for 4 KiB)."""
+    """Reused between calls: new memory costs more than all the rest (one page fault per 4 KiB)."""
     room: bytearray = getattr(ROOM, "room", bytearray())
     if len(room) < size:
         room = ROOM.room = bytearray(size)
@@ -81,7 +81,7 @@ def _one_by_one(table: pa.Table) -> bytes:
 
 
 def _escaped(texts: pa.Array) -> pa.Array | None:
-    """As JSON writes them between its quotes; None if backslashes before quotes and backslashes are not enough."""
+    """Escaped as in JSON strings; None if escaping quotes and backslashes is not enough."""
     if texts.type != pa.string():
         texts = texts.cast(pa.string())
     _, data = _parts(texts)
@@ -94,14 +94,14 @@ def _escaped(texts: pa.Array) -> pa.Array | None:
 
 
 def _parts(texts: pa.Array) -> tuple[Words, memoryview]:
-    """Where each text ends (one number more than texts: the first is where they begin), and the bytes of all."""
+    """The ends of the texts (one number more than texts: the first is the start), and the bytes of all."""
     _, ends, data = texts.buffers()
     within = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return within - within[0], memoryview(data or b"")[within[0] : within[-1]]
 
 
 def _letters(texts: pa.Array) -> Field | None:
-    """Each text and then zeros, up to the length of the longest; None where that would be mostly zeros."""
+    """Each text padded with zeros to the length of the longest; None if that would be mostly zeros."""
     ends, data = _parts(texts)
     lengths = np.diff(ends)
     width = int(lengths.max())
@@ -120,7 +120,7 @@ def _letters(texts: pa.Array) -> Field | None:
 
 
 def _digits(numbers: pa.Array) -> list[Field]:
-    """As decimal text. Rows of one batch come from one stretch of one split, so that few numbers lead the last four."""
+    """As decimal text. Rows of one batch have consecutive offsets, so that the last four digits have few prefixes."""
     dtype = np.dtype(f"i{numbers.type.bit_width // 8}")
     values = np.frombuffer(numbers.buffers()[1], dtype)[numbers.offset : numbers.offset + len(numbers)]
     least, most = int(values.min()), int(values.max())

@@ -1,8 +1,8 @@
-"""A disk in memory that can lose power: it keeps apart what was written and what was synced, bytes and names alike.
+"""A disk in memory that can lose power: it distinguishes what was written from what was synced, for bytes and names.
 
 A file's bytes survive when the file was synced, its name when its folder was. A rename between folders of which only
-the new one was synced leaves both names; where only the old one was, the old name. As on a real disk, a process's death
-loses nothing, and an open file goes on writing to what it opened, whatever its name is by now.
+the new one was synced leaves both names; where only the old one was, the old name. As on a real disk, the kill of a
+process loses nothing, and an open file keeps writing to its inode after a rename.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final
 
-# Of marshal's format, the last in which equal values are written alike, whether or not they are the same object.
+from sinkproof.sink_adapters.protocol import without_line_points
+
+# The last version of marshal's format in which equal values have equal bytes, whether or not they are one object.
 BY_VALUE: Final = 2
 
 
+@without_line_points
 class File:
     __slots__ = ("synced", "written")
 
@@ -21,6 +24,7 @@ class File:
         self.written = self.synced = b""
 
 
+@without_line_points
 class Folder:
     __slots__ = ("names", "synced")
 
@@ -32,30 +36,31 @@ class Folder:
 Node = File | Folder
 
 
+@without_line_points
 class MemoryDisk:
-    """One tree, shared by everybody who holds the object."""
+    """One tree, shared by all references to the object."""
 
-    __slots__ = ("changes", "looks", "root")
+    __slots__ = ("changes", "reads", "root")
 
     def __init__(self) -> None:
         self.root = Folder()
         self.changes = 0
-        self.looks = 0  # how often anybody has looked for a name
+        self.reads = 0  # number of lookups of names
 
     def lose_power(self) -> None:
-        """Only what was synced is left, bytes and names."""
+        """Only synced bytes and names are left."""
         self.changes += 1
-        _forget(self.root, names=True, data=True)
+        _drop_unsynced(self.root, names=True, data=True)
 
     def lose_bytes(self) -> None:
         """Every name is left; of bytes that were not synced, the first half: a torn tail."""
         self.changes += 1
-        _forget(self.root, names=False, data=True, kept=0.5)
+        _drop_unsynced(self.root, names=False, data=True, kept=0.5)
 
     def lose_names(self) -> None:
         """Every byte is left; of names, those that were synced."""
         self.changes += 1
-        _forget(self.root, names=True, data=False)
+        _drop_unsynced(self.root, names=True, data=False)
 
     def create(self, path: str) -> File:
         self.changes += 1
@@ -142,11 +147,11 @@ class MemoryDisk:
     # -- exact copies -----------------------------------------------------------------------------
 
     def freeze(self) -> bytes:
-        """With what was synced, and with every inode's identity. Equal for equal disks, however they came about."""
+        """Includes what was synced and the identity of every inode. Equal for equal disks, whatever their history."""
         return marshal.dumps(_inodes(self.root), BY_VALUE)
 
     def while_powered(self) -> bytes:
-        """Without what was synced, which only a loss of power shows. Not to be thawed."""
+        """Without what was synced, which only a power loss shows. Cannot be thawed."""
         return marshal.dumps(_visible(self.root), BY_VALUE)
 
     def thaw(self, frozen: bytes) -> None:
@@ -167,7 +172,7 @@ class MemoryDisk:
     # -- paths ------------------------------------------------------------------------------------
 
     def _find(self, path: str) -> Node | None:
-        self.looks += 1
+        self.reads += 1
         here: Node | None = self.root
         for name in filter(None, path.split("/")):
             if not isinstance(here, Folder):
@@ -184,8 +189,8 @@ class MemoryDisk:
 
 
 def _visible(folder: Folder) -> list[Any]:
-    """Names, and bytes or what is below. That a file has two names, as after a loss of power, nobody sees: it is never
-    opened for writing again.
+    """Names, and bytes or what is below. Two names of one file, possible after a power loss, are not distinguished
+    from two files: it is never opened for writing again.
     """
     return [
         (name, node.written if isinstance(node, File) else _visible(node))
@@ -226,14 +231,14 @@ def _inodes(root: Folder) -> list[Any]:
     return nodes
 
 
-def _forget(folder: Folder, *, names: bool, data: bool, kept: float = 0.0) -> None:
-    """`kept`: how much of what was written and not synced has reached the disk all the same. What is left is safe."""
+def _drop_unsynced(folder: Folder, *, names: bool, data: bool, kept: float = 0.0) -> None:
+    """`kept`: the share of unsynced bytes that reached the disk anyway. What is left counts as synced."""
     if names:
         folder.names = dict(folder.synced)
     folder.synced = dict(folder.names)
     for node in folder.names.values():
         if isinstance(node, Folder):
-            _forget(node, names=names, data=data, kept=kept)
+            _drop_unsynced(node, names=names, data=data, kept=kept)
             continue
         if data:
             unsynced = len(node.written) - len(node.synced)

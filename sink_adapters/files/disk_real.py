@@ -1,16 +1,19 @@
-"""The real disk below the files seam: system calls, nothing buffered in the process."""
+"""The real disk below `Files`: system calls, nothing buffered in the process."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
+from sinkproof.sink_adapters.protocol import without_line_points
+
 READ_BYTES: Final = 1 << 14  # a buffer of 1 << 20 costs 11 us to allocate at every call
 Frozen = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
+@without_line_points
 class OpenFile:
-    """A descriptor that is closed when nobody holds it any more: simulated deaths close nothing."""
+    """A descriptor that is closed with its last reference: a simulated kill closes no file."""
 
     __slots__ = ("descriptor",)
 
@@ -26,6 +29,7 @@ class OpenFile:
         self.close()
 
 
+@without_line_points
 class RealDisk:
     """Everything under one folder."""
 
@@ -43,7 +47,7 @@ class RealDisk:
     def write(self, file: OpenFile, data: bytes) -> None:
         self.changes += 1
         written = os.write(file.descriptor, data)
-        while written < len(data):  # a full disk takes a part first, and says so at the next call
+        while written < len(data):  # a full disk takes a part first, and raises at the next call
             data = data[written:]
             written = os.write(file.descriptor, data)
 
@@ -88,12 +92,12 @@ class RealDisk:
         try:
             os.mkdir(f"{self.root}/{folder}")
         except FileExistsError:
-            pass  # perhaps by somebody who died before the next line: its name may not be durable yet
+            pass  # perhaps by an attempt that was killed before the next line: its name may not be durable yet
         except FileNotFoundError:
             if not folder:
                 raise
             self.make_directory(os.path.dirname(folder))
-            self.make_directory(folder)  # unless another subtask was faster
+            self.make_directory(folder)  # or another subtask made it first
             return
         self.fsync_directory(os.path.dirname(folder))
 
@@ -111,7 +115,7 @@ class RealDisk:
     # -- exact copies -----------------------------------------------------------------------------
 
     def freeze(self) -> Frozen:
-        """The whole tree, folders before what is in them, sorted."""
+        """The whole tree, sorted, folders before their contents."""
         frozen: Frozen = {}
         self._freeze_into(frozen, "")
         return frozen
@@ -128,7 +132,7 @@ class RealDisk:
                 self._freeze_into(frozen, path + "/")
 
     def thaw(self, frozen: Frozen) -> None:
-        """Makes the tree what it was. Every file is a new inode: what the dead still hold open writes nowhere."""
+        """Restores the tree. Every file is a new inode: files that killed attempts hold open are no part of it."""
         self.changes += 1
         folders = {path for path, contents in frozen.items() if contents is None}
         self._clear("", folders)

@@ -1,4 +1,4 @@
-"""By what the file pairs are certified: the disk, under the scratch folder or in memory, and independent readers."""
+"""The contract of the file pairs: the disk, under the scratch folder or in memory, and independent readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.files.file_transactions import FileTransactions
 from sinkproof.sink_adapters.files.log_files import FileCommitter, FileLog
 from sinkproof.sink_adapters.files.masked_files import MaskedFiles
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, Identity
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
@@ -23,15 +23,14 @@ from sinkproof.sink_adapters.strategies.plain import PlainSink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
-Scratch = Any  # what the harness hands to contracts: name, path, shell, setting(name, default)
-ROLL_BYTES: Final = 100  # two rows: certifying needs transactions of several files, of which a part can be committed
+Scratch = Any  # passed by the harness to contracts: name, path, shell, setting(name, default)
+ROLL_BYTES: Final = 100  # two rows: so that a transaction has several files and can be committed partly
 
 
+@without_line_points
 class FilesContract:
-    """Everything but the sink.
-
-    `disk`, or the scratch's setting of that name: "real" (under the scratch folder) or "memory" (it can lose power). By
-    default files are simulated in memory, and real where sinks are processes.
+    """The disk is `disk`, or the scratch's setting of that name: "real" (under the scratch folder) or "memory" (it can
+    lose power). By default files are simulated in memory, and real where sinks are processes.
     """
 
     marks_points = True
@@ -45,7 +44,7 @@ class FilesContract:
         if disk == "real":
             self.lose_power = self.lose_bytes = self.lose_names = None
         self._disks: dict[str, Any] = {}
-        self._looks = count()
+        self._reads = count()
         if self.grade == "exactly-once":
             self.residue = self._residue
             self.committed_frame = self._committed_frame
@@ -63,7 +62,7 @@ class FilesContract:
         return PARQUET
 
     def disk(self, scratch: Scratch) -> Any:
-        """What the sinks write to: a RealDisk, or a MemoryDisk, which offers `lose_power()`."""
+        """The disk that the sinks write to: a RealDisk, or a MemoryDisk, which offers `lose_power()`."""
         if str(scratch.path) not in self._disks:
             by_default = self._disk or ("memory" if scratch.shell == "simulated" else "real")
             in_memory = scratch.setting("disk", by_default) == "memory"
@@ -110,16 +109,16 @@ class FilesContract:
         return readers.revealed_checkpoints(self.disk(scratch))
 
     def version(self, scratch: Scratch) -> int:
-        """Where sinks are other processes their effects are not counted here: every look may show something new."""
+        """Effects of sinks in other processes are not counted here: every read may show something new."""
         if scratch.shell != "simulated":
-            return next(self._looks)
+            return next(self._reads)
         changes: int = self.disk(scratch).changes
         return changes
 
     def touched(self, scratch: Scratch) -> tuple[int, int] | None:
-        """Only a disk in memory knows who looks at it."""
-        looks = getattr(self.disk(scratch), "looks", None)
-        return None if looks is None else (self.disk(scratch).changes, looks)
+        """Only a disk in memory counts reads."""
+        reads = getattr(self.disk(scratch), "reads", None)
+        return None if reads is None else (self.disk(scratch).changes, reads)
 
     def canonical(self, scratch: Scratch, live: str) -> str:
         disk = self.disk(scratch)
@@ -129,15 +128,15 @@ class FilesContract:
             return readers.masked_text(disk, live, form=self._form)
         return readers.log_text(disk, live)
 
-    def _ask(self, what: str, scratch: Scratch) -> Any:
-        """Of the disk. Only one in memory, which is what files are simulated on, can lose power."""
+    def _call_disk(self, what: str, scratch: Scratch) -> Any:
+        """Only a disk in memory, on which files are simulated, can lose power."""
         return getattr(self.disk(scratch), what)()
 
-    freeze: Any = partialmethod(_ask, "freeze")
-    while_powered: Any = partialmethod(_ask, "while_powered")
-    lose_power: Any = partialmethod(_ask, "lose_power")
-    lose_bytes: Any = partialmethod(_ask, "lose_bytes")
-    lose_names: Any = partialmethod(_ask, "lose_names")
+    freeze: Any = partialmethod(_call_disk, "freeze")
+    while_powered: Any = partialmethod(_call_disk, "while_powered")
+    lose_power: Any = partialmethod(_call_disk, "lose_power")
+    lose_bytes: Any = partialmethod(_call_disk, "lose_bytes")
+    lose_names: Any = partialmethod(_call_disk, "lose_names")
 
     def thaw(self, scratch: Scratch, frozen: Any) -> None:
         self.disk(scratch).thaw(frozen)

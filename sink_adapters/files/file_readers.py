@@ -1,7 +1,7 @@
-"""Independent readers of what the file targets leave, and the text of it that explorers compare.
+"""Independent readers of the file targets' output, and the state texts that explorers compare.
 
-They look at a disk and know the layouts; they share nothing with the attempts that write. A name that is listed may be
-gone when it is read: somebody has collected it in between, and the next look will show what became of it.
+They read a disk and know the layouts; they share no state with the attempts that write. A listed file may be gone when
+it is read, because an attempt collected it in between; the next read shows the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sinkproof.sink_adapters.files.file_system import Disk
 from sinkproof.sink_adapters.files.log_files import RECORD
 from sinkproof.sink_adapters.files.masked_files import PART, markers
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, KEYED_LINE, FileFormat, Identity
-from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_TOLD_MOST, stands_in
+from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, is_named_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
 
@@ -73,21 +73,21 @@ def read_committed(disk: Disk, *, form: FileFormat = JSON_LINES) -> list[Identit
 
 
 def committed_paths(disk: Disk) -> list[str]:
-    """The files of `read_committed`, for readers of other kinds."""
+    """The files that `read_committed` reads, for other readers."""
     return [part.path for part in committed_parts(disk)]
 
 
 def transactions_residue(disk: Disk) -> list[str]:
-    """Files in progress or pending, and folders of earlier attempts that nobody has settled."""
+    """Files in progress or pending, and folders of earlier attempts that are not settled."""
     taken = [f"fenced/{folder}/{name}" for folder in disk.list("fenced") for name in disk.list(f"fenced/{folder}")]
     return [*_walk(disk, "staging"), *taken]
 
 
 def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
-    """Names and contents as far as `live` may still name their transaction: nobody can ever commit any other.
+    """Names and contents of files of transactions that `live` may still name: no other can ever be committed.
 
-    Of other staged files it is told whether there are any (they will be removed unread, one by one), of other committed
-    ones only the rows. An empty folder is as good as none.
+    Other staged files are counted up to two (they will be removed unread, one by one); other committed files appear as
+    rows only. An empty folder counts as none.
     """
     folders = [f"{home}/{folder}" for home in ("staging", "fenced") for folder in disk.list(home)]
     staged = [_staged_text(disk, folder, live=live) for folder in folders if disk.list(folder)]
@@ -95,7 +95,7 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     unnamed: list[Identity] = []
     for part in committed_parts(disk):
         content = disk.read(part.path)
-        if stands_in(f"-{part.subtask}-{part.generation}-{part.sequence}", live):
+        if is_named_in(f"-{part.subtask}-{part.generation}-{part.sequence}", live):
             named.append((part.path, content))
         else:
             unnamed += form.identities(content)
@@ -103,15 +103,15 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
 
 
 def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
-    """`folder` is one subtask's. Which attempt has fenced another is left out: nobody looks at it."""
+    """`folder` is one subtask's. Which attempt fenced another is left out: it is never read."""
     subtask = folder.rpartition("-")[2]
     attempts: list[tuple[int, int, list[tuple[str, bytes]]]] = []
     for name in disk.list(folder):
         generation = name[1:].partition("-")[0]
         files = disk.list(f"{folder}/{name}")
-        named = [file for file in files if stands_in(f"-{subtask}-{generation}-{int(file.partition('-')[0])}", live)]
+        named = [file for file in files if is_named_in(f"-{subtask}-{generation}-{int(file.partition('-')[0])}", live)]
         contents = [(file, disk.read(f"{folder}/{name}/{file}")) for file in named]
-        others = min(len(files) - len(named), GARBAGE_TOLD_MOST)
+        others = min(len(files) - len(named), GARBAGE_COUNTED_MOST)
         attempts.append((int(generation) if named else 0, others, contents))
     return folder, sorted(attempts)
 
@@ -127,7 +127,7 @@ def read_masked(place: str | os.PathLike[str] | Disk, *, form: FileFormat = JSON
 
 
 def revealed_paths(disk: Disk) -> list[str]:
-    """The files of `read_masked`, for readers of other kinds."""
+    """The files that `read_masked` reads, for other readers."""
     return [part.path for part, revealed in sorted(_masked_parts(disk)) if revealed]
 
 
@@ -143,7 +143,7 @@ def _masked_parts(disk: Disk) -> Iterator[tuple[Part, bool]]:
 
 
 def revealed_checkpoints(disk: Disk) -> list[int]:
-    """Those that a marker calls complete."""
+    """Checkpoints with a marker."""
     return sorted(upto for sink in disk.list("masked") for upto in markers(disk.list(f"masked/{sink}")).values())
 
 
@@ -152,9 +152,7 @@ def masked_residue(disk: Disk) -> list[str]:
 
 
 def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
-    """Hidden parts as far as `live` may still reveal them, else whether there are any; revealed ones as rows; markers
-    that matter.
-    """
+    """Hidden parts that `live` may still reveal, the number of others up to two, revealed rows, and live markers."""
     parts = sorted(_masked_parts(disk))
     hidden = [part for part, revealed in parts if not revealed]
     named = [(part.path, _read(disk, part.path)) for part in hidden if str(part.generation) in live]
@@ -167,7 +165,7 @@ def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
         for generation, checkpoint in sorted(markers(disk.list(f"masked/{sink}")).items())
         if str(generation) in live
     ]
-    left = [(owner, min(number, GARBAGE_TOLD_MOST)) for owner, number in sorted(garbage.items())]
+    left = [(owner, min(number, GARBAGE_COUNTED_MOST)) for owner, number in sorted(garbage.items())]
     return repr((named, left, marked, shown))
 
 
@@ -186,7 +184,7 @@ def _logs(disk: Disk) -> list[bytes]:
 
 
 def read_table(disk: Disk) -> list[Identity]:
-    """The log folded by the key of each line, as it is written: the last one counts."""
+    """The log folded by the key of each line: the last one counts."""
     table: dict[bytes, tuple[bytes, bytes]] = {}
     for content in _logs(disk):
         table.update({key: (split, offset) for split, offset, key in KEYED_LINE.findall(content)})
@@ -199,10 +197,10 @@ def read_folded(disk: Disk) -> list[Identity]:
 
 
 def log_text(disk: Disk, live: str) -> str:
-    """Rows without the files they are in, which no later attempt opens; records that somebody may still ask for.
+    """Rows without their files, which no later attempt opens; records that an attempt may still request.
 
-    Not how often a row is there: no sink looks, and no pair on a log claims that rows are not repeated.
+    The number of repeats is left out: no sink reads it, and no pair on a log claims that rows are not repeated.
     """
     rows, table = read_folded(disk), read_table(disk)
     records = {name.decode() for file in disk.list("sent") for name in RECORD.findall(disk.read(f"sent/{file}"))}
-    return repr((rows, table, sorted(name for name in records if stands_in(name, live))))
+    return repr((rows, table, sorted(name for name in records if is_named_in(name, live))))

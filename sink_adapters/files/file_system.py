@@ -1,7 +1,7 @@
-"""The files seam: the few calls that file targets make, each effect a point that is reached right before it happens.
+"""Defines the few file calls that targets make; right before each effect a point is reached.
 
-Paths are relative to the disk's root, with slashes. Below the seam is a disk: the real one (disk_real.py), or one in
-memory that can lose power (disk_memory.py). Disks are not the sink's own code: a crash does not stop them half way.
+Paths are relative to the disk's root, with slashes. Below `Files` is a disk: the real one (disk_real.py), or one in
+memory that can lose power (disk_memory.py). Disks are not the sink's own code: a crash never stops them in the middle.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from sinkproof.sink_adapters.protocol import nothing
 
 
 class Disk(Protocol):
-    """What lies below the seam. Errors are those of `os`: FileNotFoundError, FileExistsError, other OSErrors."""
+    """Below `Files`. Errors are those of `os`: FileNotFoundError, FileExistsError, other OSErrors."""
 
-    changes: int  # how many there have been; a sync is one only where a copy tells what was synced
+    changes: int  # number of changes; a sync counts only where a copy shows what was synced
 
     def create(self, path: str) -> Any:
         """A new file, open for writing. FileExistsError: the name is taken. FileNotFoundError: there is no folder."""
 
     def write(self, file: Any, data: bytes) -> None:
-        """Appends all of it; unbuffered, so that it survives the process (but not yet a loss of power)."""
+        """Appends all of it; unbuffered, so that it survives a kill (but not yet a power loss)."""
 
     def fsync(self, file: Any) -> None: ...
 
     def close(self, file: Any) -> None: ...
 
     def rename(self, old: str, new: str) -> None:
-        """Of a file or a folder, atomic, also between folders."""
+        """Renames a file or a folder atomically, also between folders."""
 
     def unlink(self, path: str) -> None: ...
 
     def list(self, folder: str) -> list[str]:
-        """Names, sorted; none where there is no such folder."""
+        """Names, sorted; empty if there is no such folder."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -42,17 +42,17 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes: ...
 
     def make_directory(self, folder: str) -> None:
-        """With its parents, durably. Fine if it is there already."""
+        """With its parents, durably. No error if it exists."""
 
     def remove_directory(self, folder: str) -> None:
-        """An empty one."""
+        """Removes an empty folder."""
 
     def fsync_directory(self, folder: str) -> None:
-        """From now on the names in the folder survive a loss of power."""
+        """On return the names in the folder survive a power loss."""
 
 
 class Files:
-    """One attempt's way to a disk. Set `reach` first."""
+    """One attempt's access to a disk. Set `reach` first."""
 
     __slots__ = (
         "_create",

@@ -1,13 +1,13 @@
-"""Transactional files: in progress, then pending, then committed by one atomic rename.
+"""Transactional files: open, then pending, then committed by one atomic rename.
 
     staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.open      rows are being written
-    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.pending   pre-committed: synced, never touched again
-    fenced/<sink>-<subtask>/g<generation>-<by generation>/...          the same folder, taken away from its attempt
+    staging/<sink>-<subtask>/g<generation>/<sequence>-<part>.pending   pre-committed: synced, never written again
+    fenced/<sink>-<subtask>/g<generation>-<by generation>/...          the same folder after fencing
     committed/<sink>/<bucket>/part-<sequence>-<subtask>-<generation>-<part>.jsonl
 
-A new attempt takes the folders of earlier ones away by renaming them before it settles anything. From then on a
-zombie's paths lead nowhere: it can neither add to nor revive what it began, and hears `Fenced`. No file is ever
-resumed: what an attempt began and did not pre-commit is replayed, so that there is nothing to truncate.
+A new attempt renames the folders of earlier ones before it settles anything. After that a zombie's paths do not exist:
+it can neither continue nor restore its transactions, and gets `Fenced`. No file is ever resumed: rows that an attempt
+did not pre-commit are replayed, so that no file is truncated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenc
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import COMPACT
 
-ROLL_BYTES: Final = 128 << 20  # what file systems made for large files like; far above the cost of one more file
+ROLL_BYTES: Final = 128 << 20  # suits file systems for large files; the cost of one more file is negligible
 NO_BUCKET: Final = ""
 
 
@@ -68,10 +68,8 @@ class FileTransactions:
         self.files, self.form, self.roll_bytes, self.bucket = files, form, roll_bytes, bucket
         self._open: dict[str, OpenPart] = {}  # by bucket
         self._buckets: list[str] = []  # of each part of the current transaction, closed or open
-        self._fenced: dict[
-            str, list[str]
-        ] = {}  # what earlier attempts had: `<sink>-<subtask>/g<generation>` -> folders
-        self._made: set[str] = set()  # committed folders that are there
+        self._fenced: dict[str, list[str]] = {}  # of earlier attempts: `<sink>-<subtask>/g<generation>` -> folders
+        self._made: set[str] = set()  # committed folders that exist
 
     def attach(self, context: Context) -> None:
         self.files.reach = context.reach
@@ -81,7 +79,7 @@ class FileTransactions:
     # -- earlier attempts -------------------------------------------------------------------------
 
     def fence(self, owner: Owner, generation: int) -> None:
-        """Renames the folders of earlier attempts away. One that died before it was ready has left none."""
+        """Renames the folders of earlier attempts. An attempt that was killed before `ready` has none."""
         for folder in self._folders_of(owner, "staging"):
             attempts = {int(name[1:]): name for name in self.files.list(f"staging/{folder}")}
             if attempts and max(attempts) > generation:
@@ -98,12 +96,12 @@ class FileTransactions:
                 yield folder
 
     def _take_away(self, folder: str, attempt: str) -> None:
-        """Under a name that nobody else uses: a zombie may have made its folder again after it was taken away."""
+        """The new name contains our generation: a zombie may have made its folder again after an earlier rename."""
         self.files.make_directory(f"fenced/{folder}")
         try:
             self.files.rename(f"staging/{folder}/{attempt}", f"fenced/{folder}/{attempt}-{self.generation}")
         except FileNotFoundError:
-            return  # another attempt, by now dead or a zombie, was first
+            return  # another attempt, by now killed or a zombie, was first
         self.files.fsync_directory(f"fenced/{folder}")
 
     def _note_fenced(self, owner: Owner) -> None:
@@ -113,7 +111,7 @@ class FileTransactions:
                 self._fenced.setdefault(f"{folder}/{attempt}", []).append(f"fenced/{folder}/{name}")
 
     def lingering(self, owner: Owner, before_generation: int) -> list[str]:
-        """What was taken away: all that the restored checkpoint promised is out of it by now."""
+        """The renamed folders: all that the restored checkpoint promised has been committed from them by now."""
         return sorted(folder for folders in self._fenced.values() for folder in folders)
 
     def abort(self, transaction: str) -> None:
@@ -135,7 +133,7 @@ class FileTransactions:
         try:
             self.files.remove_directory(folder)
         except FileNotFoundError:
-            return  # removed by an attempt that died, or that is a zombie
+            return  # removed by an attempt that was killed, or that is a zombie
 
     def _unlink(self, path: str) -> None:
         try:
@@ -180,7 +178,7 @@ class FileTransactions:
         return part
 
     def _was_fenced(self) -> Fenced:
-        return Fenced(f"{self._live} is gone: a newer attempt has taken it away")
+        return Fenced(f"{self._live} is gone: a newer attempt has renamed it")
 
     def _roll(self, transaction: Transaction, bucket: str) -> None:
         """Written, synced, closed, and only then pending."""
@@ -216,7 +214,9 @@ class FileTransactions:
         if CommitOutcome.LOST in outcomes:
             return CommitOutcome.LOST
         for folder in sorted({self._folder(bucket) for bucket in buckets}):
-            self.files.fsync_directory(folder)  # also when it was done before: perhaps by somebody who got no further
+            self.files.fsync_directory(
+                folder
+            )  # also if the rename was done before: its attempt may have been killed before this line
         return CommitOutcome.COMMITTED if CommitOutcome.COMMITTED in outcomes else CommitOutcome.ALREADY
 
     def _commit_part(self, transaction: Transaction, number: int, bucket: str) -> CommitOutcome:
@@ -242,7 +242,7 @@ class FileTransactions:
         return CommitOutcome.LOST
 
     def _places(self, transaction: Transaction) -> Iterable[str]:
-        """Where its pending files can be. An attempt's own are never looked for where others have put them."""
+        """Folders that may hold its pending files. An attempt never searches for its own in fenced folders."""
         attempt = f"{self.sink}-{transaction.subtask}/g{transaction.generation}"
         if transaction.generation == self.generation:
             return [f"staging/{attempt}"]
@@ -256,12 +256,12 @@ class FileTransactions:
         return f"part-{sequence}-{transaction.subtask}-{transaction.generation}-{number:04d}{self.form.suffix}"
 
     def _compare(self, final: str, staged: Iterable[str]) -> None:
-        """Both can be there after a loss of power; then they are the same. If not, two jobs share this folder."""
+        """After a power loss both can exist with equal rows. If they differ, two jobs share this folder."""
         for path in staged:
             if self.files.exists(path) and self.files.read(path) != self.files.read(final):
                 raise FileExistsError(
                     f"{path} is to become {final}, which exists and holds other rows: two jobs write to one folder, or "
-                    "generations began anew. Give each job a folder of its own"
+                    "generations started again. Give each job a folder of its own"
                 )
 
     def close(self) -> None:

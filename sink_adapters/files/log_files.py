@@ -1,10 +1,10 @@
-"""Log files: rows appended, visible at once, never taken back. One file per attempt:
+"""Log files: rows are appended, visible at once, and never removed. One file per attempt:
 
     log/<sink>-<subtask>-<generation>.jsonl
     sent/<sink>-<subtask>-<generation>.txt       the committer's own store
 
-A process may die in the middle of a line. Nobody appends to a file of an attempt that may have: a torn last line stays
-last, and readers do not count it.
+A kill may tear a line. No attempt appends to a file of another attempt: a torn line stays the last one, and readers
+ignore it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sinkproof.sink_adapters.files.row_formats import encode_keyed, encode_lines
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
-RECORD: Final = re.compile(rb"^(.+);\n", re.MULTILINE)  # a torn one has no end, and does not count
+RECORD: Final = re.compile(rb"^(.+);\n", re.MULTILINE)  # a torn record has no end, and does not count
 
 
 class AppendedFile:
-    """One attempt's own file, made when something is first written to it."""
+    """One attempt's own file, created at the first write."""
 
     __slots__ = ("dirty", "file", "files", "folder", "path")
 
@@ -58,7 +58,7 @@ class AppendedFile:
 class FileLog:
     """The target of PlainSink, of IdempotentSink (readers fold by key), and of WriteAheadSink.
 
-    `publish` writes row by row: half of a part can be there after a crash, as with any target that is not atomic.
+    `publish` writes row by row: a crash can leave half of a part, as with any target that is not atomic.
     """
 
     __slots__ = ("_log", "flush")
@@ -88,7 +88,7 @@ class FileLog:
 class FileCommitter:
     """The committer of WriteAheadSink: a line for each part that was sent, in one write, then synced.
 
-    Records are only ever added, each attempt to a file of its own, so that a zombie can take none away.
+    Each attempt adds records to a file of its own, so that a zombie cannot remove any.
     """
 
     __slots__ = ("_known", "_records", "files")
@@ -102,7 +102,7 @@ class FileCommitter:
         self._records.attach(context, suffix=".txt")
 
     def is_committed(self, part: CheckpointPart) -> bool:
-        """What earlier attempts recorded is read once: they have been replaced."""
+        """Records of earlier attempts are read once: those attempts have been replaced."""
         if self._known is None:
             contents = [self.files.read(f"sent/{name}") for name in self.files.list("sent")]
             self._known = {name.decode() for content in contents for name in RECORD.findall(content)}

@@ -1,10 +1,10 @@
-"""Masked files: rows lie in the output folder at once, hidden until a marker file reveals their checkpoint.
+"""Masked files: rows are written to the output folder at once, hidden until a marker file reveals their checkpoint.
 
     masked/<sink>/part-<sequence>-<subtask>-<generation>-<part>.jsonl
     masked/<sink>/revealed-<generation>-<checkpoint>
 
-A part is visible when there is a marker of its generation at its sequence or beyond. A marker is an empty file, made in
-one atomic step under a name that says everything: there is nothing to overwrite, so that a late zombie changes nothing.
+A part is visible if there is a marker of its generation at its sequence or beyond. A marker is an empty file, created
+in one atomic step; its name is its whole content, and it is never overwritten, so that a late zombie changes nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MaskedFiles:
         self.files.fsync_directory(self._folder)
 
     def reveal(self, generation: int, checkpoint_id: int) -> CommitOutcome:
-        """Subtasks race for it, and every one of them is right."""
+        """Subtasks race to create the same marker; any of them may win."""
         marker = f"{self._folder}/revealed-{generation}-{checkpoint_id:08d}"
         outcome = CommitOutcome.ALREADY
         if not self.files.exists(marker):
@@ -93,7 +93,7 @@ class MaskedFiles:
         try:
             self.files.unlink(path)
         except FileNotFoundError:
-            return  # by an attempt that is a zombie by now
+            return  # removed by an attempt that is a zombie by now
 
     def close(self) -> None:
         if self._file is not None:

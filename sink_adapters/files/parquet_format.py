@@ -1,4 +1,4 @@
-"""Parquet behind the format protocol. The one file that needs pyarrow's Parquet; loaded only when it is asked for.
+"""The Parquet format. The only file that imports pyarrow.parquet; loaded on demand.
 
 A Parquet file is complete only with its footer, so rows wait in memory until the part is rolled or pre-committed.
 """
@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from sinkproof.sink_adapters.files.row_formats import Identity
 from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
 
-LARGE_BYTES: Final = 1 << 16  # of a part, from which on a compressor, dictionaries and statistics are worth it
-SMALL_BYTES: Final = 1 << 14  # of a part that is remembered: a certification makes the same ones thousands of times
+LARGE_BYTES: Final = 1 << 16  # of a part: from here on compression, dictionaries and statistics pay off
+SMALL_BYTES: Final = 1 << 14  # of a part that is cached: a certification makes equal ones thousands of times
 ROW_BYTES: Final = 28  # of a row in Arrow's layout, besides its two texts
 
 
 class ParquetWriter:
-    """A few rows wait as they are, so that equal parts are made once; many of them, and columns, as tables."""
+    """A few rows wait as rows, so that equal parts are encoded once; many rows, and columns, wait as tables."""
 
     __slots__ = ("rows", "size", "tables")
 
@@ -63,7 +63,7 @@ def _known_content(rows: tuple[Row, ...]) -> bytes:
 
 
 def _content(tables: list[pa.Table], *, is_large: bool) -> bytes:
-    """A part has one schema; batches of rows and of columns may meet in it."""
+    """A part has one schema, also if it has batches of rows and of columns."""
     schema, buffer = row_schema(), pa.BufferOutputStream()
     table = pa.concat_tables(each if each.schema == schema else each.cast(schema) for each in tables)
     options = {"use_dictionary": is_large, "write_statistics": is_large, "store_schema": is_large}
@@ -96,8 +96,8 @@ _known_identities = lru_cache(maxsize=1 << 12)(_identities)
 
 
 def _table(content: bytes, columns: list[str]) -> pa.Table:
-    """Without threads: a pool of them does not survive a fork, and a few rows are not worth one. Not by `read_table`,
-    which takes six times as long for a few rows: it looks for a dataset of several files.
+    """Without threads: a thread pool does not survive a fork, and few rows do not need one. Not by `read_table`, which
+    takes six times as long for a few rows, because it expects a dataset of several files.
     """
     return pq.ParquetFile(pa.BufferReader(content)).read(columns=columns, use_threads=False)
 

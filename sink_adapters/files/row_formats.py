@@ -1,5 +1,5 @@
-"""How rows are laid out in files, behind one small protocol. JSON lines here; Parquet and Arrow in files
-of their own, for the libraries that they need."""
+"""Defines the protocol of file formats, and the JSON lines format. Parquet and Arrow have files of their own, because
+they need libraries."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Identity = tuple[int, int]
 
 
 class PartWriter(Protocol):
-    """One part file in the making. `size` in bytes, as far as it is known; decides when the part is rolled."""
+    """One part file in progress. `size`: in bytes, perhaps estimated; decides when the part is rolled."""
 
     size: int
 
     def add(self, batch: Batch) -> bytes:
-        """What is to be written to the file now; perhaps nothing yet."""
+        """The bytes to write to the file now; may be empty."""
 
     def finish(self) -> bytes:
-        """What completes the file."""
+        """The bytes that complete the file."""
 
 
 class FileFormat(Protocol):
@@ -37,8 +37,8 @@ class FileFormat(Protocol):
     def rows(self, content: bytes) -> list[Row]: ...
 
 
-# A line counts when it is whole: a process may die, or power fail, in the middle of one. Within a line every line feed
-# is escaped, so that the brace and the line feed together can only be its end.
+# Only whole lines count: a kill or a power loss may tear one. Within a line every line feed is escaped, so that a brace
+# and a line feed together can only be its end.
 LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*\}\n', re.MULTILINE)
 KEYED_LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*,"id":("(?:[^"\\]|\\.)*")\}\n', re.MULTILINE)
 
@@ -73,7 +73,9 @@ class JsonLinesWriter:
 
 
 def _lines_of_columns(batch: Batch) -> bytes:
-    from sinkproof.sink_adapters.files.column_lines import lines_of  # only here: rows need neither numpy nor pyarrow
+    from sinkproof.sink_adapters.files.column_lines import (
+        lines_of,  # imported here: row batches need neither numpy nor pyarrow
+    )
 
     return lines_of(batch.to_arrow())
 

@@ -1,7 +1,7 @@
-"""What the broker itself says about a topic whose readers miss rows: is it the sink's doing, or the broker's?
+"""Collects what the broker reports about a topic with missing rows: is the cause the sink or the broker?
 
-Offsets, DescribeProducers and ListTransactions together tell who pins readers, and whether a coordinator calls complete
-what nobody can read. A sentence for each thing that is out of order; none: the broker sees nothing wrong.
+Offsets, DescribeProducers and ListTransactions together show which transaction holds readers back, and whether its
+coordinator calls it complete. One sentence for each irregularity; none if the broker reports none.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.transaction_control import Control, NotNow
-from sinkproof.sink_adapters.kafka.wire_protocol import Listed
+from sinkproof.sink_adapters.kafka.transaction_control import NotNow, TransactionControl
+from sinkproof.sink_adapters.kafka.wire_protocol import ListedTransaction
 
 SENTENCES_MOST: Final = 6
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -19,8 +19,8 @@ COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
 
 
 def evidence(endpoint: str, topics: Sequence[str], prefix: str) -> list[str]:
-    """`prefix`: of the transactional ids of all who write to these topics."""
-    control = Control(endpoint)
+    """`prefix`: of the transactional ids of all writers to these topics."""
+    control = TransactionControl(endpoint)
     try:
         listed = control.listed(re.escape(prefix) + ".*", ())
         by_producer = {each.producer: each for each in listed}
@@ -28,12 +28,12 @@ def evidence(endpoint: str, topics: Sequence[str], prefix: str) -> list[str]:
         found += [f"transaction {each.name} is {each.state}" for each in listed if each.state in OPEN]
         return found[:SENTENCES_MOST]
     except NotNow as error:
-        return [f"the broker does not say: {error}"]
+        return [f"the broker does not answer: {error}"]
     finally:
         control.close()
 
 
-def _of_topic(control: Control, topic: str, by_producer: dict[int, Listed]) -> Iterator[str]:
+def _of_topic(control: TransactionControl, topic: str, by_producer: dict[int, ListedTransaction]) -> Iterator[str]:
     error, partitions = control.partitions(topic)
     if error:
         yield f"{topic}: error {error}"

@@ -1,4 +1,4 @@
-"""What a client says when a newer attempt has taken over its transactional id, in the words of the protocol."""
+"""Translates a client's errors into `Fenced` if its transactional id was taken over."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import Sender, SendFailed
+from sinkproof.sink_adapters.kafka.records import RecordSender, SendFailed
 from sinkproof.sink_adapters.protocol import Fenced
 
 FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
 
 
 @contextmanager
-def fencing_told(sender: Sender) -> Iterator[None]:
-    """Fenced for all that means it, however the binding says it; the rest as it is."""
+def raising_fenced(sender: RecordSender) -> Iterator[None]:
+    """Raises Fenced for every error of the client that means it; other errors pass."""
     from confluent_kafka import KafkaException
 
     try:
@@ -23,7 +23,7 @@ def fencing_told(sender: Sender) -> Iterator[None]:
         if error.args[0].name() in FENCING:
             raise Fenced(str(error)) from error
         raise
-    except SystemError as error:  # the binding, when a callback is due and the client is broken for good
+    except SystemError as error:  # raised by the binding when a callback is due and the client has a fatal error
         if not isinstance(error.__cause__, KafkaException):
             raise
         if error.__cause__.args[0].name() in FENCING:

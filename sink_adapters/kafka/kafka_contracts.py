@@ -1,4 +1,4 @@
-"""Contracts of the pairs on Kafka: topics of their own for each run, on whatever cluster the scratch offers."""
+"""Contracts of the pairs on Kafka: topics of their own for each run, on the cluster of the scratch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.kafka.records import MARKERS, identity
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, remove_topics
 from sinkproof.sink_adapters.kafka.topic_reader import last_by_key, lingering, read
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -23,10 +23,10 @@ from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
 PARTITIONS: Final = 2
-TOPIC: Final = "topic"  # the file that tells the attempts of a run its name
+TOPIC: Final = "topic"  # the file from which the attempts of a run read its name
 SENT: Final = "-sent"  # the committer's topic
 BESIDE: Final = {"two-phase": MARKERS, "write-ahead-marker": MARKERS, "masked": MARKERS, "write-ahead": SENT}
-AHEAD: Final = 8  # runs whose topics are made by one request: 200 ms for 40 topics, 50 for one; and removed likewise
+AHEAD: Final = 8  # runs per request that makes or removes their topics: 200 ms for 40 topics, 50 for one
 Identity = tuple[int, int]
 
 
@@ -47,13 +47,14 @@ SINKS: Final[dict[str, Callable[[str, str], Sink]]] = {  # given the endpoint an
 }
 
 
+@without_line_points
 class KafkaContract:
-    """Everything but the sink. There is no copy of a broker, so sinks are processes."""
+    """Brokers cannot be copied, so sinks are processes."""
 
     marks_points = True
     side_by_side = True
     shells = ("process", "spark")
-    libraries = ("confluent_kafka", "sinkproof.subject.kafka_service")
+    libraries = ("confluent_kafka",)
 
     def __init__(self, strategy: str, *, claims: tuple[str, ...], grade: str) -> None:
         self.strategy, self.claims, self.grade = strategy, claims, grade
@@ -88,7 +89,7 @@ class KafkaContract:
             used.clear()
 
     def _with_their_own(self, topics: list[str]) -> dict[str, Mapping[str, str]]:
-        """What the strategy keeps beside each topic, and the settings of all."""
+        """Each topic and the strategy's own topic beside it, with their settings."""
         beside = BESIDE.get(self.strategy)
         plain: dict[str, Mapping[str, str]] = {topic: {} for topic in topics}
         return plain | ({topic + beside: COMPACTED for topic in topics} if beside else {})
@@ -97,7 +98,7 @@ class KafkaContract:
         return SINKS[self.strategy](scratch.service("kafka").endpoint, self._topic(scratch))
 
     def committed(self, scratch: Any) -> list[Identity]:
-        """Of a sink that upserts, what a reader holds who folds the topic by key; of a masked one, what is revealed."""
+        """For a sink that upserts, the topic folded by key; for a masked one, the revealed records."""
         endpoint, topic = scratch.service("kafka").direct_endpoint, self._topic(scratch)
         if self.strategy == "idempotent":
             return last_by_key(read(endpoint, topic), identity)
@@ -109,13 +110,13 @@ class KafkaContract:
         return [identity(record.value) for record in records if record.value is not None]
 
     def evidence(self, scratch: Any) -> list[str]:
-        """What the broker says when something is wrong with a run."""
+        """What the broker reports when a run has anomalies."""
         topic = self._topic(scratch)
         topics = [*self._with_their_own([topic])]
         return evidence(scratch.service("kafka").direct_endpoint, topics, topic + SEPARATOR)
 
     def _residue(self, scratch: Any) -> list[str]:
-        """Transactions that nobody has ended."""
+        """Transactions neither committed nor aborted."""
         return lingering(scratch.service("kafka").direct_endpoint, self._topic(scratch) + SEPARATOR)
 
     def _topic(self, scratch: Any) -> str:
@@ -123,5 +124,5 @@ class KafkaContract:
 
 
 def _ahead(service: Any) -> int:
-    """On a cluster that is not ours nothing is left behind."""
+    """One at a time on a user's cluster, so that nothing is left behind."""
     return AHEAD if service.own else 1

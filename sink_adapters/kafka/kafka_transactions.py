@@ -1,7 +1,7 @@
 """Kafka transactions for two-phase commit: one producer for each, and a commit that any process can send.
 
-A Kafka producer cannot go on with a transaction of another one. But the coordinator asks for no more than the
-transactional id, the producer id and the epoch; so these three are the handle. A transactional id is used for one
+A Kafka producer cannot resume a transaction of another one. But the coordinator requires only the transactional id, the
+producer id and the epoch; so these three are the handle. A transactional id is used for one
 transaction only: a producer that is used again would let a late commit of its first transaction commit its second.
 """
 
@@ -12,25 +12,25 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sinkproof.sink_adapters.kafka.fencing_errors import fencing_told
-from sinkproof.sink_adapters.kafka.records import MARKERS, Sender, SendFailed, producer
+from sinkproof.sink_adapters.kafka.fencing_errors import raising_fenced
+from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, SendFailed, producer
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed, is_marked
-from sinkproof.sink_adapters.kafka.transaction_control import NO_ERROR, Control, NotNow
-from sinkproof.sink_adapters.kafka.wire_protocol import Description
+from sinkproof.sink_adapters.kafka.transaction_control import NO_ERROR, NotNow, TransactionControl
+from sinkproof.sink_adapters.kafka.wire_protocol import TransactionDescription
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
 TIMEOUT_SECONDS: Final = (
     900.0  # after it the broker aborts; it must outlast the longest time without a complete checkpoint
 )
-FLUSH_SECONDS: Final = 8.0  # engines take a call of 10 s for hung
+FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 START_SECONDS: Final = 8.0
-STATISTICS_MS: Final = 20  # until the client tells its producer id: a vote may have to wait for it
+STATISTICS_MS: Final = 20  # interval at which the client reports its producer id: a pre-commit may have to wait for it
 SEPARATOR: Final = "."
 ONGOING: Final = "Ongoing"
-TIMEOUT_OF_SWEEP_MS: Final = 60_000  # of an id that will never be used again
+TIMEOUT_OF_SWEEP_MS: Final = 60_000  # of an id that is never used again
 
-# What a description says of a transaction whose EndTxn was refused.
+# The outcome by the state of a transaction after a refused EndTxn.
 OUTCOMES: Final = {
     "CompleteCommit": CommitOutcome.ALREADY,
     "PrepareCommit": CommitOutcome.RETRY,
@@ -41,22 +41,22 @@ OUTCOMES: Final = {
 
 
 class OpenTransaction:
-    """A transaction of this process, with the producer that it belongs to."""
+    """A transaction of this process, with its producer."""
 
     def __init__(self, name: Transaction, transactional_id: str) -> None:
         self.name, self.transactional_id = name, transactional_id
-        self.sender: Sender
+        self.sender: RecordSender
         self.partitions: set[tuple[str, int]] = set()
-        self.identity = (-1, -1)  # producer id and epoch, as the client itself says
+        self.identity = (-1, -1)  # producer id and epoch, as the client reports
 
-    def noticed(self, statistics: str) -> None:
+    def on_statistics(self, statistics: str) -> None:
         eos = json.loads(statistics).get("eos", {})
         if eos.get("producer_id", -1) >= 0:
             self.identity = (eos["producer_id"], eos["producer_epoch"])
 
 
 class Lingering(str):
-    """The transactional id of an open transaction. Equal to the handle of the same one, which must not be aborted."""
+    """The transactional id of an open transaction. Equal to the handle of the same one: that is how it is excluded."""
 
     __slots__ = ()
 
@@ -72,9 +72,9 @@ class Lingering(str):
 class KafkaTransactions:
     """A TwoPhaseTarget on one topic. A handle: [transactional id, producer id, epoch, version of EndTxn].
 
-    `prefix`: of the transactional ids; no two jobs that write at the same time share it. Beside the topic there must be
-    `<topic>-markers`, compacted: each transaction puts a record there, which tells for ever that it was committed,
-    when the coordinator has forgotten it.
+    `prefix`: of the transactional ids; no two jobs that write at the same time share it. The compacted topic
+    `<topic>-markers` must exist: each transaction puts a record there, which proves that it was committed, even after
+    the coordinator has forgotten it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class KafkaTransactions:
         self.endpoint, self.topic, self.markers = endpoint, topic, topic + MARKERS
         self.prefix = (prefix or topic) + SEPARATOR
         self.transaction_timeout = timeout_seconds
-        self.control = Control(endpoint)
+        self.control = TransactionControl(endpoint)
         self._end_version = 0
         self._owner: Owner | None = None
         self._swept: set[str] = set()
@@ -98,26 +98,28 @@ class KafkaTransactions:
         options = {
             "transactional.id": made.transactional_id,
             "transaction.timeout.ms": milliseconds,
-            "message.timeout.ms": min(milliseconds, int(FLUSH_SECONDS * 1000)),  # must not be above the other
+            "message.timeout.ms": min(
+                milliseconds, int(FLUSH_SECONDS * 1000)
+            ),  # must not exceed the transaction's timeout
             "statistics.interval.ms": STATISTICS_MS,
-            "stats_cb": made.noticed,
+            "stats_cb": made.on_statistics,
         }
-        made.sender = Sender(producer(self.endpoint, options), self.topic)
-        with fencing_told(made.sender):
+        made.sender = RecordSender(producer(self.endpoint, options), self.topic)
+        with raising_fenced(made.sender):
             made.sender.producer.init_transactions(START_SECONDS)
             made.sender.producer.begin_transaction()
         return made
 
     def write(self, transaction: OpenTransaction, batch: Batch) -> None:
-        with fencing_told(transaction.sender):
+        with raising_fenced(transaction.sender):
             transaction.sender.send_rows(batch.rows)
 
     def pre_commit(self, transaction: OpenTransaction) -> list[Any]:
-        """The vote. It is a yes only if everything was acknowledged *and* the coordinator says that it is all there:
-        a transaction that timed out, or was taken over, loses its rows without any error of a record.
+        """Succeeds only if every record was acknowledged *and* the coordinator confirms the transaction: one that timed
+        out, or was taken over, loses its rows without an error for any record.
         """
         sender = transaction.sender
-        with fencing_told(transaction.sender):
+        with raising_fenced(transaction.sender):
             sender.send(transaction.transactional_id, b"committed", topic=self.markers)
             sender.flush(FLUSH_SECONDS)
             waited = 0
@@ -129,7 +131,7 @@ class KafkaTransactions:
             raise Fenced(f"{transaction.transactional_id} is {found}, and not an open one of {transaction.identity}")
         if not {self.topic, self.markers} <= {topic for topic, _ in found.partitions}:
             raise SendFailed(f"{transaction.transactional_id} covers only {sorted(found.partitions)}")
-        transaction.sender.producer = None  # type: ignore[assignment] # let go: closing it would abort
+        transaction.sender.producer = None  # type: ignore[assignment] # dropped, not closed: closing would abort
         return [transaction.transactional_id, found.producer, found.epoch, self._end_version]
 
     def commit(self, handle: list[Any]) -> CommitOutcome:
@@ -143,15 +145,15 @@ class KafkaTransactions:
         except NotNow:
             return CommitOutcome.RETRY
 
-    def _outcome(self, handle: list[Any], found: Description) -> CommitOutcome:
-        """EndTxn was refused, for a reason that alone says nothing: it is refused after a commit as well."""
+    def _outcome(self, handle: list[Any], found: TransactionDescription) -> CommitOutcome:
+        """EndTxn was refused, which proves nothing: it is refused after a commit, too."""
         transactional_id, producer_id, epoch, _ = handle
         if found.producer == producer_id and found.epoch in (epoch, epoch + 1) and found.state in OUTCOMES:
             return OUTCOMES[found.state]
         return self._by_marker(transactional_id)
 
     def _by_marker(self, transactional_id: str) -> CommitOutcome:
-        """The coordinator knows nothing of it any more. The record that is committed with it does."""
+        """The coordinator has forgotten the transaction; the marker record that is committed with it decides."""
         try:
             marked = is_marked(
                 self.endpoint, self.markers, transactional_id, prefix=self.prefix, settled=transactional_id
@@ -160,7 +162,7 @@ class KafkaTransactions:
             return CommitOutcome.RETRY
         return {True: CommitOutcome.ALREADY, False: CommitOutcome.LOST, None: CommitOutcome.RETRY}[marked]
 
-    # -- what earlier attempts left ---------------------------------------------------------------
+    # -- leftovers of earlier attempts ------------------------------------------------------------
 
     def lingering(self, owner: Owner, before_generation: int) -> list[Lingering]:
         self._owner = owner
@@ -169,16 +171,16 @@ class KafkaTransactions:
         return found
 
     def abort(self, transaction: Any) -> None:
-        """By a new epoch, which whoever still writes into it does not have. Aborting under the old one would let a
-        zombie open the same transaction again, and a later commit of its handle publish a part of it.
+        """By a new epoch, which fences a zombie that still writes. After an abort under the old epoch the zombie could
+        open the same transaction again, and a later commit of its handle would publish a part of it.
         """
         if isinstance(transaction, OpenTransaction):
             transaction = transaction.transactional_id
         self.control.take_over(str(transaction), timeout_ms=TIMEOUT_OF_SWEEP_MS)
 
     def _sweep(self) -> None:
-        """An earlier attempt may have begun another one since `lingering`: it would hide all rows behind it. What was
-        listed there is aborted, or in doubt and promised.
+        """Aborts transactions that zombies have begun since `lingering`: each would hide all rows behind it. Those
+        listed there are already aborted, or in doubt and promised.
         """
         if self._owner is None:
             return
@@ -187,7 +189,7 @@ class KafkaTransactions:
                 self.abort(name)
 
     def _open_ones(self, owner: Owner, before_generation: int) -> Iterator[str]:
-        """Their transactional ids: of earlier attempts of all old subtasks that the owner owns."""
+        """Transactional ids of open transactions of earlier attempts of all old subtasks that the owner owns."""
         pattern = re.escape(f"{self.prefix}{owner.sink_id}-") + r"\d+-\d+-\d+"
         for name in self.control.transactions(pattern, [ONGOING]):
             transaction = Transaction.parse(name.removeprefix(self.prefix))

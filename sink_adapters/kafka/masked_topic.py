@@ -1,19 +1,19 @@
 """Masked rows in a topic: every record names its segment, and a reader shows it once a marker covers that segment.
 
-Nothing is transactional here, and nothing waits: a marker is one more record, in a topic of its own, under a key that
-no other marker has. What is never revealed stays in the topic, hidden, until the topic's retention removes it.
+Without Kafka transactions: a marker is one more record, in a topic of its own, under a key of its own. Records that are
+never revealed stay in the topic, hidden, until its retention removes them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import MARKERS, Sender, producer
-from sinkproof.sink_adapters.kafka.topic_reader import Record, read
+from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, producer
+from sinkproof.sink_adapters.kafka.topic_reader import TopicRecord, read
 from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
-FLUSH_SECONDS: Final = 8.0  # engines take a call of 10 s for hung
+FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 REVEALED: Final = b"revealed"
 
 
@@ -25,7 +25,7 @@ class KafkaSegments:
 
     def attach(self, context: Context) -> None:
         options = {"message.timeout.ms": int(FLUSH_SECONDS * 1000)}
-        self.sender = Sender(producer(self.endpoint, options), self.topic)
+        self.sender = RecordSender(producer(self.endpoint, options), self.topic)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
         self.sender.send_rows(batch.rows, segment=segment)
@@ -34,12 +34,12 @@ class KafkaSegments:
         self.sender.flush(FLUSH_SECONDS)
 
     def reveal(self, generation: int, checkpoint_id: int) -> None:
-        """A key for each marker: a zombie's lower one takes the place of none."""
+        """Each marker has a key of its own: a lower one of a zombie replaces no other."""
         self.sender.send(f"{generation}-{checkpoint_id}", REVEALED, topic=self.topic + MARKERS)
         self.sender.flush(FLUSH_SECONDS)
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        """A topic is a log, and single records cannot be taken out of it."""
+        """Does nothing: single records cannot be removed from a topic."""
 
 
 def markers(endpoint: str, topic: str) -> dict[int, int]:
@@ -51,8 +51,8 @@ def markers(endpoint: str, topic: str) -> dict[int, int]:
     return revealed
 
 
-def read_masked(endpoint: str, topic: str) -> list[Record]:
-    """What is revealed, by checkpoint. Markers are read first: whatever they cover is there by then."""
+def read_masked(endpoint: str, topic: str) -> list[TopicRecord]:
+    """Revealed records, by checkpoint. Markers are read first: the records that they cover are older."""
     revealed = markers(endpoint, topic)
     shown = []
     for record in read(endpoint, topic):

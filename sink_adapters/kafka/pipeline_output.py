@@ -1,8 +1,8 @@
-"""A topic as the end of a pipeline: records as they are, in great numbers, two-phase or plain.
+"""The output topic of a pipeline: unchanged records at a high rate, two-phase or plain.
 
-The same transactions as in kafka_transactions.py, but for what costs time when there are five a second: the producer of
-the next transaction is made while this one is written to, and records go to the client in one loop, without a callback
-for each.
+The same transactions as in kafka_transactions.py, optimised for five transactions a second: the producer of the next
+transaction is made while the current one is written, and records go to the client in one loop, without a callback for
+each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-from sinkproof.sink_adapters.kafka.fencing_errors import fencing_told
+from sinkproof.sink_adapters.kafka.fencing_errors import raising_fenced
 from sinkproof.sink_adapters.kafka.kafka_transactions import (
     FLUSH_SECONDS,
     START_SECONDS,
@@ -20,34 +20,34 @@ from sinkproof.sink_adapters.kafka.kafka_transactions import (
     OpenTransaction,
 )
 from sinkproof.sink_adapters.kafka.plain_topic import KafkaLog
-from sinkproof.sink_adapters.kafka.records import MARKERS, Sender, producer
+from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, producer
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, topics_there
 from sinkproof.sink_adapters.protocol import Batch, Context, Sink
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.plain import PlainSink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
-FULL_SECONDS: Final = 0.05  # until the client's full queue is looked at again
+FULL_SECONDS: Final = 0.05  # until the client's full queue is tried again
 ANY_PARTITION: Final = -1
 IN_NUMBERS: Final[dict[str, Any]] = {
-    "delivery.report.only.error": True,  # nobody asks for what went well
-    "linger.ms": 50,  # larger requests: a third less for the broker to do. Votes flush, which waits for nobody
+    "delivery.report.only.error": True,  # successful deliveries need no report
+    "linger.ms": 50,  # larger requests: a third less work for the broker. A pre-commit flushes and does not linger
     "batch.size": 1 << 20,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 128 << 10,
 }
-STATISTICS_IN_TIME_MS: Final = 100  # of a producer that is made ahead: it has told who it is before anybody asks
+STATISTICS_IN_TIME_MS: Final = 100  # of a producer made ahead: it reports its id before a pre-commit needs it
 GRADES: Final = {"two-phase": "exactly-once", "plain": "at-least-once"}
 
 
 def warm_up() -> None:
-    """What every attempt would import, a quarter of a second each time."""
+    """Imports what every attempt would import, a quarter of a second each time."""
     import confluent_kafka  # noqa: F401
 
 
 def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> list[str]:
-    """The topic and the one of its markers; gives those that were not there."""
+    """Creates the topic and its markers' topic; returns those that were missing."""
     there = topics_there(endpoint)
     missing = {name: of for name, of in {topic: {}, topic + MARKERS: COMPACTED}.items() if name not in there}
     if missing:
@@ -56,14 +56,14 @@ def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> list[str]:
 
 
 def output_sink(strategy: str, *, endpoint: str, topic: str, prefix: str) -> Sink:
-    """`prefix`: of transactional ids; no other job has it, nor has had it."""
+    """`prefix`: of transactional ids; never used by another job."""
     if strategy == "plain":
         return PlainSink(PlainOutput(endpoint, topic))
     return TwoPhaseCommitSink(KafkaOutput(endpoint, topic, prefix=prefix))
 
 
 class KafkaOutput(KafkaTransactions):
-    """A TwoPhaseTarget. `producers_made_ahead`: False where the price of one for each transaction is to be seen."""
+    """A TwoPhaseTarget. `producers_made_ahead`: False to measure the cost of a producer per transaction."""
 
     producers_made_ahead = True
 
@@ -75,14 +75,14 @@ class KafkaOutput(KafkaTransactions):
 
     def begin(self, transaction: Transaction) -> OpenTransaction:
         made = self._made_ahead(transaction) or self._make(transaction, STATISTICS_MS)
-        with fencing_told(made.sender):
+        with raising_fenced(made.sender):
             made.sender.producer.begin_transaction()
         if self.producers_made_ahead:
             self._make_ahead(transaction)
         return made
 
     def write(self, transaction: OpenTransaction, batch: Batch) -> None:
-        with fencing_told(transaction.sender):
+        with raising_fenced(transaction.sender):
             send_records(transaction.sender, batch)
 
     def _make(self, transaction: Transaction, statistics_ms: int) -> OpenTransaction:
@@ -94,17 +94,21 @@ class KafkaOutput(KafkaTransactions):
             {
                 "transactional.id": made.transactional_id,
                 "transaction.timeout.ms": milliseconds,
-                "message.timeout.ms": min(milliseconds, int(FLUSH_SECONDS * 1000)),  # must not be above the other
+                "message.timeout.ms": min(
+                    milliseconds, int(FLUSH_SECONDS * 1000)
+                ),  # must not exceed the transaction's timeout
                 "statistics.interval.ms": statistics_ms,
-                "stats_cb": lambda text: made.noticed(text) if made.identity[0] < 0 else None,  # each is long
+                "stats_cb": lambda text: (
+                    made.on_statistics(text) if made.identity[0] < 0 else None
+                ),  # the statistics are long
             },
         )
-        with fencing_told(made.sender):
+        with raising_fenced(made.sender):
             made.sender.producer.init_transactions(START_SECONDS)
         return made
 
     def _make_ahead(self, before: Transaction) -> None:
-        """One that is never used lingers as nothing: it has no transaction open."""
+        """A producer that is never used leaves nothing: it has no open transaction."""
         owner = Owner(before.sink_id, before.subtask, 1)
         name = Transaction.of(owner, before.generation, before.sequence + 1)
         self._maker = self._maker or ThreadPoolExecutor(1)
@@ -113,7 +117,7 @@ class KafkaOutput(KafkaTransactions):
     def _made_ahead(self, transaction: Transaction) -> OpenTransaction | None:
         future, self._next = self._next, None
         if future is None or self._next_name != transaction or future.exception() is not None:
-            return None  # the broker may have been away then, and be back
+            return None  # the broker may have been unavailable then, and be back
         return future.result()
 
     def close(self) -> None:
@@ -133,13 +137,13 @@ class PlainOutput(KafkaLog):
         send_records(self.sender, batch)
 
 
-def sender_of(endpoint: str, topic: str, options: dict[str, Any]) -> Sender:
-    made = Sender(None, topic)  # type: ignore[arg-type] # its producer tells it of what has failed
+def sender_of(endpoint: str, topic: str, options: dict[str, Any]) -> RecordSender:
+    made = RecordSender(None, topic)  # type: ignore[arg-type] # its producer reports failures to it
     made.producer = producer(endpoint, {**IN_NUMBERS, "on_delivery": made._delivered, **options})
     return made
 
 
-def send_records(sender: Sender, batch: Batch) -> None:
+def send_records(sender: RecordSender, batch: Batch) -> None:
     """With key, value, time and headers."""
     produce, poll, topic = sender.producer.produce, sender.producer.poll, sender.topic
     for key, value, time_ms, headers in _records_of(batch):
@@ -154,7 +158,7 @@ def send_records(sender: Sender, batch: Batch) -> None:
 
 
 def _records_of(batch: Batch) -> Iterable[tuple[bytes | None, bytes | None, int, Any]]:
-    """What comes straight from a topic has them at hand; of other rows, a key that is empty is none."""
+    """A batch from a topic carries its records; for other rows an empty key becomes no key."""
     records = getattr(batch, "records", None)
     if records is not None:
         return records  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Topics without transactions: what is sent is visible at once, and sent again after a crash.
+"""Topics without transactions: records are visible at once, and sent again after a crash.
 
-A log is all that was ever sent. A table is the same topic seen through a reader that folds it by key. A committer is a
-topic of its own, which holds the names of what was sent.
+A log is all records ever sent. A table is the same topic, folded by key by its reader. The committer uses a topic of
+its own, which holds the names of the parts that were sent.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import Sender, encode, producer
+from sinkproof.sink_adapters.kafka.records import RecordSender, encode, producer
 from sinkproof.sink_adapters.kafka.topic_reader import read
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
-FLUSH_SECONDS: Final = 8.0  # engines take a call of 10 s for hung
+FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 SENT: Final = b"sent"
 
 
@@ -27,7 +27,7 @@ class KafkaLog:
 
     def attach(self, context: Context) -> None:
         options = {"message.timeout.ms": int(FLUSH_SECONDS * 1000)}
-        self.sender = Sender(producer(self.endpoint, options), self.topic)
+        self.sender = RecordSender(producer(self.endpoint, options), self.topic)
 
     def append(self, batch: Batch) -> None:
         self.sender.send_rows(batch.rows)
@@ -42,12 +42,12 @@ class KafkaLog:
         self.flush()
 
     def flush(self) -> None:
-        """Before this, what was sent may still wait in the client."""
+        """Until this returns, records may still wait in the client."""
         self.sender.flush(FLUSH_SECONDS)
 
 
 class KafkaCommitter:
-    """A CheckpointCommitter. Another process may have recorded something since it last looked: it looks each time."""
+    """A CheckpointCommitter. It reads the topic each time: another process may have recorded something."""
 
     def __init__(self, endpoint: str, topic: str) -> None:
         self.endpoint, self.topic = endpoint, topic

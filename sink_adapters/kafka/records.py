@@ -1,4 +1,4 @@
-"""Rows as records: what is sent, what a reader makes of it, and the options of clients that matter to correctness."""
+"""Encodes rows as records, sends them, and sets the client options that matter to correctness."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-PARTITIONER: Final = "murmur2_random"  # as Java clients place keys: readers may join on the partition
-SEGMENT: Final = "segment"  # the header that names what a marker has to reveal
-MARKERS: Final = "-markers"  # the topic of the records that tell which transactions were committed
+PARTITIONER: Final = "murmur2_random"  # the partitioner of Java clients: readers may join on the partition
+SEGMENT: Final = "segment"  # the header with the name of a masked segment
+MARKERS: Final = "-markers"  # the topic of the records that say which transactions were committed
 
 DURABLE: Final[dict[str, Any]] = {
-    "acks": "all",  # of all replicas in sync, so that the death of one broker loses nothing that was acknowledged
+    "acks": "all",  # of all replicas in sync, so that the loss of one broker loses no acknowledged record
     "enable.idempotence": True,  # a repeated request adds nothing, and the order of a partition is kept
     "partitioner": PARTITIONER,
     "linger.ms": 1,
@@ -24,16 +24,16 @@ DURABLE: Final[dict[str, Any]] = {
     "topic.metadata.refresh.interval.ms": 100,
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 200,
-    "log_level": 2,  # what went wrong is told by errors; a broker that is down would fill the log
+    "log_level": 2,  # failures are reported as errors; a broker that is down would fill the log
 }
 
 
 class SendFailed(Exception):
-    """A record was not acknowledged. The attempt fails: whether the record is there is not known."""
+    """A record was not acknowledged. The attempt fails: whether the record was appended is unknown."""
 
 
-class Sender:
-    """Sends records and counts those that failed: flush() says 0 as well when all of them timed out."""
+class RecordSender:
+    """Sends records and counts failures: the client's flush() returns 0 even if all records timed out."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic
@@ -48,7 +48,7 @@ class Sender:
                 )
                 return
             except BufferError:
-                self.producer.poll(0.1)  # the queue is full: some of it has to go first
+                self.producer.poll(0.1)  # the queue is full: wait for deliveries
 
     def send_rows(self, rows: Any, *, segment: str = "") -> None:
         for row in rows:
@@ -73,7 +73,7 @@ class Sender:
 
 
 def producer(endpoint: str, options: dict[str, Any]) -> Producer:
-    """Never made before a fork: its threads would be missing in the child."""
+    """To be called after a fork: threads of a producer do not exist in a child process."""
     from confluent_kafka import Producer
 
     return Producer({"bootstrap.servers": endpoint, **DURABLE, **options})

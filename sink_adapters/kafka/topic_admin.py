@@ -1,4 +1,4 @@
-"""Makes topics and removes them; on return it is done everywhere."""
+"""Creates and removes topics; on return all brokers know."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 SECONDS: Final = 30.0
 AGAIN_SECONDS: Final = 0.02
-COMPACTED: Final = {"cleanup.policy": "compact"}  # the last record of a key is kept for ever
+COMPACTED: Final = {"cleanup.policy": "compact"}  # the last record of each key is kept for ever
 
 
 def make_topics(endpoint: str, topics: Mapping[str, Mapping[str, str]], *, partitions: int) -> None:
@@ -26,7 +26,7 @@ def topics_there(endpoint: str) -> set[str]:
 
 
 def _await_leaders(admin: Any, wanted: set[str]) -> None:
-    """The controller has answered; the broker that a client asks next may not have heard of it yet."""
+    """The controller has answered, but other brokers may not know the topics yet."""
     for _ in range(int(SECONDS / AGAIN_SECONDS)):
         found = admin.list_topics(timeout=SECONDS).topics
         partitions = [found[name].partitions for name in wanted if name in found and found[name].error is None]
@@ -38,7 +38,7 @@ def _await_leaders(admin: Any, wanted: set[str]) -> None:
 
 
 def remove_topics(endpoint: str, topics: Sequence[str]) -> None:
-    """Those that are there."""
+    """Ignores topics that do not exist."""
     from confluent_kafka import KafkaError, KafkaException
 
     admin = _admin(endpoint)

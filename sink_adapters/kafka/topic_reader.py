@@ -1,7 +1,7 @@
-"""An independent reader of topics: what a consumer of its own sees, which never waits behind an open transaction.
+"""An independent reader of topics, with a consumer of its own, which never waits behind an open transaction.
 
-A read_committed reader ends each partition at the last stable offset: what is behind an open transaction is hidden from
-every such reader, and that is just what it shows.
+A read_committed reader stops in each partition at the last stable offset: what is behind an open transaction is hidden
+from every such reader, so it is not part of the committed view.
 """
 
 from __future__ import annotations
@@ -12,37 +12,39 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.kafka.records import SEGMENT
-from sinkproof.sink_adapters.kafka.transaction_control import Control
+from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 BATCH: Final = 1000
-SILENCE_SECONDS: Final = 10.0  # without a record and without an end: the broker is away
+SILENCE_SECONDS: Final = 10.0  # without a record and without an end: the broker is unavailable
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-class Record(NamedTuple):
+class TopicRecord(NamedTuple):
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
-    segment: str  # of a masked sink; "" of all others
+    segment: str  # of a masked sink; else ""
 
 
 class ReadFailed(Exception):
-    """The topic could not be read to its end; nothing is known of what it holds."""
+    """The topic could not be read to its end; its content is unknown."""
 
 
-class Reader:
-    """A client that is kept, because a new one takes five times as long as what it is for: 80 ms. Nothing of a topic
-    is: each reading begins at its beginning, and asks how many partitions there are.
+class TopicReader:
+    """A cached client, because creating one takes 80 ms, five times as long as a read. No content of a topic is
+    cached: each read starts at the beginning and requests the number of partitions.
     """
 
     def __init__(self, endpoint: str, isolation: str) -> None:
-        self.consumer, self.control = _consumer(endpoint, isolation), Control(endpoint)
-        self.known: dict[str, list[int]] = {}  # to the client, which else finds out half a second later
+        self.consumer, self.control = _consumer(endpoint, isolation), TransactionControl(endpoint)
+        self.known: dict[
+            str, list[int]
+        ] = {}  # topics known to the client, which otherwise learns of them half a second later
 
-    def read(self, topic: str) -> list[Record]:
+    def read(self, topic: str) -> list[TopicRecord]:
         from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
         error, partitions = self.control.partitions(topic)
@@ -64,26 +66,26 @@ class Reader:
         self.control.close()
 
 
-READERS: Final[dict[tuple[int, str, str], Reader]] = {}  # by process: a client does not survive a fork
+READERS: Final[dict[tuple[int, str, str], TopicReader]] = {}  # by process: a client does not survive a fork
 
 
-def read(endpoint: str, topic: str, *, isolation: str = READ_COMMITTED) -> list[Record]:
+def read(endpoint: str, topic: str, *, isolation: str = READ_COMMITTED) -> list[TopicRecord]:
     """Every record, from the beginning of each partition to its end, by partition and offset."""
     kept = (os.getpid(), endpoint, isolation)
     if kept in READERS:
         try:
             return _read(kept, topic)
         except ReadFailed:
-            pass  # it may be the client, which knew another broker at this address: a new one is asked
-    READERS[kept] = Reader(endpoint, isolation)
+            pass  # perhaps the client knew another broker at this address: retry with a new client
+    READERS[kept] = TopicReader(endpoint, isolation)
     return _read(kept, topic)
 
 
-def _read(kept: tuple[int, str, str], topic: str) -> list[Record]:
+def _read(kept: tuple[int, str, str], topic: str) -> list[TopicRecord]:
     try:
         return READERS[kept].read(topic)
     except BaseException:
-        READERS.pop(kept).close()  # who knows what it still waits for
+        READERS.pop(kept).close()  # it may still wait for an answer
         raise
 
 
@@ -93,11 +95,11 @@ def _consumer(endpoint: str, isolation: str) -> Any:
     return Consumer(
         {
             "bootstrap.servers": endpoint,
-            "group.id": "sinkproof-reader",  # asked for by the client, and joined by nobody
+            "group.id": "sinkproof-reader",  # required by the client; the group is never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": isolation,
-            "auto.offset.reset": "error",  # a record that is gone is not skipped in silence
+            "auto.offset.reset": "error",  # a removed record is an error, not skipped
             "fetch.wait.max.ms": 10,
             "reconnect.backoff.ms": 5,
             "reconnect.backoff.max.ms": 200,
@@ -106,10 +108,10 @@ def _consumer(endpoint: str, isolation: str) -> Any:
     )
 
 
-def _to_the_end(consumer: Any, open_partitions: set[int]) -> list[Record]:
+def _to_the_end(consumer: Any, open_partitions: set[int]) -> list[TopicRecord]:
     from confluent_kafka import KafkaError
 
-    records: list[Record] = []
+    records: list[TopicRecord] = []
     while open_partitions:
         first = consumer.poll(SILENCE_SECONDS)
         if first is None:
@@ -125,14 +127,14 @@ def _to_the_end(consumer: Any, open_partitions: set[int]) -> list[Record]:
     return records
 
 
-def _record(message: Any) -> Record:
+def _record(message: Any) -> TopicRecord:
     segment = dict(message.headers() or ()).get(SEGMENT, b"").decode()
-    return Record(message.partition(), message.offset(), message.key(), message.value(), segment)
+    return TopicRecord(message.partition(), message.offset(), message.key(), message.value(), segment)
 
 
 def lingering(endpoint: str, prefix: str) -> list[str]:
-    """Transactional ids with this prefix whose transactions are neither committed nor aborted."""
-    control = Control(endpoint)
+    """Transactional ids with this prefix of transactions neither committed nor aborted."""
+    control = TransactionControl(endpoint)
     try:
         return control.transactions(re.escape(prefix) + ".*", OPEN)
     finally:
@@ -140,11 +142,11 @@ def lingering(endpoint: str, prefix: str) -> list[str]:
 
 
 def is_marked(endpoint: str, topic: str, key: str, *, prefix: str, settled: str) -> bool | None:
-    """Whether a transaction that put this key into the topic was committed; None: it cannot be told now.
+    """Whether a transaction that put this key into the topic was committed; None: not known now.
 
-    `settled`: the transactional id that it belonged to, which nobody has open. A record that readers do not see was
-    aborted, or it is behind somebody else's open transaction; `prefix`: of the ids of all who write to the topic. They
-    are asked before the reader looks: what is opened later is behind what it looks for.
+    `settled`: the transactional id that it belonged to, which is no longer open. A record that readers do not see was
+    aborted, or it is behind an open transaction of another writer. `prefix`: of the ids of all writers to the topic.
+    Open transactions are listed before the topic is read: those opened later are behind the record.
     """
     wanted = key.encode()
     if not any(record.key == wanted for record in read(endpoint, topic, isolation=READ_UNCOMMITTED)):
@@ -155,7 +157,7 @@ def is_marked(endpoint: str, topic: str, key: str, *, prefix: str, settled: str)
     return None if others else False
 
 
-def last_by_key(records: list[Record], identity: Callable[[bytes], tuple[int, int]]) -> list[tuple[int, int]]:
-    """The view of a compacted topic: of each key the last value counts, and a record without one removes it."""
-    table: dict[tuple[int, bytes | None], Record] = {(record.partition, record.key): record for record in records}
+def last_by_key(records: list[TopicRecord], identity: Callable[[bytes], tuple[int, int]]) -> list[tuple[int, int]]:
+    """The view of a compacted topic: the last value of each key counts; a record without a value removes it."""
+    table: dict[tuple[int, bytes | None], TopicRecord] = {(record.partition, record.key): record for record in records}
     return sorted(identity(record.value) for record in table.values() if record.value is not None)

@@ -1,7 +1,7 @@
-"""Settles transactions by what their coordinators say: commits, describes, lists, takes over.
+"""Settles transactions through their coordinators: commits, describes, lists, takes over.
 
-Errors that only mean "not now" are asked again, of whoever coordinates by then, until the time for it is over. Whatever
-else a coordinator answers is given back: what it means for a transaction is the target's to decide.
+After an error that only means "not now" the request is repeated at the current coordinator until the time is over. All
+other answers are returned: the target decides what they mean for a transaction.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Final, TypeVar
 
-from sinkproof.sink_adapters.kafka.wire_protocol import Connection, Description, Listed, Producing
+from sinkproof.sink_adapters.kafka.wire_protocol import (
+    ActiveProducer,
+    BrokerConnection,
+    ListedTransaction,
+    TransactionDescription,
+)
 
 REQUEST_SECONDS: Final = 2.0
-# Of one question, with all its repetitions. A broker that was killed takes longer to come back, but engines take a call
-# of 10 s for hung: what is not known by then is said to be not known. Added up, not measured: clocks may be virtual.
+# Of one request with all its retries. A killed broker takes longer to restart, but a call of 10 s counts as hung:
+# after this time the outcome is unknown. Added up, not measured: clocks may be virtual.
 ANSWER_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.02
 NOT_NOW: Final = {
@@ -29,27 +34,29 @@ NOT_NOW: Final = {
 }
 NO_ERROR: Final = 0
 FEATURE: Final = "transaction.version"
-FENCING_LEVEL: Final = 2  # from here on every end of a transaction gives its id another epoch
+FENCING_LEVEL: Final = 2  # from here on every EndTxn increments the epoch
 END_FENCING: Final = 5
 END_PLAIN: Final = 3
 Answer = TypeVar("Answer")
 
 
 class NotNow(Exception):
-    """No answer within the time; the outcome of what was asked is not known."""
+    """No answer within the time; the outcome of the request is unknown."""
 
 
-class Control:
+class TransactionControl:
     """Connections are made when they are needed; never across a fork."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoints = endpoint.split(",")
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, BrokerConnection] = {}
         self._coordinators: dict[str, str] = {}
 
     def end_version(self) -> int:
-        """How transactions are ended in this cluster. One that does not know 5 is left stuck by it."""
-        level = self._anywhere(lambda connection: (0, connection.finalized_features().get(FEATURE, 0)))
+        """How transactions are ended in this cluster. Version 5 makes transactions hang in a cluster that does not
+        support it.
+        """
+        level = self._any_broker(lambda connection: (0, connection.finalized_features().get(FEATURE, 0)))
         return END_FENCING if level >= FENCING_LEVEL else END_PLAIN
 
     def commit(self, transactional_id: str, producer: int, epoch: int, *, version: int) -> int:
@@ -63,31 +70,31 @@ class Control:
         )
 
     def take_over(self, transactional_id: str, *, timeout_ms: int) -> int:
-        """Aborts what is open under this id and fences who opened it. The error. Raises NotNow."""
+        """Aborts the open transaction of this id and fences its producer. The error. Raises NotNow."""
         return self._of_coordinator(
             transactional_id,
             lambda connection: (error := connection.take_over(transactional_id, timeout_ms=timeout_ms), error),
         )
 
-    def describe(self, transactional_id: str) -> Description:
+    def describe(self, transactional_id: str) -> TransactionDescription:
         """Raises NotNow."""
 
-        def ask(connection: Connection) -> tuple[int, Description]:
+        def request(connection: BrokerConnection) -> tuple[int, TransactionDescription]:
             description = connection.describe(transactional_id)
             return description.error, description
 
-        return self._of_coordinator(transactional_id, ask)
+        return self._of_coordinator(transactional_id, request)
 
     def transactions(self, pattern: str, states: Sequence[str]) -> list[str]:
         """Transactional ids, sorted, of all coordinators. Raises NotNow."""
         return [listed.name for listed in self.listed(pattern, states)]
 
-    def listed(self, pattern: str, states: Sequence[str]) -> list[Listed]:
+    def listed(self, pattern: str, states: Sequence[str]) -> list[ListedTransaction]:
         """The same, with what their coordinators say. No states: all."""
-        brokers = self._anywhere(lambda connection: (0, connection.brokers()))
-        found: list[Listed] = []
+        brokers = self._any_broker(lambda connection: (0, connection.brokers()))
+        found: list[ListedTransaction] = []
         for address in brokers.values():
-            found += self._persist(
+            found += self._until_answered(
                 lambda address=address: address,  # type: ignore[misc]
                 lambda connection: connection.transactions(pattern, states),
             )
@@ -104,66 +111,70 @@ class Control:
     def end_offset(self, topic: str, partition: int, *, committed: bool) -> tuple[int, int]:
         """(error, offset). Raises NotNow."""
 
-        def ask(connection: Connection) -> tuple[int, tuple[int, int]]:
+        def request(connection: BrokerConnection) -> tuple[int, tuple[int, int]]:
             found = connection.end_offset(topic, partition, committed=committed)
             return found[0], found
 
-        return self._anywhere(ask)
+        return self._any_broker(request)
 
-    def producers(self, topic: str, partition: int) -> tuple[int, list[Producing]]:
-        """(error, who has written there lately). Raises NotNow."""
-        return self._anywhere(lambda connection: ((found := connection.producers(topic, partition))[0], found))
+    def producers(self, topic: str, partition: int) -> tuple[int, list[ActiveProducer]]:
+        """(error, recent producers). Raises NotNow."""
+        return self._any_broker(lambda connection: ((found := connection.producers(topic, partition))[0], found))
 
     def partitions(self, topic: str) -> tuple[int, list[int]]:
         """(error, numbers). Raises NotNow."""
-        return self._anywhere(lambda connection: ((found := connection.partitions(topic))[0], found))
+        return self._any_broker(lambda connection: ((found := connection.partitions(topic))[0], found))
 
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- retries ----------------------------------------------------------------------------------
 
-    def _anywhere(self, ask: Callable[[Connection], tuple[int, Answer]]) -> Answer:
+    def _any_broker(self, request: Callable[[BrokerConnection], tuple[int, Answer]]) -> Answer:
         turn = cycle(self.endpoints)
-        return self._persist(lambda: next(turn), ask)
+        return self._until_answered(lambda: next(turn), request)
 
-    def _of_coordinator(self, transactional_id: str, ask: Callable[[Connection], tuple[int, Answer]]) -> Answer:
+    def _of_coordinator(
+        self, transactional_id: str, request: Callable[[BrokerConnection], tuple[int, Answer]]
+    ) -> Answer:
         def where() -> str:
-            known = self._coordinators.pop(transactional_id, "")  # kept only if it answers
-            return known or self._anywhere(lambda connection: connection.coordinator(transactional_id))
+            known = self._coordinators.pop(transactional_id, "")  # kept only if this coordinator answers
+            return known or self._any_broker(lambda connection: connection.coordinator(transactional_id))
 
-        def asked(connection: Connection) -> tuple[int, Answer]:
-            error, answer = ask(connection)
+        def of_coordinator(connection: BrokerConnection) -> tuple[int, Answer]:
+            error, answer = request(connection)
             if error not in NOT_NOW:
                 self._coordinators[transactional_id] = connection.address
             return error, answer
 
-        return self._persist(where, asked)
+        return self._until_answered(where, of_coordinator)
 
-    def _persist(self, where: Callable[[], str], ask: Callable[[Connection], tuple[int, Answer]]) -> Answer:
-        """Until there is an answer that is none of NOT_NOW."""
+    def _until_answered(
+        self, where: Callable[[], str], request: Callable[[BrokerConnection], tuple[int, Answer]]
+    ) -> Answer:
+        """Repeats until there is an answer that is none of NOT_NOW."""
         spent = 0.0
         while True:
             address, problem = "", ""
             try:
                 address = where()
-                error, answer = ask(self._connection(address))
+                error, answer = request(self._connection(address))
                 if error not in NOT_NOW:
                     return answer
                 problem = NOT_NOW[error]
             except OSError as error:
                 problem = str(error)
                 spent += REQUEST_SECONDS if isinstance(error, TimeoutError) else 0.0
-                if (dead := self._connections.pop(address, None)) is not None:
-                    dead.close()
+                if (broken := self._connections.pop(address, None)) is not None:
+                    broken.close()
             if spent >= ANSWER_SECONDS:
                 raise NotNow(f"{address or ','.join(self.endpoints)}: {problem}")
             spent += AGAIN_SECONDS
-            select.select([], [], [], AGAIN_SECONDS)  # nobody tells when a coordinator has moved
+            select.select([], [], [], AGAIN_SECONDS)  # no event is sent when a coordinator has moved
 
-    def _connection(self, address: str) -> Connection:
+    def _connection(self, address: str) -> BrokerConnection:
         if address not in self._connections:
-            self._connections[address] = Connection(address, seconds=REQUEST_SECONDS)
+            self._connections[address] = BrokerConnection(address, seconds=REQUEST_SECONDS)
         return self._connections[address]

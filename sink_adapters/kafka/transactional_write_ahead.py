@@ -1,8 +1,8 @@
-"""Write-ahead without its two holes: rows and the record that they were sent are one transaction.
+"""Write-ahead without repeats: rows and the record that they were sent are one transaction.
 
 Rows wait in the checkpoint until it is complete; then they and a marker become visible together. The transactional id
-belongs to the subtask, not to the attempt: who takes it over has ended whatever an earlier attempt had open, and only
-then asks whether the marker is there. So nobody sends what somebody else is still about to commit.
+belongs to the subtask, not to the attempt: an attempt takes the id over, which ends any open transaction of an earlier
+attempt, and only then reads whether the marker is there. So it never sends what a zombie is still about to commit.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.fencing_errors import fencing_told
+from sinkproof.sink_adapters.kafka.fencing_errors import raising_fenced
 from sinkproof.sink_adapters.kafka.plain_topic import SENT
-from sinkproof.sink_adapters.kafka.records import MARKERS, Sender, producer
+from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, producer
 from sinkproof.sink_adapters.kafka.topic_reader import is_marked, read
-from sinkproof.sink_adapters.kafka.transaction_control import Control
+from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 from sinkproof.sink_adapters.protocol import CommitOutcome, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner
 
-SECONDS: Final = 8.0  # engines take a call of 10 s for hung
-TIMEOUT_MS: Final = 60_000  # of a transaction that is open for as long as rows are sent
+SECONDS: Final = 8.0  # engines consider a call of 10 s hung
+TIMEOUT_MS: Final = 60_000  # of a transaction, which is open while rows are sent
 SEPARATOR: Final = "."
 
 
@@ -29,26 +29,28 @@ class KafkaMarkedLog:
 
     def __init__(self, endpoint: str, topic: str) -> None:
         self.endpoint, self.topic, self.markers = endpoint, topic, topic + MARKERS
-        self.control = Control(endpoint)
-        self._senders: dict[str, Sender] = {}  # by transactional id
+        self.control = TransactionControl(endpoint)
+        self._senders: dict[str, RecordSender] = {}  # by transactional id
         self._taken_over: set[str] = set()
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        """What an earlier attempt has open hides everything behind it, until somebody takes its id over."""
+        """An open transaction of an earlier attempt hides everything behind it until its id is taken over."""
         prefix = f"{self.topic}{SEPARATOR}{owner.sink_id}-"
         for name in self.control.transactions(re.escape(prefix) + r"\d+", ["Ongoing"]):
             if owner.owns(int(name.removeprefix(prefix))):
                 self.control.take_over(name, timeout_ms=TIMEOUT_MS)
 
     def is_committed(self, part: CheckpointPart) -> bool:
-        """No is not the last word: `publish` asks again when nobody can be about to commit it any more."""
+        """False is not final: `publish` reads again after it has ended every earlier attempt's transaction."""
         key = part.encode()
         return any(record.key == key for record in read(self.endpoint, self.markers))
 
     def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> CommitOutcome:
-        """1 take over, 2 look again, 3 send rows and marker, 4 commit. What is raised, the next attempt settles."""
+        """1 take over, 2 read the marker, 3 send rows and marker, 4 commit. After an exception the next attempt
+        settles.
+        """
         name = self._name(part)
-        with fencing_told(sender := self._sender(name)):
+        with raising_fenced(sender := self._sender(name)):
             if name not in self._taken_over:
                 sender.producer.init_transactions(SECONDS)
                 self._taken_over.add(name)
@@ -69,14 +71,14 @@ class KafkaMarkedLog:
     def record(self, part: CheckpointPart) -> None:
         """It was recorded with the rows."""
 
-    def _sender(self, name: str) -> Sender:
+    def _sender(self, name: str) -> RecordSender:
         if name not in self._senders:
             options = {
                 "transactional.id": name,
                 "transaction.timeout.ms": TIMEOUT_MS,
-                "message.timeout.ms": int(SECONDS * 1000),  # must not be above the other
+                "message.timeout.ms": int(SECONDS * 1000),  # must not exceed the transaction's timeout
             }
-            self._senders[name] = Sender(producer(self.endpoint, options), self.topic)
+            self._senders[name] = RecordSender(producer(self.endpoint, options), self.topic)
         return self._senders[name]
 
     def close(self) -> None:

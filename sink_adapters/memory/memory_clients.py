@@ -1,7 +1,6 @@
-"""Clients of a store in memory, one for each strategy. Each call is one request, which the store does wholly or not.
+"""Clients of a store in memory, one for each strategy. Each call is one atomic request.
 
-The store may be in this process or behind a socket (memory_server.py): a client holds the methods it needs, and
-nothing else.
+The store may be in this process or behind a socket (memory_server.py): a client holds only the methods that it needs.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class MemoryTransactions:
         self._clock = context.clock
 
     def fence(self, owner: Owner, generation: int) -> None:
-        """Of the whole sink: that this generation runs means that every attempt of an earlier one has been replaced."""
+        """Fences the whole sink: this generation runs only after every attempt of an earlier one was replaced."""
         self._fence(self._token)
 
     def lingering(self, owner: Owner, before_generation: int) -> list[bytes]:
@@ -68,7 +67,7 @@ class MemoryTransactions:
 
 
 class MemoryLog:
-    """The target of PlainSink, and of WriteAheadSink: rows of a part are sent one by one, so that half of it can be."""
+    """The target of PlainSink, and of WriteAheadSink: rows of a part are sent one by one, not atomically."""
 
     __slots__ = ("_append", "_reach")
 
@@ -89,7 +88,7 @@ class MemoryLog:
 
 
 class MemoryTable:
-    """The target of IdempotentSink, and of WriteAheadSink: then a row that is sent again replaces itself."""
+    """The target of IdempotentSink, and of WriteAheadSink: then a repeated row replaces itself."""
 
     __slots__ = ("_reach", "_upsert")
 
@@ -110,7 +109,7 @@ class MemoryTable:
 
 
 class MemoryCommitter:
-    """The committer of WriteAheadSink. Its records share no step with what the target does."""
+    """The committer of WriteAheadSink. Its records are not atomic with the target's rows."""
 
     __slots__ = ("is_committed", "record")
 

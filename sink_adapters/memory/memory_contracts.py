@@ -1,5 +1,5 @@
-"""By what the memory pairs are certified: the store is in this process where everything is simulated, and a process of
-its own where sinks are processes.
+"""The contract of the memory pairs: the store is in this process in the simulated shell, and a process of its own where
+sinks are processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryTransactions,
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Sink
+from sinkproof.sink_adapters.protocol import Sink, without_line_points
 from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
@@ -28,14 +28,15 @@ from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 if TYPE_CHECKING:
     import subprocess
 
-Scratch = Any  # what the harness hands to contracts: name, path, shell, setting(name, default)
+Scratch = Any  # passed by the harness to contracts: name, path, shell, setting(name, default)
 
 
+@without_line_points
 class MemoryContract:
-    """Everything but the sink. `seen` is offered where rows may be met again."""
+    """`seen` is offered where a reader may observe rows again."""
 
-    marks_points = True  # the adapters name their own steps: file effects need not be looked for
-    claims_simulated = WHOLE  # only there somebody looks beside the sinks in every campaign
+    marks_points = True  # the adapters mark their own steps: no search for file effects is needed
+    claims_simulated = WHOLE  # only there a reader observes during every campaign
     shells = ("simulated", "process")
 
     def __init__(self, strategy: str, *, transaction_timeout: float | None = None) -> None:

@@ -1,8 +1,8 @@
-"""A MemoryStore in a process of its own, for shells where every sink is a process that may be killed.
+"""Runs a MemoryStore in a process of its own, for shells where every sink is a process that may be killed.
 
-Requests and answers are pickles behind their length, over a UNIX socket in a folder that only its owner can enter. One
-thread handles one request at a time, so that each is as atomic as in the store itself. A client that is killed half way
-through a request leaves nothing behind. The server dies with the process that started it.
+Requests and answers are length-prefixed pickles over a UNIX socket in a folder that only its owner can enter. One
+thread handles one request at a time, so that each is as atomic as in the store itself. A partial request of a killed
+client has no effect. The server is killed with the process that started it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Fenced
+from sinkproof.sink_adapters.protocol import Fenced, without_line_points
 from sinkproof.sink_adapters.request_counts import SENT
 
 SOCKET: Final = "memory.socket"
@@ -36,6 +36,7 @@ ANSWERED_BY_ERROR: Final = (Fenced, ValueError, LookupError, TypeError, Attribut
 # -- the client ----------------------------------------------------------------------------------
 
 
+@without_line_points
 class RemoteStore:
     """The methods of MemoryStore, each a request over one connection. Not to be shared by processes."""
 
@@ -77,7 +78,7 @@ def _framed(content: Any) -> bytes:
 
 @contextmanager
 def _short_path(folder: Path) -> Iterator[str]:
-    """A path to the socket that is short enough for a socket's address (108 bytes), wherever the folder is."""
+    """A path to the socket that fits a socket address (108 bytes), for any folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
@@ -89,14 +90,14 @@ def _short_path(folder: Path) -> Iterator[str]:
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    """A server for this folder; it accepts connections when this returns."""
+    """Starts a server for this folder; on return it accepts connections."""
     command = [sys.executable, "-m", "sinkproof.sink_adapters.memory.memory_server", str(folder), str(os.getpid())]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert server.stdout is not None
     if server.stdout.readline() != b"ready\n":
         status = server.wait()
         server.stdout.close()
-        raise RuntimeError(f"the memory server did not start: exit status {status}; its words are on stderr")
+        raise RuntimeError(f"the memory server did not start: exit status {status}; its message is on stderr")
     return server
 
 
@@ -111,14 +112,15 @@ def stop(server: subprocess.Popen[bytes], folder: Path) -> None:
 # -- the server ----------------------------------------------------------------------------------
 
 
-class Connection:
-    """One client: what it has sent so far. A client that stops in the middle of a request keeps nobody waiting."""
+@without_line_points
+class ClientConnection:
+    """The bytes received from one client. A client that stops in the middle of a request delays no other client."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel, self.received = channel, bytearray()
 
     def requests(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """Raises ConnectionError at the end. Half a request is never seen."""
+        """Whole requests only. Raises ConnectionError at the end."""
         part = self.channel.recv(CHUNK_BYTES)
         if not part:
             raise ConnectionError("closed")
@@ -145,14 +147,14 @@ def serve(folder: Path) -> None:
         for key, _ in selector.select():
             if key.data is None:
                 channel, _ = listening.accept()
-                selector.register(channel, selectors.EVENT_READ, Connection(channel))
+                selector.register(channel, selectors.EVENT_READ, ClientConnection(channel))
             elif not _handle(store, key.data):
                 selector.unregister(key.data.channel)
                 key.data.channel.close()
 
 
-def _handle(store: MemoryStore, connection: Connection) -> bool:
-    """Answers what has arrived. False: the client is gone."""
+def _handle(store: MemoryStore, connection: ClientConnection) -> bool:
+    """Answers the received requests. False: the client has disconnected."""
     try:
         for name, arguments in connection.requests():
             connection.channel.sendall(_framed(_answer(store, name, arguments)))
@@ -170,13 +172,13 @@ def _answer(store: MemoryStore, name: str, arguments: tuple[Any, ...]) -> tuple[
 
 
 def die_with(parent: int) -> None:
-    """SIGKILL when the parent ends, however it ends."""
+    """Requests SIGKILL for this process when the parent ends in any way."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(0)  # it ended before we asked
+        os._exit(0)  # the parent ended before the request
 
 
 if __name__ == "__main__":
     die_with(int(sys.argv[2]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; our parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent decides
     serve(Path(sys.argv[1]))

@@ -1,8 +1,7 @@
-"""An external system in memory: what the memory targets talk to, and what an independent reader looks at.
+"""An external system in memory: the memory targets write to it, an independent reader reads it.
 
-Every method that changes something is one effect, all or nothing, and bumps `version`; every one that lets a client
-learn something bumps `looks`. It is no part of any sink: a sink's crash never stops it half way. Therefore clients hold
-its bound methods and not the store itself, so that nobody who looks for the sink's own code finds this file.
+Every method that changes something is one atomic effect and increments `version`; every method from which a client may
+learn something increments `reads`. The store is no part of any sink: a sink's crash never stops it in the middle.
 """
 
 from __future__ import annotations
@@ -11,21 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
-from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_TOLD_MOST, Owner, Transaction, stands_in
+from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row, without_line_points
+from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, Owner, Transaction, is_named_in
 
-Token = tuple[str, int]  # (sink id, generation) of whoever asks
+Token = tuple[str, int]  # (sink id, generation) of the client
 Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
 Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
 
 
+@without_line_points
 class MemoryStore:
     """Transactions, a log, an upsert table with its changelog, a committer's records, masked segments with markers.
 
     `transaction_timeout`: seconds on the store's own clock, after which its janitor aborts what is not committed.
-    Without a clock the store goes by what clients say of theirs.
+    Without a clock the store uses the times that clients send.
     """
 
     __slots__ = (
@@ -36,31 +36,31 @@ class MemoryStore:
         "committed",
         "fences",
         "log",
-        "looks",
         "markers",
         "opened",
         "prepared",
+        "reads",
         "recorded",
         "staged",
         "version",
     )
 
     def __init__(self, *, clock: Callable[[], float] | None = None, transaction_timeout: float | None = None) -> None:
-        self.version = self.looks = 0
+        self.version = self.reads = 0
         self._clock, self._timeout = clock, transaction_timeout
         self.thaw(((), (), (), (), (), (), (), (), (), ()))
 
     # -- transactions -----------------------------------------------------------------------------
 
     def fence(self, token: Token) -> None:
-        """From now on attempts of the same sink with a smaller generation are refused."""
+        """After this, attempts of the same sink with a smaller generation are refused."""
         self._check(token)
         if self.fences.get(token[0]) != token[1]:
             self.fences[token[0]] = token[1]
             self.version += 1
 
     def _check(self, token: Token) -> None:
-        self.looks += 1
+        self.reads += 1
         fence = self.fences.get(token[0])
         if fence is not None and token[1] < fence:
             raise Fenced(f"generation {token[1]} of {token[0]} has been replaced by {fence}")
@@ -74,20 +74,20 @@ class MemoryStore:
         self.version += 1
 
     def write(self, token: Token, name: Transaction, rows: Rows) -> None:
-        self.looks += 1
-        if token[1] < self.fences.get(token[0], 0):  # as in _check: this is the hottest call of all
+        self.reads += 1
+        if token[1] < self.fences.get(token[0], 0):  # as in _check, inlined: the hottest call
             self._check(token)
         self.opened[name] += rows  # KeyError, which is a LookupError: no such transaction is open
         self.version += 1
 
     def prepare(self, token: Token, name: Transaction) -> None:
-        self._tidy()
+        self._run_janitor()
         self._check(token)
         self.prepared[name] = (name.order, self.opened.pop(name))
         self.version += 1
 
     def commit(self, token: Token, name: str) -> CommitOutcome:
-        self._tidy()
+        self._run_janitor()
         self._check(token)
         if name in self.prepared:
             self.committed[name] = self.prepared.pop(name)
@@ -102,17 +102,17 @@ class MemoryStore:
             self.began.pop(name, None)
             self.version += 1
 
-    def _tidy(self) -> None:
-        """The janitor acts by itself. Whoever looks could not tell whether it did so just now or when it was due."""
-        self.looks += 1
+    def _run_janitor(self) -> None:
+        """Aborts expired transactions late. A client cannot distinguish this from a janitor that acts in time."""
+        self.reads += 1
         if self._timeout is not None and self._clock is not None:
             self.expire(self._clock() - self._timeout)
 
     def expire(self, before: float) -> None:
-        """What a server's janitor does: aborts transactions that began before this time, whose clock it may be."""
+        """The janitor of a server: aborts transactions that began before this time (of either clock)."""
         if self._timeout is not None and self._clock is not None:
             before = self._clock() - self._timeout
-        self.looks += 1
+        self.reads += 1
         late = [name for name, began in self.began.items() if began < before]
         for name in late:
             del self.began[name]
@@ -121,8 +121,8 @@ class MemoryStore:
         self.version += bool(late)
 
     def lingering(self, owner: Owner, before_generation: int) -> list[str]:
-        """Neither committed nor aborted, of earlier generations of the owner's old subtasks. By checkpoint."""
-        self._tidy()
+        """Open or prepared transactions of earlier generations of the owner's old subtasks, by checkpoint."""
+        self._run_janitor()
         names = [Transaction.parse(name) for name in (*self.opened, *self.prepared)]
         left = [name for name in names if _is_left(name, owner, before_generation)]
         return [str(name) for name in sorted(left, key=lambda name: name.order)]
@@ -142,7 +142,7 @@ class MemoryStore:
         self.version += 1
 
     def is_recorded(self, name: str) -> bool:
-        self.looks += 1
+        self.reads += 1
         return name in self.recorded
 
     # -- masked segments --------------------------------------------------------------------------
@@ -152,8 +152,8 @@ class MemoryStore:
         self.version += 1
 
     def reveal(self, token: Token, checkpoint_id: int) -> CommitOutcome:
-        """The greatest marker of each generation counts; a smaller one that comes late changes nothing."""
-        self.looks += 1
+        """The greatest marker of each generation counts; a late smaller one changes nothing."""
+        self.reads += 1
         if self.markers.get(token, 0) >= checkpoint_id:
             return CommitOutcome.ALREADY
         self.markers[token] = checkpoint_id
@@ -161,7 +161,7 @@ class MemoryStore:
         return CommitOutcome.COMMITTED
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        self.looks += 1
+        self.reads += 1
         garbage = [
             name for name in self.staged if _is_left(name, owner, before_generation) and not self._revealed(name)
         ]
@@ -191,36 +191,36 @@ class MemoryStore:
         return [row[:2] for _, rows in segments for row in rows]
 
     def revealed(self) -> list[int]:
-        """Checkpoints that a marker calls complete."""
+        """Checkpoints with a marker."""
         return sorted(self.markers.values())
 
     def read_changes(self) -> list[Identity]:
-        """What somebody who follows the table's changes has met, repeats included."""
+        """What a reader that follows the table's changes has observed, repeats included."""
         return [row[:2] for _, row in self.changelog]
 
     def effects(self) -> int:
-        """How many there have been: equal as long as nothing has changed."""
+        """The number of effects: equal as long as nothing has changed."""
         return self.version
 
     def requests(self) -> int:
-        """How often anybody has asked for anything: equal as long as nobody could have learnt of a change."""
-        return self.version + self.looks
+        """The number of requests: equal as long as no client could have observed a change."""
+        return self.version + self.reads
 
     def residue(self) -> list[str]:
-        self._tidy()
+        self._run_janitor()
         masked = [str(name) for name in self.staged if not self._revealed(name)]
         return sorted([*self.opened, *self.prepared, *masked])
 
     # -- copies and text --------------------------------------------------------------------------
 
     def freeze(self) -> tuple[Any, ...]:
-        """Everything, as values that nobody changes."""
+        """The whole state, as values that are never changed."""
         transactions = dict(self.opened), dict(self.prepared), dict(self.committed), dict(self.fences), dict(self.began)
         others = dict(self.recorded), dict(self.staged), dict(self.markers), self.log, tuple(self.changelog)
         return transactions + others
 
     def thaw(self, frozen: Sequence[Any]) -> None:
-        """The exact state that was frozen. `version` goes on."""
+        """Restores the exact state that was frozen. `version` still rises."""
         self.opened: dict[str, Rows] = dict(frozen[0])
         self.prepared: dict[str, tuple[Order, Rows]] = dict(frozen[1])
         self.committed: dict[str, tuple[Order, Rows]] = dict(frozen[2])
@@ -234,29 +234,29 @@ class MemoryStore:
         self.version += 1
 
     def canonical(self, live: str) -> str:
-        """Text of everything that can still matter. `live`: what is kept elsewhere, and may name something in here.
+        """Text of all state that can still matter. `live`: state kept elsewhere that may name transactions in here.
 
-        A name that is in `live` nowhere can never be asked for again, because new attempts make new names. Rows that
-        are committed under it are given without it; rows that can only be removed are not given at all, and of masked
-        segments that nobody can reveal only whether there are any. How often a log has a row is left out, too: no sink
-        looks, no pair on a log claims that rows are not repeated, and telling it would multiply the states by the
-        square of each part's rows.
+        A name that does not occur in `live` can never be requested again, because new attempts make new names. Rows
+        committed under it appear without the name; rows that can only be removed are left out, and masked segments
+        that can never be revealed are counted up to two. How often a log has a row is left out, too: no sink reads it,
+        no pair on a log claims that rows are not repeated, and including it would multiply the states by the square
+        of each part's rows.
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
-        named = [item for item in committed if stands_in(item[0], live)]
-        unnamed = [row[:2] for name, (_, rows) in committed if not stands_in(name, live) for row in rows]
+        named = [item for item in committed if is_named_in(item[0], live)]
+        unnamed = [row[:2] for name, (_, rows) in committed if not is_named_in(name, live) for row in rows]
         hidden = [item for item in sorted(self.staged.items()) if not self._revealed(item[0])]
         garbage = Counter((name.sink_id, name.subtask) for name, _ in hidden if str(name.generation) not in live)
         markers = [(token, marker) for token, marker in sorted(self.markers.items()) if str(token[1]) in live]
         parts = (
             sorted(self.opened),
-            [(name, rows if stands_in(name, live) else None) for name, rows in sorted(self.prepared.items())],
+            [(name, rows if is_named_in(name, live) else None) for name, rows in sorted(self.prepared.items())],
             sorted(self.fences.items()),
             named,
             unnamed,
-            sorted(name for name in self.recorded if stands_in(name, live)),
+            sorted(name for name in self.recorded if is_named_in(name, live)),
             [(name, rows) for name, rows in hidden if str(name.generation) in live],
-            [(owner, min(number, GARBAGE_TOLD_MOST)) for owner, number in sorted(garbage.items())],
+            [(owner, min(number, GARBAGE_COUNTED_MOST)) for owner, number in sorted(garbage.items())],
             markers,
             self._read_revealed(),
             sorted(set(self.log)),

@@ -1,8 +1,8 @@
-"""Whatever somebody calls their sink, as a Sink: one that is one already, or a strategy around a target.
+"""Turns what a contract returns into a Sink: a sink is taken unchanged, a target gets a strategy around it.
 
-Which strategy is told by the methods' names. Targets in the manner of Flink's classes are taken as they are: a
-`begin()` that makes up its own transaction, a `send_values(rows, checkpoint_id, timestamp)`, a committer that is asked
-for `(subtask, checkpoint_id)`.
+The names of the methods decide the strategy. Targets in the style of Flink's classes are accepted too: a `begin()` that
+makes its own transaction, a `send_values(rows, checkpoint_id, timestamp)`, a committer that is called with
+`(subtask, checkpoint_id)`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, Context, Row, Sink
+from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, Context, Row, Sink, call_if_there
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Transaction
 from sinkproof.sink_adapters.strategies.plain import PlainSink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
-SENDING: Final = ("publish", "send_values")
-ASKING: Final = ("is_committed", "is_checkpoint_committed")
+PUBLISHING: Final = ("publish", "send_values")
+LOOKUP: Final = ("is_committed", "is_checkpoint_committed")
 RECORDING: Final = ("record", "commit_checkpoint")
 Alternatives = tuple[str, ...]
 BY_NAME: Final[dict[str, Callable[[CheckpointPart, Sequence[Row]], Any]]] = {  # how a parameter's name begins
@@ -36,7 +35,7 @@ BY_NAME: Final[dict[str, Callable[[CheckpointPart, Sequence[Row]], Any]]] = {  #
 def adapt(thing: Any) -> Sink:
     """A Sink for what a contract's `sink` returned; `(target, committer)` is a write-ahead target in two objects.
 
-    Raises TypeError, which says what is missing.
+    Raises TypeError, which names what is missing.
     """
     if isinstance(thing, type):
         raise TypeError(f"{thing.__name__} is a class; return an object of it: {thing.__name__}(...)")
@@ -62,7 +61,7 @@ def _find(parts: Sequence[Any], names: Alternatives) -> Callable[..., Any] | Non
 
 
 def _explanation(parts: Sequence[Any]) -> str:
-    """The nearest family, and what it would still need."""
+    """Names the nearest family and the methods that it lacks."""
     gaps = [(name, calls, _missing(parts, calls)) for name, calls, _ in FAMILIES]
     has_most = max(len(calls) - len(missing) for _, calls, missing in gaps)
     kinds = " with ".join(type(part).__name__ for part in parts)
@@ -85,14 +84,14 @@ def _kinds_in_words() -> str:
 
 def _two_phase(parts: Sequence[Any]) -> Sink:
     (target,) = parts
-    return TwoPhaseCommitSink(target if _takes(target.begin) else BeginsByItself(target))
+    return TwoPhaseCommitSink(target if _takes(target.begin) else SelfNamingTarget(target))
 
 
 def _write_ahead(parts: Sequence[Any]) -> Sink:
     ours = [part for part in parts if _is_ours(part)]
     if len(ours) == len(parts):
         return WriteAheadSink(parts[0], parts[-1])
-    both = SendsAndRecords(parts)
+    both = RenamedWriteAheadTarget(parts)
     return WriteAheadSink(both, both)
 
 
@@ -110,7 +109,7 @@ FAMILIES: Final[tuple[tuple[str, tuple[Alternatives, ...], Callable[[Sequence[An
         (("begin",), ("write",), ("pre_commit",), ("commit",), ("abort",)),
         _two_phase,
     ),
-    ("a write-ahead target", (SENDING, ASKING, RECORDING), _write_ahead),
+    ("a write-ahead target", (PUBLISHING, LOOKUP, RECORDING), _write_ahead),
     ("a masked target", (("stage",), ("reveal",), ("collect",)), lambda parts: MaskedSink(parts[0])),
     ("an upsert target", (("upsert",),), lambda parts: IdempotentSink(parts[0])),
     ("an append target", (("append",),), lambda parts: PlainSink(parts[0])),
@@ -118,7 +117,7 @@ FAMILIES: Final[tuple[tuple[str, tuple[Alternatives, ...], Callable[[Sequence[An
 
 
 def _parameters(call: Callable[..., Any]) -> list[str]:
-    """Names of the positional parameters without a default; none where that cannot be told, as with methods in C."""
+    """Names of the positional parameters without a default; empty where they are unknown, as for methods in C."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
@@ -133,13 +132,13 @@ def _takes(call: Callable[..., Any]) -> int:
 
 
 def _wanted(call: Callable[..., Any]) -> list[str]:
-    """What the names of its parameters ask for, rather than their positions; our own `publish(part, rows)` apart."""
+    """Parameters that are passed by name, not by position, except those of our own `publish(part, rows)`."""
     names = _parameters(call)
     return [name for at, name in enumerate(names) if name.startswith(tuple(BY_NAME)) and (at, name) != (1, "rows")]
 
 
-class BeginsByItself:
-    """A two-phase target whose `begin()` takes nothing and returns its own transaction."""
+class SelfNamingTarget:
+    """A two-phase target with a `begin()` that takes nothing and returns its own transaction."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
@@ -156,16 +155,16 @@ class BeginsByItself:
         return getattr(self.target, name)
 
 
-class SendsAndRecords:
+class RenamedWriteAheadTarget:
     """A write-ahead target and its committer, in one object or two, with other names or parameters."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = parts
-        send, ask, record = (_find(parts, names) for names in (SENDING, ASKING, RECORDING))
+        send, look_up, record = (_find(parts, names) for names in (PUBLISHING, LOOKUP, RECORDING))
         assert send is not None
-        assert ask is not None
+        assert look_up is not None
         assert record is not None
-        self._send, self._ask, self._record = send, ask, record
+        self._send, self._look_up, self._record = send, look_up, record
         if (collect := _find(parts, ("collect",))) is not None:
             self.collect = collect
 
@@ -180,7 +179,7 @@ class SendsAndRecords:
         return self._send(*_arguments(self._send, part, rows))
 
     def is_committed(self, part: CheckpointPart) -> bool:
-        return bool(self._ask(*_arguments(self._ask, part, ())))
+        return bool(self._look_up(*_arguments(self._look_up, part, ())))
 
     def record(self, part: CheckpointPart) -> None:
         self._record(*_arguments(self._record, part, ()))
@@ -191,7 +190,7 @@ class SendsAndRecords:
 
 
 def _arguments(call: Callable[..., Any], part: CheckpointPart, rows: Sequence[Row]) -> list[Any]:
-    """By the parameters' names where they tell, by position where they do not."""
+    """By the parameters' names where they are known ones, else by position."""
     names = _parameters(call)
     if rows:
         positions: list[Any] = [rows, part.checkpoint_id] if call.__name__ == "send_values" else [part, rows]

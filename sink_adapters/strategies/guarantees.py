@@ -1,4 +1,4 @@
-"""The strategies, and what can be promised of each, whatever its target keeps rows in."""
+"""Lists the strategies and the claims and grade of each, on any target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT_LEAST: Final = ("AT_LEAST_ONCE", "LIVENESS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """What one of them promises. Names of claims are the harness's."""
+    """The promise of one strategy. Claims are named as in the harness."""
 
     sentence: str
     claims: tuple[str, ...]

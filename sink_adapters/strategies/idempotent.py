@@ -1,7 +1,7 @@
-"""Idempotent: every row is upserted under a key that a replay makes again, so that writing twice is writing once.
+"""Idempotent: every row is upserted under a key that a replay makes again, so that a repeated write has no effect.
 
-Right in the end; readers see rows before their checkpoint is complete, and see them again after a crash. Wrong as soon
-as a replay makes other keys: then each attempt leaves rows of its own.
+The final result is correct, but readers see rows before their checkpoint is complete, and see them again after a crash.
+If a replay makes other keys, each attempt leaves rows of its own, and the result is wrong.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class UpsertTarget(Protocol):
 
 
 def row_identity(row: Row) -> str:
-    """The key that every replay makes again, whatever the operators before the sink do."""
+    """A key that is equal after every replay, whatever the operators before the sink do."""
     return f"{row[0]}-{row[1]}"
 
 
 class IdempotentSink(DirectSink):
-    """Effectively once, if `key` depends on nothing but the row."""
+    """Effectively once, if `key` depends only on the row."""
 
     __slots__ = ("key",)
 

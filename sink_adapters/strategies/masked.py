@@ -1,9 +1,9 @@
 """Masked: rows go into the target itself, hidden from readers until one atomic marker reveals a whole checkpoint.
 
-The general solution: nothing is moved, nothing is sent twice, and the marker is one fact, `(generation, checkpoint)`.
-Readers show a segment when a marker of its generation is at its sequence or beyond. Markers are only ever added, never
-changed, so that a zombie cannot lower what a newer attempt has revealed. One marker serves all subtasks: a complete
-checkpoint was staged by every one of them, so that it becomes visible all at once.
+The general solution: rows are neither moved nor sent twice, and the marker is one fact, `(generation, checkpoint)`.
+Readers show a segment if a marker of its generation is at its sequence or beyond. Markers are added and never
+changed, so that a zombie cannot hide what a newer attempt has revealed. One marker serves all subtasks: each of them
+staged its part of a complete checkpoint, so that the whole checkpoint becomes visible at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import EMPTY, DamagedState, decode
 
@@ -32,7 +31,7 @@ class MaskedTarget(Protocol):
         """In one atomic step: segments of this generation with a sequence up to the checkpoint become visible.
 
         Durable on return; repeated after every crash, by every subtask; decided inside the effect, so that it never
-        takes back what was revealed. RETRY: not known yet.
+        hides what was revealed. RETRY: not known yet.
         """
 
     def collect(self, owner: Owner, before_generation: int) -> None:
@@ -76,7 +75,7 @@ class MaskedSink:
         self._reach("collect.after")
 
     def _reveal_restored(self, generation: int, checkpoint_id: int) -> None:
-        """There is no later step that could retry this one: the next attempt does."""
+        """No later step can retry this reveal, so the attempt fails and the next one repeats it."""
         if self._reveal(generation, checkpoint_id) is CommitOutcome.RETRY:
             raise TimeoutError(f"the target could not reveal checkpoint {checkpoint_id}, which was restored, yet")
 
@@ -109,7 +108,7 @@ class MaskedSink:
 
     def _reveal_covered(self) -> Iterable[int]:
         hidden = self._hidden
-        covered = bisect_right(hidden, self._covered)  # how many
+        covered = bisect_right(hidden, self._covered)  # a number of checkpoints
         if not covered:
             return ()
         if self._reveal(self.generation, self._covered) is CommitOutcome.RETRY:
@@ -131,7 +130,7 @@ class MaskedSink:
 
 
 def _generation_in(state: bytes) -> list[int]:
-    """The generation whose segments this snapshot counts on; none, if it had staged nothing."""
+    """The generation of the segments that this snapshot covers; none if nothing was staged."""
     content = decode(state, strategy="masked")
     if not content:
         return []

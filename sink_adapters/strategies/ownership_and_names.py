@@ -1,7 +1,7 @@
-"""Names that are never used twice: who owns what, which transaction of which attempt, which part of which checkpoint.
+"""Defines names that are never used twice: owner, transaction of an attempt, part of a checkpoint.
 
-All are text, so that a target may use them as it likes: as a key, a file name, a transactional id. They are unique as
-long as the engine keeps its two promises: generations grow for ever, and a job never reuses a checkpoint id.
+All are text, so that a target may use them as a key, a file name or a transactional id. They are unique as long as the
+engine keeps two promises: generations always rise, and a job never reuses the id of a complete checkpoint.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 
 class Owner(NamedTuple):
-    """One parallel subtask, as the owner of what earlier attempts left behind, also of subtasks that are gone.
+    """One parallel subtask, as the owner of what earlier attempts left behind, also of subtasks that no longer exist.
 
-    Old subtask k belongs to new subtask k modulo parallelism: to exactly one, whatever the parallelism was before.
+    Old subtask k belongs to new subtask k modulo parallelism: to exactly one, for any previous parallelism.
     """
 
     sink_id: str
@@ -89,11 +89,13 @@ class CheckpointPart(str):
         return CheckpointPart.parse, (str(self),)
 
 
-GARBAGE_TOLD_MOST: Final = 2  # to explorers, of what is removed one by one, unread: none, one, or more
+GARBAGE_COUNTED_MOST: Final = (
+    2  # state texts distinguish none, one, and more leftovers, which are removed one by one and unread
+)
 
 
-def stands_in(name: str, text: str) -> bool:
-    """Whether the text has this name, and not only a longer one: `sink-0-7-1` does not stand in `sink-0-7-10`."""
+def is_named_in(name: str, text: str) -> bool:
+    """Whether the text contains this name and not only a longer one: `sink-0-7-1` is not named in `sink-0-7-10`."""
     at = text.find(name)
     while at >= 0 and text[at + len(name) : at + len(name) + 1].isdigit():
         at = text.find(name, at + 1)

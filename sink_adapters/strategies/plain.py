@@ -1,4 +1,4 @@
-"""Plain: rows go straight through. What exactly-once inside the engine alone gives at the end of the line: repeats."""
+"""Plain: rows are written straight through. With exactly-once inside the engine only, the output has repeats."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The bytes of snapshots: compact JSON, the same for the same content, quick to write and strict to read.
+"""Encodes snapshots as compact JSON: equal bytes for equal content, fast to write, strict to read.
 
-Written by hand where it is hot: `json.dumps` costs 2 us a call, and a simulation takes some ten thousand snapshots a
+The hot path formats by hand: `json.dumps` costs 2 us a call, and a simulation takes some ten thousand snapshots a
 second. Each pending transaction becomes a fragment once; a snapshot only joins the fragments.
 """
 
@@ -20,7 +20,7 @@ COMPACT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_n
 
 
 class DamagedState(ValueError):
-    """Restored bytes that this strategy did not write. Going on without them would lose what they promise."""
+    """Restored bytes that this strategy did not write. Ignoring them would lose the rows that they promise."""
 
 
 def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
 
 
 def decode_pending(content: dict[str, Any], entry_from: Callable[..., Entry], *, strategy: str) -> list[Entry]:
-    """What a strategy listed as pending; `entry_from` is given the items of each entry."""
+    """The pending entries of a strategy; `entry_from` gets the items of each."""
     try:
         return [entry_from(*items) for items in content["pending"]]
     except (KeyError, TypeError, ValueError) as error:
@@ -42,7 +42,7 @@ def decode_pending(content: dict[str, Any], entry_from: Callable[..., Entry], *,
 
 
 def encode_value(value: Any) -> str:
-    """Bytes, text or anything JSON can hold, as two JSON items that tell which: `decode_value` gives the same back."""
+    """Bytes, text or anything JSON can hold, as two JSON items, the first its type, for `decode_value`."""
     if isinstance(value, (bytes, bytearray)):
         try:
             return f'"b",{quoted(value.decode())}'

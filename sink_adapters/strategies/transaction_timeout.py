@@ -1,4 +1,4 @@
-"""The time after which a target aborts a transaction by itself: warned of before, and said when it was the reason."""
+"""Warns before a target aborts a transaction by its own timeout, and names the timeout when a transaction is lost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WARN_AT: Final = 0.8  # of the timeout: late enough to be rare, early enough to 
 LOG: Final = logging.getLogger(__name__)
 
 
-# As TwoPhaseCommitSink keeps them: checkpoint, handle, fragment of the snapshot, and when it began, in seconds.
+# As in TwoPhaseCommitSink: checkpoint, handle, fragment of the snapshot, and time of its begin in seconds.
 Pending = tuple[int, Any, str, float | None]
 
 
 class TransactionTimeout:
-    """Of one sink's transactions, in seconds. None: they never end, and nobody has to look at a clock."""
+    """The timeout of one sink's transactions in seconds. None: there is none, and the clock is not read."""
 
     __slots__ = ("_seconds", "_warned")
 
@@ -24,11 +24,11 @@ class TransactionTimeout:
         self._warned: set[str] = set()
 
     def began(self, clock: Callable[[], float]) -> float | None:
-        """To be kept with a transaction that begins now."""
+        """The time to keep with a transaction that begins now."""
         return None if self._seconds is None else clock()
 
     def watch(self, pending: Iterable[Pending], clock: Callable[[], float]) -> None:
-        """Warns of each that is near its end, once."""
+        """Warns once of each transaction near its timeout."""
         if self._seconds is None:
             return
         now = clock()

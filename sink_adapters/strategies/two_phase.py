@@ -1,7 +1,7 @@
 """Two-phase commit: rows go into a transaction of the target, which a complete checkpoint commits.
 
-`snapshot` pre-commits and keeps the handle in the checkpoint; `notify_complete` commits. Whatever dies in between, the
-next attempt commits every handle of the checkpoint that it was restored from, and aborts everything else.
+`snapshot` pre-commits and keeps the handle in the checkpoint; `notify_complete` commits. After a crash in between, the
+next attempt commits every handle of the restored checkpoint and aborts everything else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, TransactionLost, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import decode, decode_pending, decode_value, encode_value
 from sinkproof.sink_adapters.strategies.transaction_timeout import Pending, TransactionTimeout
@@ -19,26 +18,26 @@ COMMITTED: Final = CommitOutcome.COMMITTED
 
 
 class TwoPhaseTarget(Protocol):
-    """What the target must offer. A plain object with these five methods will do.
+    """What the target must offer. A plain object with these five methods suffices.
 
-    It may offer more, which is used where it is there:
+    It may also offer:
 
     `attach(context)`: first, once per attempt. `close()`: last; may never be called.
-    `ready()`: at the end of `open`, when everything of earlier attempts is settled. What an attempt makes for itself
-        belongs here: made earlier, each crash in `open` would leave one more of it, without bound.
-    `fence(owner, generation)`: from its return on, attempts of generations before this one that wrote for old
-        subtasks of this owner get `Fenced` from begin, write and pre_commit. Commits of handles go on working.
+    `ready()`: at the end of `open`, when everything of earlier attempts is settled. An attempt creates its own
+        resources here: created earlier, each crash in `open` would leave one more, without bound.
+    `fence(owner, generation)`: after it returns, attempts of earlier generations that wrote for old subtasks
+        of this owner get `Fenced` from begin, write and pre_commit. Commits of handles still work.
     `lingering(owner, before_generation)`: transactions or handles of earlier generations that are neither committed
-        nor aborted, of every old subtask that the owner owns. Without it, what earlier attempts left stays.
+        nor aborted, of every old subtask that the owner owns. Without it, leftovers of earlier attempts stay.
     `transaction_timeout`: seconds after which the target aborts by itself; None: never.
-    `new_user_context()`: asked once per subtask of the job, in the first `open` that restores none; JSON or bytes.
+    `new_user_context()`: called once per subtask of the job, in the first `open` that restores none; JSON or bytes.
     `use_user_contexts(contexts)`: in each `open`: this subtask's own, then those of old subtasks it has taken over.
     """
 
     def begin(self, transaction: Transaction) -> Any:
         """Before the first row of a transaction. The name is new, and unique for ever.
 
-        If anything but None is returned, that is what the other calls are given instead of the name.
+        A return value other than None is passed to the other calls instead of the name.
         """
 
     def write(self, transaction: Any, batch: Batch) -> None:
@@ -47,11 +46,11 @@ class TwoPhaseTarget(Protocol):
     def pre_commit(self, transaction: Any) -> Any:
         """On return the rows are durable, and the handle suffices to commit them from any other process.
 
-        The handle is bytes, text, or anything JSON can hold; it comes back equal (tuples as lists).
+        The handle is bytes, text, or anything JSON can hold; it is restored equal (tuples as lists).
         """
 
     def commit(self, handle: Any) -> CommitOutcome | None:
-        """Makes the rows visible. Called again after every crash, also when it was done before: then ALREADY.
+        """Makes the rows visible. Called again after every crash, also if it was committed before: then ALREADY.
 
         None means COMMITTED. An exception fails the attempt, and the next one commits again.
         """
@@ -63,7 +62,7 @@ class TwoPhaseTarget(Protocol):
 class TwoPhaseCommitSink:
     """Exactly once, if the target keeps its promises. Rows become visible with the checkpoint that covers them.
 
-    An older transaction in doubt holds newer ones back, so that a key's rows are never shown out of order.
+    An older transaction in doubt delays newer ones, so that the rows of a key never become visible out of order.
     """
 
     __slots__ = (
@@ -118,7 +117,7 @@ class TwoPhaseCommitSink:
         self._restore_user([decode_value(*content["user"]) for content in contents if "user" in content])
 
     def _restore_user(self, contexts: list[Any]) -> None:
-        """Of old subtasks, in their order: if it is there, this subtask's own is the first."""
+        """`contexts`: of old subtasks, in their order; this subtask's own, if present, is the first."""
         if not contexts and hasattr(self.target, "new_user_context"):
             contexts = [self.target.new_user_context()]
         if contexts:
@@ -127,7 +126,7 @@ class TwoPhaseCommitSink:
             call_if_there(self.target, "use_user_contexts", contexts)
 
     def _abort_lingering(self) -> None:
-        """All but what is still in doubt: that was promised."""
+        """Aborts all but what is still in doubt, because those rows were promised."""
         if not hasattr(self.target, "lingering"):
             return
         in_doubt = [handle for _, handle, _, _ in self._pending]
@@ -145,7 +144,7 @@ class TwoPhaseCommitSink:
         self._write(self._current, batch)
 
     def _begin(self) -> None:
-        """Only when there is a row: an empty transaction would be one more that can linger."""
+        """Called for the first row only: an empty transaction would be one more that can linger."""
         transaction = Transaction.of(self.owner, self.context.generation, self._last + 1)
         self._reach("begin.before")
         given = self.target.begin(transaction)
@@ -209,7 +208,7 @@ class TwoPhaseCommitSink:
         """Nothing to do: the last rows are in the transaction that the final checkpoint pre-commits."""
 
     def close(self) -> None:
-        """A target that cannot list what lingers is told now; any other hears it from the next attempt."""
+        """Aborts now if the target cannot list lingering transactions; otherwise the next attempt aborts."""
         if self._current is not None and not hasattr(self.target, "lingering"):
             self._reach("abort.before")
             self.target.abort(self._current)
@@ -219,12 +218,12 @@ class TwoPhaseCommitSink:
 
 
 def _pending(checkpoint_id: int, handle: Any, began: float | None) -> Pending:
-    """A plain tuple, with its JSON as it will stand in every snapshot: it is made where it is hot."""
+    """A plain tuple on the hot path, with its JSON fragment for every later snapshot."""
     tail = "" if began is None else f",{began!r}"
     return checkpoint_id, handle, f"[{checkpoint_id},{encode_value(handle)}{tail}]", began
 
 
 def _pending_from(checkpoint_id: int, *rest: Any) -> Pending:
-    """`rest`: the kind of the handle, its value, and when it began, if the target names a timeout."""
+    """`rest`: the kind of the handle, its value, and the time of its begin if the target has a timeout."""
     kind, value, *began = rest
     return _pending(checkpoint_id, decode_value(kind, value), began[0] if began else None)

@@ -1,17 +1,16 @@
-"""What sinks have in common whose rows are visible as soon as they are written: no phase follows the first."""
+"""The common part of sinks without a second phase: rows are visible as soon as they are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from sinkproof.sink_adapters.protocol import Context
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Context, call_if_there
 from sinkproof.sink_adapters.strategies.snapshot_bytes import EMPTY
 
 
 class DirectSink:
-    """A sink but for its `write`. The target may offer `attach(context)`, `flush()` and `close()`."""
+    """A sink without `write`. The target may offer `attach(context)`, `flush()` and `close()`."""
 
     __slots__ = ("_reach", "target")
 
@@ -23,8 +22,8 @@ class DirectSink:
         call_if_there(self.target, "attach", context)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        """The state is empty: what was written is in the target, and what follows is replayed. Without the flush,
-        acknowledged rows could still be lost: at-most-once for those.
+        """The state is empty: written rows are in the target, and later rows are replayed. Without the flush,
+        acknowledged rows could still be lost.
         """
         call_if_there(self.target, "flush")
         return EMPTY

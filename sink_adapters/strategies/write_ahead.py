@@ -1,7 +1,7 @@
-"""Write-ahead: rows wait in the checkpoint's state until it is complete; a committer remembers which were sent.
+"""Write-ahead: rows wait in the checkpoint's state until it is complete; a committer records which parts were sent.
 
-Any target will do, and that is the price: a crash in the middle of sending, or between sending and recording, sends
-again. Both holes are closed only by a target where sending twice is the same as once, or that records in the same step.
+Any target suffices, but a crash while sending, or between sending and recording, sends rows again. Only a target
+with idempotent writes, or that records in the same step, prevents such repeats.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row
-from sinkproof.sink_adapters.strategies.optional_calls import call_if_there
+from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row, call_if_there
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner
 from sinkproof.sink_adapters.strategies.snapshot_bytes import decode, decode_pending, decode_rows, encode_rows, quoted
 
@@ -19,19 +18,19 @@ class WriteAheadTarget(Protocol):
     """What the target must offer. It may also offer:
 
     `attach(context)`: first, once per attempt. `close()`: last; may never be called.
-    `collect(owner, before_generation)`: removes what attempts of earlier generations left half sent and invisible.
-        Called before anything is published: otherwise each crash in `open` would leave one more of it, without bound.
+    `collect(owner, before_generation)`: removes invisible, partly sent rows of earlier generations.
+        Called before anything is published: otherwise each crash in `open` would leave more of them, without bound.
     """
 
     def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> object:
         """Sends the rows of one subtask's part of a complete checkpoint; they may be visible at once.
 
-        Called again with the same name after a crash. False or CommitOutcome.RETRY: not now, ask again later.
+        Called again with the same name after a crash. False or CommitOutcome.RETRY: not now, call again later.
         """
 
 
 class CheckpointCommitter(Protocol):
-    """Remembers, in a store of its own, which parts were sent. May also offer `attach(context)` and `close()`."""
+    """Records, in a store of its own, which parts were sent. May also offer `attach(context)` and `close()`."""
 
     def is_committed(self, part: CheckpointPart) -> bool:
         """Whether `record` has ever returned for exactly this part, in any process."""
@@ -40,15 +39,15 @@ class CheckpointCommitter(Protocol):
         """Durable on return."""
 
 
-# Rows that wait: their checkpoint, their name, themselves, and their JSON as it stands in every snapshot until then.
-# A plain tuple: made for every snapshot.
+# Rows that wait: checkpoint, name, rows, and their JSON fragment for every snapshot until they are sent.
+# A plain tuple, because one is made for every snapshot.
 Pending = tuple[int, CheckpointPart, tuple[Row, ...], str]
 
 
 class WriteAheadSink:
     """At least once with any target; effectively once with one that upserts.
 
-    The order of checkpoints is kept: an older part that cannot be sent blocks newer ones, and is tried again at the
+    The order of checkpoints is kept: an older part that cannot be sent blocks newer ones and is retried at the
     next notification and by the engine's timer.
     """
 
@@ -60,7 +59,7 @@ class WriteAheadSink:
         self._pending: list[Pending] = []  # by checkpoint
 
     def open(self, context: Context) -> Iterable[int]:
-        """1 sweep up, 2 send what the checkpoint promised and the committer does not know."""
+        """1 collect leftovers, 2 send the parts of the checkpoint that the committer has not recorded."""
         self.context, self._reach = context, context.reach
         self.owner = Owner(context.sink_id, context.subtask, context.parallelism)
         self._covered = context.checkpoint_id_covered
@@ -77,7 +76,7 @@ class WriteAheadSink:
         return self._publish_covered()
 
     def _helpers(self) -> list[object]:
-        """One, if it is both."""
+        """One object if it is both."""
         return list({id(helper): helper for helper in (self.target, self.committer)}.values())
 
     def write(self, batch: Batch) -> None:
@@ -133,6 +132,6 @@ class WriteAheadSink:
 
 
 def _pending_from(name: str, encoded: list[Any]) -> Pending:
-    """Under the name that the old subtask gave it: earlier attempts may have recorded that one."""
+    """Keeps the name that the old subtask gave it: earlier attempts may have recorded it."""
     part, rows = CheckpointPart.parse(name), decode_rows(encoded)
     return part.checkpoint_id, part, rows, f"[{quoted(part)},{encode_rows(rows)}]"

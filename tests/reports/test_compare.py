@@ -1,4 +1,4 @@
-"""What changed between two certificates, and whether the second one is worse."""
+"""Differences between two certificates, and whether the second one is worse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def changed(edit: Edit) -> Comparison:
     return compare(sample(), after)
 
 
-def told(comparison: Comparison) -> list[str]:
+def changed_subjects(comparison: Comparison) -> list[str]:
     return [f"{item.name}: {change.what}" for item in comparison.subjects for change in item.changes]
 
 
@@ -35,11 +35,11 @@ def falls(document: dict[str, Any]) -> None:
 
 def test_a_certificate_is_no_worse_than_itself() -> None:
     same = changed(lambda document: None)
-    assert [] == [*same.worse, *same.run, *same.canaries, *told(same)]
+    assert [] == [*same.worse, *same.run, *same.canaries, *changed_subjects(same)]
     assert "3 subjects the same\n\nThe second certificate is not worse than the first.\n" == render(same)
 
 
-def test_a_verdict_and_a_grade_that_fall_make_it_worse_and_are_told_with_the_way_to_see_it() -> None:
+def test_a_fallen_verdict_or_grade_makes_it_worse_and_is_printed_with_its_replay_command() -> None:
     fallen = changed(falls)
     assert "files/two-phase: verdict: upheld → violated" in fallen.worse
     assert "files/two-phase: grade: exactly-once → at-least-once" in fallen.worse
@@ -83,7 +83,7 @@ def test_violated_is_worse_than_unknown_and_unknown_than_upheld(before: str, aft
         ("at-least-once", "exactly-once", False),
     ],
 )
-def test_a_grade_that_is_not_known_is_worse_than_every_good_one(before: str, after: str, *, worse: bool) -> None:
+def test_an_unknown_grade_is_worse_than_every_grade_but_broken(before: str, after: str, *, worse: bool) -> None:
     first, second = sample(), sample()
     first["subjects"][0]["grade"], second["subjects"][0]["grade"] = before, after
     assert worse is bool(compare(first, second).worse)
@@ -125,7 +125,7 @@ def be_killed(document: dict[str, Any]) -> None:
     ("edit", "reason"),
     [
         (forget_subject, "files/two-phase: certified: upheld, exactly-once before, nothing now"),
-        (skip_step, "files/two-phase: simulated shell, steps struck (no longer commit.after): 20 → 19"),
+        (skip_step, "files/two-phase: simulated shell, steps with a fault (no longer commit.after): 20 → 19"),
         (
             open_closure,
             "files/two-phase: simulated shell, closure of whole-job crashes: "
@@ -138,15 +138,15 @@ def be_killed(document: dict[str, Any]) -> None:
             try_no_canary,
             "canaries: 6 of 6 convicted of their own sin, 1 of 1 controls acquitted, in 0.92 s → none were tried",
         ),
-        (be_killed, "the run: came to its end → did not come to its end"),
+        (be_killed, "the run: finished → did not finish"),
     ],
 )
-def test_who_has_looked_at_less_is_worse(edit: Edit, reason: str) -> None:
+def test_a_certificate_with_less_coverage_is_worse(edit: Edit, reason: str) -> None:
     assert [reason] == list(changed(edit).worse)
 
 
-def struck_elsewhere(document: dict[str, Any]) -> None:
-    """The same flaw, met by another attempt at another time."""
+def fault_elsewhere(document: dict[str, Any]) -> None:
+    """The same flaw, found in another attempt at another time."""
     finding = document["subjects"][1]["findings"][1]
     finding["schedule"] = finding["schedule"].replace("sink[0]", "sink[1]").replace("#1", "#7")
 
@@ -164,21 +164,21 @@ def new_upheld_subject(document: dict[str, Any]) -> None:
     document["subjects"].append({**document["subjects"][0], "name": "files/masked"})
 
 
-@pytest.mark.parametrize("edit", [struck_elsewhere, more_schedules, new_unclaimed_flaw, new_upheld_subject])
-def test_what_is_only_different_is_not_worse(edit: Edit) -> None:
+@pytest.mark.parametrize("edit", [fault_elsewhere, more_schedules, new_unclaimed_flaw, new_upheld_subject])
+def test_a_mere_difference_is_not_worse(edit: Edit) -> None:
     assert [] == list(changed(edit).worse)
 
 
-def test_the_same_flaw_struck_elsewhere_is_no_news() -> None:
-    assert not changed(struck_elsewhere).subjects[1].findings_new
+def test_the_same_flaw_in_another_attempt_is_no_new_finding() -> None:
+    assert not changed(fault_elsewhere).subjects[1].findings_new
 
 
-def test_more_schedules_and_unclaimed_flaws_are_told() -> None:
-    assert ["files/two-phase: simulated shell, schedules"] == told(changed(more_schedules))
+def test_more_schedules_and_unclaimed_flaws_are_listed() -> None:
+    assert ["files/two-phase: simulated shell, schedules"] == changed_subjects(changed(more_schedules))
     assert "new: O9 (not claimed) at begin.after=kill" in render(changed(new_unclaimed_flaw))
 
 
-def test_the_text_obeys_no_control_characters() -> None:
+def test_the_text_escapes_control_characters() -> None:
     def poison(document: dict[str, Any]) -> None:
         document["subjects"][1]["findings"][1].update(oracle="O1", why="beware \x1b[2J")
 
@@ -208,7 +208,9 @@ def test_the_command_exits_with_one_when_the_second_is_worse(sinkproof_command: 
     assert ["files/two-phase"] == [item["name"] for item in json.loads(back.stdout)["subjects"] if item["changes"]]
 
 
-def test_the_command_says_what_it_cannot_read(sinkproof_command: Any, two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_command_names_a_certificate_that_it_cannot_read(
+    sinkproof_command: Any, two: tuple[Path, Path], tmp_path: Path
+) -> None:
     damaged = tmp_path / "damaged.json"
     damaged.write_text('{"schema": "sinkproof/certif')
     for place, why in (

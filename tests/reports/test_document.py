@@ -1,4 +1,4 @@
-"""The certificate document: its schema is a promise, a killed run leaves a readable one, damage is said clearly."""
+"""The certificate document: its schema, its atomic writes, and the errors for damaged files."""
 
 from __future__ import annotations
 
@@ -91,19 +91,19 @@ def test_a_failed_write_keeps_the_certificate_before_it(tmp_path: Path, monkeypa
     assert ["certificate.json"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_a_folder_that_cannot_be_made_is_said_with_a_next_step(tmp_path: Path) -> None:
+def test_an_error_about_a_folder_has_a_next_step(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DocumentError, match="cannot write the certificate") as caught:
         writer_in(tmp_path / "file")
     assert "--out" in caught.value.next_step
 
 
-def test_text_that_utf8_cannot_hold_is_spelled_out(tmp_path: Path) -> None:
+def test_text_that_utf8_cannot_hold_is_escaped(tmp_path: Path) -> None:
     writer_in(tmp_path).subject(subject("sink-\udcff.py:Mine"))
     assert "sink-\\udcff.py:Mine" == certificate.load(tmp_path)["subjects"][0]["name"]
 
 
-def test_rows_and_cells_are_a_line_each_and_read_back_as_they_were() -> None:
+def test_rows_and_cells_are_one_line_each_and_are_read_back_equal() -> None:
     rows = [[0, offset] for offset in range(50)]
     value = {
         "short": [1, 2],
@@ -120,7 +120,7 @@ def test_rows_and_cells_are_a_line_each_and_read_back_as_they_were() -> None:
     assert 112 == len(text.splitlines())
 
 
-def test_a_measurement_stands_in_the_certificate(tmp_path: Path) -> None:
+def test_a_measurement_is_part_of_the_certificate(tmp_path: Path) -> None:
     writer = writer_in(tmp_path)
     writer.measured(certificate.Measurement(name="soak", value="1,000 rows"))
     assert [{"name": "soak", "value": "1,000 rows", "note": ""}] == certificate.load(tmp_path)["measurements"]
@@ -133,10 +133,10 @@ def test_the_builders_write_the_promised_keys_and_only_documented_ones() -> None
         "subject": SubjectResult,
         "claim": certificate.ClaimResult,
         "shell": certificate.ShellResult,
-        "closure": certificate.Closure,
-        "outcome": certificate.Outcome,
+        "closure": certificate.ClosureResult,
+        "outcome": certificate.PointOutcome,
         "finding": certificate.Finding,
-        "event": certificate.Event,
+        "event": certificate.TimelineEvent,
         "line": certificate.SourceLine,
     }
     for name, kind in kinds.items():
@@ -160,7 +160,7 @@ def test_a_document_with_only_the_promised_keys_is_valid() -> None:
             certificate.validate({name: value for name, value in minimal().items() if name != key})
 
 
-def test_unknown_keys_are_left_to_the_future() -> None:
+def test_unknown_keys_are_ignored() -> None:
     certificate.validate({**minimal(), "weather": "fine"})
     with pytest.raises(DocumentError):
         certificate.validate({**minimal(), "verdict": "fine"})

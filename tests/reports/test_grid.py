@@ -21,7 +21,7 @@ def test_the_grid_has_known_steps_in_order_and_lines_file_by_file() -> None:
     assert grid.Cell(outcome="upheld", runs=18 * 24) == found.rows[-1].cells[0]
 
 
-def test_the_gravest_outcome_stands_for_many() -> None:
+def test_a_cell_shows_its_gravest_outcome() -> None:
     cells = [grid.Cell(outcome=name, runs=1) for name in ("upheld", "unfired", "violated", "finding")]
     assert grid.Cell(outcome="violated", runs=4) == grid.worst(cells)
     assert grid.Cell(outcome="none", runs=0) == grid.worst([])

@@ -1,4 +1,4 @@
-"""The report for machines that read JUnit XML: red where something is violated, never green without a verdict."""
+"""JUnit XML: a failure where something is violated, an error where a verdict is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..support import sample_certificate
 from ..support.sample_certificate import NAME_HOSTILE, REPLAY, sample
 
 
-def test_junit_fails_what_is_violated_and_errs_what_is_unknown() -> None:
+def test_junit_has_a_failure_per_violation_and_an_error_per_unknown() -> None:
     root = ElementTree.fromstring(junit.render(sample()))
     cases = {(case.get("classname"), case.get("name")): case for case in root.iter("testcase")}
     failed = [case.get("name") for case in cases.values() if case.find("failure") is not None]
@@ -25,7 +25,7 @@ def test_junit_fails_what_is_violated_and_errs_what_is_unknown() -> None:
     assert str(len(cases)) == root.get("tests")
 
 
-def test_junit_skips_a_step_that_was_not_reached_and_errs_where_no_fault_ever_struck() -> None:
+def test_junit_skips_a_step_that_was_not_reached_and_has_an_error_where_no_fault_was_injected() -> None:
     document = sample()
     for outcome in document["subjects"][1]["shells"][0]["outcomes"]:
         outcome["outcome"] = "unfired" if outcome["point"] == "abort.after" else outcome["outcome"]

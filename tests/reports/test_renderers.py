@@ -96,7 +96,7 @@ def readable(name: str, text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_sample_keeps_to_the_schema_and_so_does_what_is_promised_of_it() -> None:
+def test_the_sample_and_its_promised_keys_satisfy_the_schema() -> None:
     for document in (sample(), bare()):
         certificate.validate(document)
         with pytest.raises(certificate.DocumentError):
@@ -104,7 +104,7 @@ def test_the_sample_keeps_to_the_schema_and_so_does_what_is_promised_of_it() -> 
 
 
 @pytest.mark.parametrize("name", RENDERERS)
-def test_every_report_says_who_failed_how_and_how_to_see_it_again(name: str) -> None:
+def test_every_report_names_the_failed_subject_the_evidence_and_the_replay_command(name: str) -> None:
     text = readable(name, RENDERERS[name](sample()))
     for fact in (
         "files/two-phase",
@@ -119,7 +119,7 @@ def test_every_report_says_who_failed_how_and_how_to_see_it_again(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["terminal", "narrow terminal", "page", "markdown"])
-def test_every_report_for_people_says_verdicts_grades_and_canaries_in_words(name: str) -> None:
+def test_every_readable_report_has_verdicts_grades_and_canaries_in_words(name: str) -> None:
     text = readable(name, RENDERERS[name](sample())).lower()
     for fact in ("✓ upheld", "✗ violated", "? unknown", "at-least-once", "exactly_once"):
         assert fact in text, fact
@@ -129,7 +129,7 @@ def test_every_report_for_people_says_verdicts_grades_and_canaries_in_words(name
 
 
 @pytest.mark.parametrize("name", RENDERERS)
-def test_every_report_is_a_pure_function_that_leaves_the_document_alone(name: str) -> None:
+def test_every_report_is_a_pure_function_that_does_not_change_the_document(name: str) -> None:
     document = sample()
     before = copy.deepcopy(document)
     assert RENDERERS[name](document) == RENDERERS[name](document)
@@ -142,15 +142,15 @@ def test_every_report_can_be_made_from_the_promised_keys_alone(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", RENDERERS)
-def test_every_report_can_be_made_of_a_run_that_was_killed_at_once(name: str) -> None:
+def test_every_report_can_be_made_of_a_run_that_was_killed_at_its_start(name: str) -> None:
     document = {**sample(), "complete": False, "verdict": "unknown", "subjects": [], "canaries": []}
     text = readable(name, RENDERERS[name](document)).lower()
-    assert "the run did not come to its end" in text
+    assert "the run did not finish" in text
     assert "unknown" in text
 
 
 @pytest.mark.parametrize("name", RENDERERS)
-def test_no_report_obeys_control_characters(name: str) -> None:
+def test_every_report_escapes_control_characters(name: str) -> None:
     document = sample()
     document["subjects"][1]["why"] = "beware \x1b[2J\x00 of this"
     document["subjects"][1]["findings"][1]["why"] = "beware \x1b[2J\x00 of this"
@@ -168,7 +168,7 @@ def test_an_escaped_canary_is_named_in_every_report() -> None:
         assert "a canary escaped: marker after data (simulated)" in text, name
 
 
-def test_the_page_is_balanced_and_alone_in_the_world() -> None:
+def test_the_page_has_balanced_tags_and_is_self_contained() -> None:
     html = page.render(sample())
     found = parsed(html)
     assert "<!DOCTYPE html>" == html.splitlines()[0]
@@ -180,7 +180,7 @@ def test_the_page_is_balanced_and_alone_in_the_world() -> None:
     assert 1 == found.tags.count("script")
 
 
-def test_the_page_escapes_what_it_is_told() -> None:
+def test_the_page_escapes_text_from_the_document() -> None:
     html = page.render(sample())
     assert NAME_HOSTILE not in html
     assert "Evil&lt;b&gt;&amp;&#34;Sink" in html
@@ -208,7 +208,7 @@ def test_the_page_shows_grid_timeline_and_canaries_in_words_and_symbols() -> Non
     text = readable("page", html)
     for title, sign in (
         ("24 breaks a claim", "✗"),
-        ("24 never struck", "○"),
+        ("24 never injected", "○"),
         ("24 unclaimed flaw", "△"),
         ("432 upheld", "✓"),
     ):
@@ -268,7 +268,7 @@ def test_the_page_of_twelve_subjects_stays_small() -> None:
     assert len(page.render(document).encode()) < 300_000
 
 
-def test_words_that_nobody_has_heard_of_are_shown_as_they_are() -> None:
+def test_unknown_words_are_shown_unchanged() -> None:
     document = sample()
     subject = document["subjects"][1]
     subject["shells"][0]["outcomes"].append(

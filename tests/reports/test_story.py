@@ -1,6 +1,5 @@
-"""A timeline taken apart, and where its picture puts things: lanes that end where a fault strikes, marks that do not
-stand on each other, and of a long story the parts that matter.
-"""
+"""Parsing of a timeline and layout of its picture: a lane ends where a fault ends its actor; marks and labels do not
+overlap."""
 
 from __future__ import annotations
 
@@ -14,18 +13,18 @@ from sinkproof.reports.picture import LANE_HEIGHT, Picture, picture
 
 from ..support.sample_certificate import sample
 
-Told = tuple[float, str, str, bool]
+Entry = tuple[float, str, str, bool]
 
 
-def finding(*told: Told, **others: Any) -> dict[str, Any]:
+def finding(*timeline: Entry, **others: Any) -> dict[str, Any]:
     """The sample's worst one, with this timeline."""
     found = dict(facts.filled(sample())["subjects"][1]["findings"][0])
     names = ("at", "actor", "what", "struck")
-    return {**found, "timeline": [dict(zip(names, each, strict=True)) for each in told], **others}
+    return {**found, "timeline": [dict(zip(names, each, strict=True)) for each in timeline], **others}
 
 
 def crash(kind: str, *, actor: str = "sink[0]", after: str = "acknowledged: 1") -> dict[str, Any]:
-    """Two sinks; a fault strikes one of them; the next generation begins."""
+    """Two sinks; a fault faults one of them; the next generation begins."""
     return finding(
         (0.0, "coordinator", "generation", False),
         (0.1, "sink[0] (generation 700001)", "acknowledged: 1", False),
@@ -63,22 +62,22 @@ def test_a_lane_ends_where_a_fault_ends_its_actor(kind: str, interrupted: set[st
 def test_a_lane_begins_again_with_the_next_generation() -> None:
     shown = picture(crash("kill"))
     lane = next(lane for lane in shown.lanes if lane.name == "sink[0]")
-    assert lane.alive[0][1] == shown.strikes[0].x
+    assert lane.alive[0][1] == shown.faults[0].x
     assert lane.alive[1][0] == shown.bands[1].x
 
 
-def test_generations_are_counted_whatever_numbers_the_engine_gives_them() -> None:
+def test_generations_are_numbered_from_one_in_the_picture() -> None:
     assert ["generation 1", "generation 2"] == [band.name for band in picture(crash("kill")).bands]
-    nobody_acted = crash("kill", actor="coordinator")
-    del nobody_acted["timeline"][1:3]
-    assert ["generation 1", "generation 2"] == [band.name for band in picture(nobody_acted).bands]
+    no_event = crash("kill", actor="coordinator")
+    del no_event["timeline"][1:3]
+    assert ["generation 1", "generation 2"] == [band.name for band in picture(no_event).bands]
 
 
-def test_a_checkpoint_is_complete_only_when_somebody_says_so() -> None:
+def test_a_checkpoint_is_complete_only_after_a_complete_event() -> None:
     assert [False] == [front.complete for front in picture(crash("kill", after="opened")).fronts]
-    told = crash("kill")
-    told["timeline"].insert(3, {"at": 0.25, "actor": "coordinator", "what": "complete: 1", "struck": False})
-    assert picture(told).fronts[0].complete
+    timeline = crash("kill")
+    timeline["timeline"].insert(3, {"at": 0.25, "actor": "coordinator", "what": "complete: 1", "struck": False})
+    assert picture(timeline).fronts[0].complete
 
 
 def test_a_checkpoint_that_was_lost_does_not_get_the_decision_of_another_with_its_id() -> None:
@@ -95,74 +94,74 @@ def test_a_checkpoint_that_was_lost_does_not_get_the_decision_of_another_with_it
     assert [False, True] == [front.complete for front in shown.fronts]
 
 
-def test_time_goes_on_where_a_job_begins_its_clock_anew() -> None:
-    told = story.story(finding(*((at, "sink[0]", "opened", False) for at in (0.1, 0.3, 0.0, 0.2))))
-    assert [0.1, 0.3, 0.3, 0.5] == [round(each.at, 3) for each in told.happenings]
+def test_times_rise_when_a_restarted_job_restarts_its_clock() -> None:
+    timeline = story.story(finding(*((at, "sink[0]", "opened", False) for at in (0.1, 0.3, 0.0, 0.2))))
+    assert [0.1, 0.3, 0.3, 0.5] == [round(each.at, 3) for each in timeline.events]
 
 
-def test_a_vote_of_a_zombie_is_not_part_of_the_decision() -> None:
-    told = crash("stop", after="acknowledged: 2")
-    told["timeline"] += [
+def test_an_acknowledgement_of_a_zombie_is_not_part_of_the_decision() -> None:
+    timeline = crash("stop", after="acknowledged: 2")
+    timeline["timeline"] += [
         {"at": 0.6, "actor": "sink[1] (generation 700001)", "what": "acknowledged: 2", "struck": False},
         {"at": 0.7, "actor": "coordinator", "what": "complete: 2", "struck": False},
     ]
     assert {(False, 2), (False, 1), (True, 1)} == {
-        (front.complete, len(front.votes.split())) for front in picture(told).fronts
+        (front.complete, len(front.acknowledgements.split())) for front in picture(timeline).fronts
     }
 
 
-def test_marks_of_one_lane_do_not_stand_on_each_other_even_at_one_moment() -> None:
-    told = finding(*((0.001 * (index // 4), "sink[0]", f"acknowledged: {index}", False) for index in range(40)))
-    places = sorted(mark.x for mark in picture(told).marks)
+def test_marks_of_one_lane_do_not_overlap_even_at_the_same_time() -> None:
+    timeline = finding(*((0.001 * (index // 4), "sink[0]", f"acknowledged: {index}", False) for index in range(40)))
+    places = sorted(mark.x for mark in picture(timeline).marks)
     assert min(after - before for before, after in pairwise(places)) >= 16
 
 
-def test_a_long_wait_is_cut_short() -> None:
-    told = finding(*((at, "sink[0]", "acknowledged: 1", False) for at in (0.0, 0.1, 0.2, 0.3, 900.0)))
-    shown = picture(told)
+def test_a_long_wait_is_shortened() -> None:
+    timeline = finding(*((at, "sink[0]", "acknowledged: 1", False) for at in (0.0, 0.1, 0.2, 0.3, 900.0)))
+    shown = picture(timeline)
     assert shown.width < 1000
     assert [mark.x for mark in shown.marks] == sorted(mark.x for mark in shown.marks)
 
 
-def test_a_label_in_the_way_of_another_stands_below_its_lane() -> None:
+def test_a_label_that_would_overlap_another_stands_below_its_lane() -> None:
     before = [(0.01 * index, "sink[0]", f"acknowledged: {index}", False) for index in range(30)]
-    struck = [(0.3, "sink[0]", "commit.before: kill", True), (0.31, "sink[0]", "commit.after: kill", True)]
+    faults = [(0.3, "sink[0]", "commit.before: kill", True), (0.31, "sink[0]", "commit.after: kill", True)]
     after = [(0.32 + 0.01 * index, "sink[0]", f"acknowledged: {index}", False) for index in range(30)]
-    first, second = picture(finding(*before[:20], *struck, *after[:20])).strikes
+    first, second = picture(finding(*before[:20], *faults, *after[:20])).faults
     assert first.text_y < first.y < second.text_y
-    far_away = [(0.0, "sink[0]", "commit.before: kill", True), *before[1:], struck[1]]
-    assert 1 == len({strike.text_y for strike in picture(finding(*far_away)).strikes})
+    far_away = [(0.0, "sink[0]", "commit.before: kill", True), *before[1:], faults[1]]
+    assert 1 == len({fault.text_y for fault in picture(finding(*far_away)).faults})
 
 
-def test_the_last_strike_names_the_line_of_code() -> None:
-    struck = [(0.1, "sink[0]", "commit.before: kill", True), (0.2, "sink[0]", "commit.after: kill", True)]
-    labels = [strike.label for strike in picture(finding(*struck)).strikes]
+def test_the_last_fault_names_the_line_of_code() -> None:
+    faults = [(0.1, "sink[0]", "commit.before: kill", True), (0.2, "sink[0]", "commit.after: kill", True)]
+    labels = [fault.label for fault in picture(finding(*faults)).faults]
     assert ["kill at commit.before", "kill at commit.after, my_sink.py:42"] == labels
     at_a_line = finding((0.1, "sink[0]", "line(my_sink.py:42): kill", True))
-    assert ["kill at line(my_sink.py:42)"] == [strike.label for strike in picture(at_a_line).strikes]
+    assert ["kill at line(my_sink.py:42)"] == [fault.label for fault in picture(at_a_line).faults]
 
 
-def test_a_long_story_keeps_its_strikes_and_both_ends_and_says_what_it_left_out() -> None:
+def test_a_long_timeline_keeps_its_faults_and_both_ends_and_counts_what_it_leaves_out() -> None:
     events = [(float(at), "sink[0]", "commit.after: kill" if at == 250 else str(at), at == 250) for at in range(500)]
-    told = story.story(finding(*events))
-    assert ["commit.after"] == [each.point for each in told.strikes]
-    assert ("0", "499") == (told.happenings[0].text, told.happenings[-1].text)
-    assert 500 == sum(each.left_out + 1 for each in told.happenings)
-    assert len(told.happenings) <= story.EVENTS_SHOWN
-    assert [240, 238] == [each.left_out for each in told.happenings if each.left_out]
+    timeline = story.story(finding(*events))
+    assert ["commit.after"] == [each.point for each in timeline.faults]
+    assert ("0", "499") == (timeline.events[0].text, timeline.events[-1].text)
+    assert 500 == sum(each.left_out + 1 for each in timeline.events)
+    assert len(timeline.events) <= story.EVENTS_SHOWN
+    assert [240, 238] == [each.left_out for each in timeline.events if each.left_out]
     assert [240, 238] == [count for _, count in picture(finding(*events)).gaps]
 
 
-def test_a_story_of_nothing_but_strikes_is_cut_too() -> None:
+def test_a_timeline_of_faults_only_is_shortened_too() -> None:
     events = [(float(at), f"sink[{at % 4}]", "commit.after: kill", True) for at in range(900)]
-    assert len(story.story(finding(*events)).happenings) <= story.EVENTS_SHOWN
+    assert len(story.story(finding(*events)).events) <= story.EVENTS_SHOWN
 
 
-def test_words_that_are_not_understood_are_kept_and_shortened() -> None:
-    told = story.story(finding((0.0, "the janitor", "swept\n" + "x" * 500, False)))
-    assert ("the janitor", "other") == (told.happenings[0].actor, told.happenings[0].kind)
-    assert told.happenings[0].text.startswith("swept xxx")
-    assert story.WORDS_LONGEST == len(told.happenings[0].text)
+def test_unknown_event_text_is_kept_and_shortened() -> None:
+    timeline = story.story(finding((0.0, "the janitor", "swept\n" + "x" * 500, False)))
+    assert ("the janitor", "other") == (timeline.events[0].actor, timeline.events[0].kind)
+    assert timeline.events[0].text.startswith("swept xxx")
+    assert story.WORDS_LONGEST == len(timeline.events[0].text)
 
 
 def test_lanes_stand_in_the_order_of_the_protocol() -> None:
@@ -174,7 +173,7 @@ def test_lanes_stand_in_the_order_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("oracle", "lost", "extra", "told"),
+    ("oracle", "lost", "extra", "ending"),
     [
         ("O1", [(0, 1)], [], "1 row lost: 0:1"),
         ("O2", [], [(0, 1), (0, 2)], "2 rows too many: 0:1, 0:2"),
@@ -184,6 +183,8 @@ def test_lanes_stand_in_the_order_of_the_protocol() -> None:
         ("O6", [], [], "O6: it never came to its end"),
     ],
 )
-def test_the_end_of_a_story_is_what_a_reader_sees(oracle: str, lost: list[Any], extra: list[Any], told: str) -> None:
+def test_the_ending_of_a_timeline_names_lost_and_extra_rows(
+    oracle: str, lost: list[Any], extra: list[Any], ending: str
+) -> None:
     why = "it never came to its end"
-    assert told == story.ending(finding(oracle=oracle, lost=lost, extra=extra, extra_total=None, why=why))
+    assert ending == story.ending(finding(oracle=oracle, lost=lost, extra=extra, extra_total=None, why=why))

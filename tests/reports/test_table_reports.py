@@ -1,4 +1,4 @@
-"""The comparison table as text, in Markdown and as a page: the same facts, for everybody, and nothing from outside."""
+"""The comparison table as text, Markdown and HTML: every form shows the same facts and loads nothing from outside."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ def table(project: Path) -> dict[str, Any]:
 
 
 @every_form
-def test_the_sample_is_what_its_document_gives_today(project: Path, table: dict[str, Any], name: str) -> None:
+def test_the_sample_equals_what_its_document_renders_to(project: Path, table: dict[str, Any], name: str) -> None:
     kept = (project / "reports/examples" / name).read_text(encoding="utf-8")
     again = "sinkproof table --from reports/examples/table.json --out reports/examples"
     assert FORMS[name][1](table).rstrip() == kept.rstrip(), f"make it anew: {again}"
 
 
-def test_the_sample_is_of_every_pair_on_every_target(table: dict[str, Any]) -> None:
+def test_the_sample_has_every_pair_on_every_target(table: dict[str, Any]) -> None:
     assert all(target["measured"] for target in table["targets"])
     assert all(pair["measured"] and not pair["differences"] for pair in table["pairs"])
     assert "upheld" == table["verdict"]
 
 
 @every_form
-def test_every_form_says_what_was_measured_what_was_expected_and_why_not(table: dict[str, Any], name: str) -> None:
+def test_every_form_shows_measured_and_expected_values_and_why_a_pair_is_missing(
+    table: dict[str, Any], name: str
+) -> None:
     kind, render = FORMS[name]
     text = readable(kind, render(table))
     for pair in table["pairs"]:
@@ -57,23 +59,23 @@ def test_every_form_says_what_was_measured_what_was_expected_and_why_not(table: 
 
 
 @every_form
-def test_every_form_says_what_was_not_measured_and_what_is_wrong(table: dict[str, Any], name: str) -> None:
+def test_every_form_shows_what_was_not_measured_and_what_differs(table: dict[str, Any], name: str) -> None:
     kind, render = FORMS[name]
     kafka = next(target for target in table["targets"] if target["name"] == "kafka")
     kafka["measured"] = False
-    dead, wrong, *_ = [pair for pair in table["pairs"] if pair["target"] == "files"]
-    dead["measured"], dead["why_not_measured"] = None, "its driver is gone"
+    unmeasured, wrong, *_ = [pair for pair in table["pairs"] if pair["target"] == "files"]
+    unmeasured["measured"], unmeasured["why_not_measured"] = None, "its driver is gone"
     wrong["differences"] = ["grade: expected exactly-once, measured broken"]
     wrong["measured"]["grade"] = "broken"
     table["verdict"] = "violated"
     text = readable(kind, render(table))
-    assert f"{dead['name']} could not be measured: its driver is gone" in text
+    assert f"{unmeasured['name']} could not be measured: its driver is gone" in text
     assert f"{wrong['name']}: grade: expected exactly-once, measured broken" in text
     assert "broken ✗" in text or "✗ broken" in text
     assert "sinkproof table --on kafka" in text
 
 
-def test_the_page_is_alone_in_the_world_and_says_in_words_what_it_draws(table: dict[str, Any]) -> None:
+def test_the_page_is_self_contained_and_describes_its_charts_in_words(table: dict[str, Any]) -> None:
     found = parsed(table_page.render(table))
     assert [] == [value for _, name, value in found.attributes if name in ("src", "href") and value[:1] not in "#d"]
     drawn = found.tags.count("svg")
@@ -82,7 +84,7 @@ def test_the_page_is_alone_in_the_world_and_says_in_words_what_it_draws(table: d
     assert any(value.startswith("default-src 'none'") for _, name, value in found.attributes if name == "content")
 
 
-def test_the_page_escapes_what_it_is_told(table: dict[str, Any]) -> None:
+def test_the_page_escapes_text_from_the_document(table: dict[str, Any]) -> None:
     table["machine"]["processor"] = "<script>alert(1)</script>\x1b"
     page = table_page.render(table)
     assert 1 == page.count("<script>")
@@ -90,14 +92,14 @@ def test_the_page_escapes_what_it_is_told(table: dict[str, Any]) -> None:
     assert "\x1b" not in page
 
 
-def test_nothing_is_drawn_of_nothing(table: dict[str, Any]) -> None:
+def test_a_table_without_measurements_has_no_charts(table: dict[str, Any]) -> None:
     for pair in table["pairs"]:
         pair["measured"] = None
     assert [] == table_charts.charts(table)
     assert "svg" not in parsed(table_page.render(table)).tags
 
 
-def test_equal_ratios_are_equally_far_and_nothing_leaves_the_picture(table: dict[str, Any]) -> None:
+def test_equal_ratios_have_equal_distances_and_every_dot_is_inside_its_chart(table: dict[str, Any]) -> None:
     for chart in table_charts.charts(table):
         places = [x for x, _ in chart.ticks]
         steps = {round(after - before) for before, after in pairwise(places)}

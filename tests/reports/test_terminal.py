@@ -1,4 +1,4 @@
-"""What a terminal shows of one realistic certificate, wide and narrow, with and without colour."""
+"""The terminal summary of one realistic certificate, wide and narrow, with and without colour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..support import sample_certificate
 from ..support.sample_certificate import REPLAY, sample
 
 
-def test_the_terminal_shows_the_struck_line_and_never_breaks_the_replay_command() -> None:
+def test_the_terminal_shows_the_line_of_the_fault_and_never_wraps_the_replay_command() -> None:
     for width in (40, 60, 100, 200):
         text = terminal.render(sample(), width=width)
         assert any(line.endswith(REPLAY) for line in text.splitlines()), width
@@ -21,13 +21,13 @@ def test_the_terminal_shows_the_struck_line_and_never_breaks_the_replay_command(
 
 
 @pytest.mark.parametrize("width", [60, 150])
-def test_the_terminal_says_what_was_expected_beside_what_was_measured(width: int) -> None:
+def test_the_terminal_shows_the_expected_grade_beside_the_measured_one(width: int) -> None:
     text = terminal.render(sample(), width=width)
     assert "exactly-once (expected)" in text
     assert "(expected exactly-once)" in text
 
 
-def test_the_terminal_keeps_to_its_width_but_for_replay_commands() -> None:
+def test_the_terminal_keeps_to_its_width_except_for_replay_commands() -> None:
     for width in (60, 80, 110, 160):
         lines = terminal.render(sample(), width=width).splitlines()
         assert [] == [line for line in lines if len(line) > width and "replay" not in line], width
@@ -43,7 +43,7 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
     text = terminal.render(sample())
     assert "after   open.after → notify_complete.before → commit.before → commit.after" in text
     lines = [line.split(maxsplit=2) for line in text.splitlines() if re.match(r" +(time +)?(0\.\d|end )", line)]
-    told = [" ".join(words).removeprefix("time ") for words in lines]
+    words = [" ".join(words).removeprefix("time ") for words in lines]
     assert [
         "0.002 coordinator generation 1 begins",
         "0.022 coordinator checkpoint 1 is complete",
@@ -53,10 +53,10 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
         "0.234 sink[1] declines checkpoint 3",
         "0.250 coordinator checkpoint 4 is complete",
         "end reader 10 rows too many: 0:0, 0:1, 0:2, 0:3, …",
-    ] == [re.sub(r" +", " ", line) for line in told]
+    ] == [re.sub(r" +", " ", line) for line in words]
 
 
-def test_a_terminal_says_once_what_holds_of_any_number_of_crashes_and_what_does_not() -> None:
+def test_the_terminal_prints_the_sentence_of_complete_closures_once_and_names_incomplete_ones() -> None:
     text = " ".join(terminal.render(sample()).split())
     assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
     assert "not complete, of whole-job crashes: --command './my-sink --flag' (the state grows" in text

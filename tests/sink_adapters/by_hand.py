@@ -1,4 +1,4 @@
-"""A sink driven by hand: what the engine would do, one call at a time."""
+"""Drives a sink call by call, as the engine would."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(sink: Sink, **context: Any) -> Sink:
 
 
 def restored(sink: Sink, generation: int, *states: bytes, **context: Any) -> Sink:
-    """A new attempt, as the only subtask, that gets the states of all old ones. Checkpoint 1, unless said otherwise."""
+    """A new attempt, by default the only subtask, that restores the states of all old ones from checkpoint 1."""
     context.setdefault("checkpoint_id_restored", 1)
     old = range(len(states))
     return started(sink, generation=generation, restored=list(enumerate(states)), subtasks_restored=old, **context)
@@ -56,17 +56,17 @@ def tree(disk: Any, folder: str) -> list[str]:
     return [file for path in below for file in (tree(disk, path) if disk.is_folder(path) else [path])]
 
 
-class Died(BaseException):
-    """The machine ends here."""
+class Crashed(BaseException):
+    """The machine crashes here."""
 
 
-def dying_at(count: int) -> Any:
-    """A `reach` that ends the machine at the point after so many."""
+def crashing_at(count: int) -> Any:
+    """A `reach` that crashes the machine at the given point."""
     left = [count]
 
     def reach(_: str) -> None:
         left[0] -= 1
         if left[0] < 0:
-            raise Died
+            raise Crashed
 
     return reach

@@ -1,4 +1,4 @@
-"""Targets that a sink is driven over by hand."""
+"""Targets for sinks that tests drive call by call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets of other people, as they are: five methods and nothing else, or in the manner of Flink's classes."""
+"""Users' targets: five methods and nothing else, or in the style of Flink's classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .by_hand import batch, restored, started, two_phase
 
 
 class FiveMethods:
-    """Somebody's target: five methods, and a dictionary that outlives the process."""
+    """A user's target: five methods, and a dictionary that outlives the process."""
 
     def __init__(self, world: dict[str, Any], handle_of: Any) -> None:
         self.world, self.handle_of = world, handle_of
@@ -56,7 +56,7 @@ HANDLES = {
 
 @pytest.mark.row("S21")
 @pytest.mark.parametrize("kind", HANDLES)
-def test_a_target_of_five_methods_is_taken_as_it_is_whatever_its_handles_are(kind: str) -> None:
+def test_a_target_of_five_methods_works_with_any_kind_of_handle(kind: str) -> None:
     world: dict[str, Any] = {}
     sink = started(adapt(FiveMethods(world, HANDLES[kind])))
     sink.write(batch(0, 1))
@@ -70,7 +70,7 @@ def test_a_target_of_five_methods_is_taken_as_it_is_whatever_its_handles_are(kin
     assert {"done sink-0-1-1": [0, 1], "done sink-0-2-2": [2]} == world
 
 
-def test_a_target_that_cannot_list_what_lingers_is_told_to_abort_when_the_sink_is_closed() -> None:
+def test_close_aborts_on_a_target_that_cannot_list_lingering_transactions() -> None:
     target = FiveMethods({}, str)
     sink = started(adapt(target))
     sink.write(batch(0))
@@ -85,7 +85,7 @@ def test_a_handle_that_no_checkpoint_can_hold_is_refused_when_it_is_made() -> No
         sink.snapshot(1)
 
 
-def test_an_outcome_that_is_none_is_refused(store: MemoryStore) -> None:
+def test_a_commit_result_that_is_no_outcome_is_refused(store: MemoryStore) -> None:
     class Confused(MemoryTransactions):
         def commit(self, handle: bytes) -> Any:
             return False
@@ -114,7 +114,7 @@ def test_a_target_may_name_its_transactions_itself() -> None:
 
 
 class FlinkLike:
-    """In the manner of GenericWriteAheadSink and its committer, in one object."""
+    """In the style of Flink's GenericWriteAheadSink and its committer, in one object."""
 
     def __init__(self, world: list[Any]) -> None:
         self.world = world
@@ -130,7 +130,7 @@ class FlinkLike:
         self.world.append(("sent", subtask_index, checkpoint_id))
 
 
-class Sender:
+class FlinkSender:
     def __init__(self, world: list[Any]) -> None:
         self.world = world
 
@@ -138,7 +138,7 @@ class Sender:
         self.world += [(checkpoint_id, row.offset) for row in rows]
 
 
-class Rememberer:
+class FlinkCommitter:
     def __init__(self, world: list[Any]) -> None:
         self.world = world
 
@@ -150,8 +150,10 @@ class Rememberer:
 
 
 @pytest.mark.row("S20")
-@pytest.mark.parametrize("make", [FlinkLike, lambda world: (Sender(world), Rememberer(world))], ids=["one", "two"])
-def test_write_ahead_targets_in_the_manner_of_flink_are_taken_as_they_are(make: Any) -> None:
+@pytest.mark.parametrize(
+    "make", [FlinkLike, lambda world: (FlinkSender(world), FlinkCommitter(world))], ids=["one", "two"]
+)
+def test_write_ahead_targets_in_the_style_of_flink_are_accepted(make: Any) -> None:
     world: list[Any] = []
     sink = started(adapt(make(world)))
     sink.write(batch(0, 1))
@@ -162,7 +164,7 @@ def test_write_ahead_targets_in_the_manner_of_flink_are_taken_as_they_are(make: 
     assert [(1, 0), (1, 1), ("sent", 0, 1)] == world
 
 
-def test_a_sink_is_left_as_it_is_and_targets_are_known_by_their_methods(store: MemoryStore) -> None:
+def test_a_sink_is_taken_unchanged_and_targets_are_recognised_by_their_methods(store: MemoryStore) -> None:
     sink = two_phase(store)
     assert sink is adapt(sink)
     kinds = {
@@ -188,6 +190,6 @@ class Unfinished:
         (Unfinished, "Unfinished is a class; return an object of it"),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_the_message_says_what_is_missing(thing: Any, words: str) -> None:
+def test_an_unusable_object_is_refused_and_the_message_names_what_is_missing(thing: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         adapt(thing)

@@ -1,4 +1,4 @@
-"""Sinks that show rows at once, driven by hand: idempotent and plain."""
+"""Idempotent and plain sinks, driven call by call: rows are visible at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .by_hand import batch, offsets, restored, started, two_phase
 
 
 @pytest.mark.row("S19")
-def test_upserts_are_seen_early_and_again_but_are_right_in_the_end(store: MemoryStore) -> None:
+def test_upserts_are_seen_early_and_repeatedly_and_the_final_view_is_correct(store: MemoryStore) -> None:
     started(IdempotentSink(MemoryTable(store))).write(batch(0, 1))
     assert [0, 1] == offsets(store)
     started(IdempotentSink(MemoryTable(store)), generation=2).write(batch(0, 1, 2))
@@ -26,7 +26,7 @@ def test_upserts_are_seen_early_and_again_but_are_right_in_the_end(store: Memory
 
 
 @pytest.mark.row("S19")
-def test_keys_that_a_replay_does_not_make_again_leave_rows_of_dead_attempts(store: MemoryStore) -> None:
+def test_keys_that_differ_after_a_replay_leave_rows_of_killed_attempts(store: MemoryStore) -> None:
     for generation in (1, 2):
         sink = IdempotentSink(MemoryTable(store), key=lambda row, generation=generation: f"{generation}-{row.offset}")
         started(sink, generation=generation).write(batch(0, 1))
@@ -42,7 +42,7 @@ def test_a_plain_sink_repeats_rows_after_a_crash_where_a_transactional_one_does_
     states = [sink.snapshot(1) for sink in sinks]
     for sink in sinks:
         sink.notify_complete(1)
-        sink.write(batch(1))  # and dies: row 1 is replayed
+        sink.write(batch(1))  # and crashes: row 1 is replayed
     again = [
         restored(PlainSink(MemoryLog(store)), 2, states[0]),
         restored(two_phase(transactional), 2, states[1]),
@@ -56,7 +56,7 @@ def test_a_plain_sink_repeats_rows_after_a_crash_where_a_transactional_one_does_
 
 
 class Buffering:
-    """Keeps what it is given until it is told to flush."""
+    """Buffers rows until `flush`."""
 
     def __init__(self) -> None:
         self.buffer: list[Any] = []
@@ -75,7 +75,7 @@ class Buffering:
 
 @pytest.mark.row("S19")
 @pytest.mark.parametrize("strategy", [PlainSink, IdempotentSink])
-def test_nothing_is_acknowledged_that_is_still_in_a_buffer(strategy: Any) -> None:
+def test_a_snapshot_flushes_the_buffer_of_the_target(strategy: Any) -> None:
     target = Buffering()
     sink = started(strategy(target))
     sink.write(batch(0, 1))

@@ -1,4 +1,4 @@
-"""The disks below the files seam, and what is left when one loses power under a sink."""
+"""The disks below `Files`, and what remains after a power loss under a sink."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.files.disk_real import RealDisk
 from sinkproof.sink_adapters.protocol import nothing
 
-from .by_hand import Died, batch, dying_at, masked_files, started, tree, two_phase_files
+from .by_hand import Crashed, batch, crashing_at, masked_files, started, tree, two_phase_files
 
 
-class Story:
-    """Three checkpoints of two rows each, in as many attempts as it takes."""
+class ThreeCheckpoints:
+    """Writes three checkpoints of two rows each, in as many attempts as needed."""
 
     def __init__(self, make: Any) -> None:
         self.make, self.disk = make, MemoryDisk()
@@ -37,29 +37,29 @@ class Story:
             sink.notify_complete(checkpoint_id)
 
     def attempt_until_power_is_lost(self, reach: Any) -> None:
-        with suppress(Died):
+        with suppress(Crashed):
             self.attempt(reach)
         self.disk.lose_power()
 
 
 @pytest.mark.row("S22")
 @pytest.mark.parametrize("make", [two_phase_files, masked_files])
-def test_nothing_that_was_acknowledged_is_lost_with_the_power_wherever_it_fails(make: Any) -> None:
-    """At every point of the first attempt, at every third one of the next, and when all is done."""
+def test_no_acknowledged_row_is_lost_at_any_power_loss(make: Any) -> None:
+    """At every point of the first attempt, at every third point of the next, and at the end."""
     read = readers.read_committed if make is two_phase_files else readers.read_masked
     points: list[str] = []
-    Story(make).attempt(points.append)
+    ThreeCheckpoints(make).attempt(points.append)
     assert len(points) > 40
     for first in range(len(points) + 1):
         for second in range(0, len(points), 3):
-            story = Story(make)
-            story.attempt_until_power_is_lost(dying_at(first))
-            story.attempt_until_power_is_lost(dying_at(second))
+            story = ThreeCheckpoints(make)
+            story.attempt_until_power_is_lost(crashing_at(first))
+            story.attempt_until_power_is_lost(crashing_at(second))
             story.attempt_until_power_is_lost(nothing)
             assert [2, 3, 4, 5, 6, 7] == [offset for _, offset in read(story.disk)], (first, second)
 
 
-def test_a_disk_in_memory_forgets_what_was_not_synced_bytes_and_names() -> None:
+def test_a_disk_in_memory_loses_unsynced_bytes_and_names() -> None:
     disk = MemoryDisk()
     disk.make_directory("a/b")
     named, unnamed = disk.create("a/named"), disk.create("a/b/unnamed")
@@ -77,7 +77,7 @@ def test_a_disk_in_memory_forgets_what_was_not_synced_bytes_and_names() -> None:
     assert b"synced" == disk.read("a/b/moved") == disk.read("a/named")
 
 
-def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
+def test_a_copy_is_restored_exactly_and_as_new_files(disk: Any) -> None:
     disk.make_directory("folder/empty")
     held = disk.create("folder/file")
     disk.write(held, b"1")
@@ -86,12 +86,12 @@ def test_a_copy_is_put_back_exactly_and_as_new_files(disk: Any) -> None:
     disk.rename("folder/file", "more/file")
     disk.remove_directory("folder/empty")
     disk.thaw(frozen)
-    disk.write(held, b"2")  # by the dead, into what they opened
+    disk.write(held, b"2")  # by a killed attempt, into its open file
     assert (["folder/file"], [], b"1") == (tree(disk, "folder"), disk.list("more"), disk.read("folder/file"))
     assert disk.is_folder("folder/empty")
 
 
-def test_a_name_that_was_not_safe_when_it_was_copied_is_not_safe_when_it_is_put_back() -> None:
+def test_a_name_that_was_not_synced_in_the_copy_is_not_synced_after_the_restore() -> None:
     disk = MemoryDisk()
     disk.make_directory("folder")
     disk.fsync_directory("")
@@ -104,8 +104,8 @@ def test_a_name_that_was_not_safe_when_it_was_copied_is_not_safe_when_it_is_put_
     assert [] == tree(disk, "folder")
 
 
-def test_copies_of_equal_disks_are_equal_however_they_came_about(disk: Any) -> None:
-    """Names in another order, and the same text as another object."""
+def test_copies_of_equal_disks_are_equal_whatever_their_history(disk: Any) -> None:
+    """Names created in another order, and equal bytes in another object."""
     copies = []
     for names in (["one", "two"], ["two", "".join(["o", "ne"])]):
         disk.make_directory("folder")
@@ -121,7 +121,7 @@ def test_copies_of_equal_disks_are_equal_however_they_came_about(disk: Any) -> N
     assert copies[0] == copies[1]
 
 
-def test_only_what_a_loss_of_power_shows_makes_a_difference_to_one_of_two_copies() -> None:
+def test_what_was_synced_changes_freeze_but_not_while_powered() -> None:
     disk = MemoryDisk()
     file = disk.create("file")
     disk.write(file, b"1")
@@ -150,12 +150,12 @@ def test_only_what_a_loss_of_power_shows_makes_a_difference_to_one_of_two_copies
         lambda disk: disk.fsync_directory("nothing"),
     ],
 )
-def test_both_disks_miss_what_is_not_there(disk: Any, act: Any) -> None:
+def test_both_disks_raise_for_a_missing_file(disk: Any, act: Any) -> None:
     with pytest.raises(FileNotFoundError):
         act(disk)
 
 
-def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_not_empty(disk: Any) -> None:
+def test_both_disks_refuse_to_create_a_file_twice_and_to_remove_a_folder_with_files(disk: Any) -> None:
     disk.make_directory("folder")
     disk.create("folder/file")
     with pytest.raises(FileExistsError):
@@ -167,7 +167,7 @@ def test_both_disks_refuse_to_make_a_file_twice_and_to_remove_a_folder_that_is_n
 def test_two_subtasks_may_make_the_same_folder_at_the_same_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is between the parent and the folder itself when the other has made both."""
+    """One has made the parent only when the other has made both."""
     make = os.mkdir
 
     def both(path: str, *arguments: int) -> None:
@@ -180,7 +180,7 @@ def test_two_subtasks_may_make_the_same_folder_at_the_same_time(
     assert (tmp_path / "committed" / "sink").is_dir()
 
 
-# -- three ways of losing power --------------------------------------------------------------------
+# -- three kinds of power loss ---------------------------------------------------------------------
 
 
 def half_synced() -> MemoryDisk:
@@ -215,7 +215,7 @@ def test_names_and_bytes_are_lost_together_or_apart(way: str, expected: dict[str
     assert expected == {name: disk.read(name) for name in disk.list("")}, "what is left is safe"
 
 
-def test_bytes_that_reached_the_disk_are_there_where_only_names_are_lost() -> None:
+def test_bytes_remain_where_only_names_are_lost() -> None:
     disk = half_synced()
     disk.fsync_directory("")
     disk.lose_names()

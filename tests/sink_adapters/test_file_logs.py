@@ -21,7 +21,7 @@ from .by_hand import batch, masked_files, restored, started
 
 
 @pytest.mark.row("S27")
-def test_a_line_torn_by_a_death_is_not_counted_and_harms_no_later_row(disk: Any) -> None:
+def test_a_line_torn_by_a_kill_is_not_counted_and_harms_no_later_row(disk: Any) -> None:
     log = FileLog(Files(disk))
     sink = started(PlainSink(log))
     sink.write(batch(0, 1))
@@ -33,7 +33,7 @@ def test_a_line_torn_by_a_death_is_not_counted_and_harms_no_later_row(disk: Any)
 
 
 @pytest.mark.row("S19")
-def test_a_keyed_log_is_folded_by_its_keys_and_shows_repeats_to_those_who_follow_it(disk: Any) -> None:
+def test_a_keyed_log_is_folded_by_its_keys_and_shows_repeats_to_a_follower(disk: Any) -> None:
     for generation in (9, 10):
         sink = started(
             IdempotentSink(FileLog(Files(disk)), key=lambda row: f'"{row.offset // 2}'), generation=generation
@@ -44,7 +44,7 @@ def test_a_keyed_log_is_folded_by_its_keys_and_shows_repeats_to_those_who_follow
 
 
 @pytest.mark.row("S20")
-def test_the_committer_knows_exactly_what_was_recorded_also_by_the_dead_and_with_a_torn_record(disk: Any) -> None:
+def test_the_committer_knows_the_records_of_killed_attempts_and_ignores_a_torn_one(disk: Any) -> None:
     parts = [CheckpointPart.of(Owner("sink", 0, 1), checkpoint_id) for checkpoint_id in (1, 12, 13)]
     first = FileCommitter(Files(disk))
     first.attach(Context(generation=1))
@@ -58,7 +58,7 @@ def test_the_committer_knows_exactly_what_was_recorded_also_by_the_dead_and_with
 
 
 @pytest.mark.row("S25")
-def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> None:
+def test_masked_files_are_in_place_and_a_marker_reveals_them(tmp_path: Path) -> None:
     sink = started(masked_files(RealDisk(tmp_path)), generation=7)
     for checkpoint_id in (1, 2):
         sink.write(batch(checkpoint_id))
@@ -72,7 +72,7 @@ def test_masked_files_lie_in_place_and_are_shown_by_a_marker(tmp_path: Path) -> 
 
 
 @pytest.mark.row("S25")
-def test_hidden_files_of_dead_attempts_are_collected_and_revealed_ones_never(disk: Any) -> None:
+def test_hidden_files_of_killed_attempts_are_collected_and_revealed_ones_never(disk: Any) -> None:
     old = [started(masked_files(disk), subtask=subtask, parallelism=3) for subtask in range(3)]
     for subtask, sink in enumerate(old):
         sink.write(batch(subtask))
@@ -81,7 +81,7 @@ def test_hidden_files_of_dead_attempts_are_collected_and_revealed_ones_never(dis
         sink.write(batch(10 + subtask))
     again = restored(masked_files(disk), 2, *states)
     assert [] == readers.masked_residue(disk)
-    old[0].write(batch(20))  # zombies, into a file whose name is gone and under a marker that is there
+    old[0].write(batch(20))  # by zombies: into an unlinked file, and under an existing marker
     old[0].snapshot(2)
     old[0].notify_complete(1)
     again.write(batch(10))

@@ -1,4 +1,4 @@
-"""Transactional files: what lies where, what a reader sees of it, what a zombie finds, how Parquet fares."""
+"""Transactional files: layout, committed view, fencing of zombies, Parquet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sinkproof.sink_adapters.files.parquet_format import PARQUET
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 from sinkproof.sink_adapters.protocol import Batch, Fenced, Row, TransactionLost
 
-from .by_hand import Died, batch, dying_at, masked_files, restored, started, tree, two_phase_files
+from .by_hand import Crashed, batch, crashing_at, masked_files, restored, started, tree, two_phase_files
 
 
 def committed(disk: Any, **options: Any) -> list[int]:
@@ -73,7 +73,7 @@ def test_a_bucket_that_leads_out_of_the_folder_is_refused(disk: Any, bucket: str
 
 
 @pytest.mark.row("S18")
-def test_a_restore_commits_what_was_promised_and_leaves_nothing_else_behind(disk: Any) -> None:
+def test_a_restore_commits_what_was_promised_and_removes_everything_else(disk: Any) -> None:
     sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -102,7 +102,7 @@ sink.open(Context(generation=2, checkpoint_id_restored=1, restored=[(0, sys.argv
 
 
 @pytest.mark.row("S22")
-def test_any_other_process_can_commit_from_the_bytes_alone(tmp_path: Path) -> None:
+def test_another_process_can_commit_from_the_bytes_alone(tmp_path: Path) -> None:
     sink = started(two_phase_files(RealDisk(tmp_path), roll_bytes=1))
     sink.write(batch(0))
     sink.write(batch(1))
@@ -124,7 +124,7 @@ def test_files_of_removed_subtasks_are_committed_or_removed(disk: Any) -> None:
 
 
 @pytest.mark.row("S22")
-def test_a_zombie_finds_its_folder_gone_whatever_it_tries(disk: Any) -> None:
+def test_every_call_of_a_zombie_is_fenced(disk: Any) -> None:
     attempts = [lambda sink: sink.write(batch(2)), lambda sink: sink.snapshot(2)]
     for generation, act in enumerate(attempts, start=1):
         zombie = started(two_phase_files(disk, roll_bytes=1), generation=generation)
@@ -139,20 +139,20 @@ def test_a_zombie_finds_its_folder_gone_whatever_it_tries(disk: Any) -> None:
 
 
 @pytest.mark.row("S22")
-def test_a_zombie_that_writes_on_into_a_file_it_holds_open_reaches_nobody(disk: Any) -> None:
+def test_rows_that_a_zombie_writes_to_its_open_file_are_never_visible(disk: Any) -> None:
     zombie = started(two_phase_files(disk))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
     zombie.write(batch(1))
     restored(two_phase_files(disk), 2, state)
-    zombie.write(batch(2))  # into a file whose name is gone
+    zombie.write(batch(2))  # into a renamed file
     with pytest.raises(Fenced):
         zombie.snapshot(2)
     assert ([0], []) == (committed(disk), readers.transactions_residue(disk))
 
 
 @pytest.mark.row("S22")
-def test_a_zombie_may_settle_again_what_is_complete(disk: Any) -> None:
+def test_a_zombie_may_commit_a_complete_checkpoint_again(disk: Any) -> None:
     zombie = started(two_phase_files(disk))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
@@ -162,14 +162,14 @@ def test_a_zombie_may_settle_again_what_is_complete(disk: Any) -> None:
 
 
 @pytest.mark.row("S22")
-def test_an_attempt_that_has_been_replaced_before_it_was_opened_is_fenced(disk: Any) -> None:
+def test_an_attempt_that_was_replaced_before_open_is_fenced(disk: Any) -> None:
     started(two_phase_files(disk), generation=2)
     with pytest.raises(Fenced, match="generation 1 of sink-0 has been replaced by 2"):
         started(two_phase_files(disk), generation=1)
 
 
 @pytest.mark.row("S21")
-def test_a_pending_file_that_is_gone_fails_the_job(disk: Any) -> None:
+def test_a_missing_pending_file_fails_the_job(disk: Any) -> None:
     sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -193,7 +193,7 @@ def test_a_file_of_another_job_is_never_overwritten(disk: Any) -> None:
 
 
 @pytest.mark.row("S22")
-def test_crashes_in_open_leave_no_more_behind_however_many_there_are(disk: Any) -> None:
+def test_leftovers_do_not_grow_with_the_number_of_crashes_in_open(disk: Any) -> None:
     sink = started(two_phase_files(disk))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -203,13 +203,13 @@ def test_crashes_in_open_leave_no_more_behind_however_many_there_are(disk: Any) 
     for at in range(len(points)):
         disk.thaw(frozen)
         for generation in range(2, 8):
-            with suppress(Died):
-                restored(two_phase_files(disk), generation, state, reach=dying_at(at))
+            with suppress(Crashed):
+                restored(two_phase_files(disk), generation, state, reach=crashing_at(at))
             assert len(readers.transactions_residue(disk)) <= 1
 
 
 @pytest.mark.row("S22")
-def test_of_files_that_nobody_can_commit_the_text_tells_none_one_or_more_and_no_empty_folder(disk: Any) -> None:
+def test_the_state_text_counts_uncommittable_files_up_to_two_and_no_empty_folder(disk: Any) -> None:
     sink = started(two_phase_files(disk, roll_bytes=1), generation=700001)
     texts, named = [readers.transactions_text(disk, "nothing")], []
     for number in range(3):
@@ -224,7 +224,7 @@ def test_of_files_that_nobody_can_commit_the_text_tells_none_one_or_more_and_no_
     assert texts[3] == readers.transactions_text(disk, "nothing")
 
 
-def test_two_sinks_in_one_folder_do_not_meet(disk: Any) -> None:
+def test_two_sinks_in_one_folder_do_not_interfere(disk: Any) -> None:
     sinks = [started(two_phase_files(disk), sink_id=sink_id) for sink_id in ("a", "a-0", "b/c")]
     for offset, sink in enumerate(sinks):
         sink.write(batch(offset))
@@ -250,7 +250,7 @@ def test_parquet_holds_the_same_rows(disk: Any, make: Any) -> None:
 
 
 @pytest.mark.parametrize("form", [JSON_LINES, PARQUET], ids=["JSON lines", "Parquet"])
-def test_rows_come_back_as_they_were_whatever_is_in_them(form: Any) -> None:
+def test_rows_with_any_text_are_read_back_equal(form: Any) -> None:
     nasty = ['"', "\\", "\n", '{"split":1,"offset":2,"x":0}\n', "ü☃\U0001f600", "", "}\n", '"}\n', "\x00\u2028"]
     rows = [Row(3, offset, key, key[::-1]) for offset, key in enumerate(nasty)]
     writer = form.writer()

@@ -1,4 +1,4 @@
-"""Masked rows, driven by hand: hidden until the marker, collected when nothing covers them."""
+"""The masked strategy, driven call by call: rows are hidden until the marker, collected if no marker covers them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_restore_reveals_first_and_then_collects_what_no_marker_covers(store: 
 
 
 @pytest.mark.row("S25")
-def test_a_zombie_can_neither_lower_the_marker_nor_show_anything(store: MemoryStore) -> None:
+def test_a_zombie_can_neither_lower_the_marker_nor_reveal_rows(store: MemoryStore) -> None:
     zombie = started(masked(store))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
@@ -83,11 +83,11 @@ def test_an_attempt_that_staged_nothing_reveals_nothing_when_restored(store: Mem
     assert {} == store.markers
 
 
-# -- the text that explorers compare ------------------------------------------------------------
+# -- the state text of explorers ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["memory", "files"])
-def test_of_segments_that_nobody_can_reveal_the_text_tells_none_one_or_more(store: MemoryStore, target: str) -> None:
+def test_the_state_text_counts_unrevealable_segments_up_to_two(store: MemoryStore, target: str) -> None:
     disk = MemoryDisk()
 
     def text(live: str) -> str:
@@ -121,12 +121,12 @@ class SlowMarker(MemorySegments):
 
 
 @pytest.mark.row("S25")
-def test_a_marker_that_could_not_be_written_yet_is_told_to_the_engine_and_tried_again(store: MemoryStore) -> None:
+def test_a_marker_that_could_not_be_written_yet_is_reported_as_unsettled_and_retried(store: MemoryStore) -> None:
     sink = started(MaskedSink(SlowMarker(store, times=2)))
     for checkpoint_id in (1, 2):
         sink.write(batch(checkpoint_id))
         sink.snapshot(checkpoint_id)
     assert [1, 2] == list(sink.notify_complete(2) or ())
-    assert [1, 2] == list(sink.notify_complete(1) or ())  # comes late, takes nothing back
+    assert [1, 2] == list(sink.notify_complete(1) or ())  # a late notification changes nothing
     assert [] == list(sink.settle(2.0) or ())
     assert [1, 2] == offsets(store)

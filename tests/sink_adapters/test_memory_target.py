@@ -1,4 +1,4 @@
-"""The store in memory, in this process and behind a socket, and the table of pairs that are certified."""
+"""The store in memory, in this process and behind a socket, and the registry of pairs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_rows_are_visible_when_their_transaction_is_committed_in_the_order_of_ch
 
 
 @pytest.mark.row("S21")
-def test_an_aborted_or_unknown_transaction_is_lost_and_says_so(store: Any) -> None:
+def test_the_commit_of_an_aborted_or_unknown_transaction_is_lost(store: Any) -> None:
     name = prepared(store, 1, 0)
     store.abort(TOKEN, name)
     store.abort(TOKEN, name)
@@ -74,7 +74,7 @@ def test_an_aborted_or_unknown_transaction_is_lost_and_says_so(store: Any) -> No
 
 
 @pytest.mark.row("S21")
-def test_a_fenced_attempt_is_refused_everything_and_changes_nothing(store: Any) -> None:
+def test_every_call_of_a_fenced_attempt_is_refused_and_changes_nothing(store: Any) -> None:
     name = prepared(store, 1, 0)
     store.fence(("sink", 2))
     before = store.freeze()
@@ -121,7 +121,7 @@ def test_the_table_holds_the_last_row_of_each_key_and_the_changelog_all_of_them(
     assert [(0, 0), (0, 1), (0, 2)] == store.read_changes()
 
 
-def test_each_effect_is_counted_and_what_has_none_is_not(store: Any) -> None:
+def test_calls_with_an_effect_are_counted_and_others_are_not(store: Any) -> None:
     store.append(rows(0))
     before = store.effects()
     (
@@ -139,7 +139,7 @@ def test_each_effect_is_counted_and_what_has_none_is_not(store: Any) -> None:
     assert before + 1 == store.effects()
 
 
-def test_a_copy_is_put_back_exactly_whatever_happened_since(store: Any) -> None:
+def test_a_copy_is_restored_exactly_after_any_change(store: Any) -> None:
     name = prepared(store, 1, 0)
     store.append(rows(7))
     store.upsert([("key", rows(8)[0])])
@@ -155,7 +155,7 @@ def test_a_copy_is_put_back_exactly_whatever_happened_since(store: Any) -> None:
     assert CommitOutcome.COMMITTED is store.commit(TOKEN, name)
 
 
-def test_the_text_tells_apart_what_can_still_matter_and_nothing_else() -> None:
+def test_the_state_text_distinguishes_only_what_can_still_matter() -> None:
     texts = []
     for generation in (700001, 700002):
         store = MemoryStore()
@@ -181,18 +181,18 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     memory_server.stop(server, tmp_path)
 
 
-def test_half_a_request_of_a_client_that_died_has_no_effect_and_keeps_nobody_waiting(folder: Path) -> None:
-    dead, alive = RemoteStore(folder), RemoteStore(folder)
+def test_half_a_request_of_a_killed_client_has_no_effect_and_blocks_no_other_client(folder: Path) -> None:
+    killed, alive = RemoteStore(folder), RemoteStore(folder)
     body = pickle.dumps(("append", (rows(0),)))
-    dead._socket.sendall(LENGTH.pack(len(body)) + body[:-1])
+    killed._socket.sendall(LENGTH.pack(len(body)) + body[:-1])
     alive.append(rows(1))
-    dead.close()
+    killed.close()
     alive.append(rows(2))
     assert [(0, 1), (0, 2)] == alive.read()
     alive.close()
 
 
-def test_a_request_that_makes_no_sense_is_answered_and_the_server_lives_on(folder: Path) -> None:
+def test_an_invalid_request_is_answered_and_the_server_keeps_running(folder: Path) -> None:
     store = RemoteStore(folder)
     with pytest.raises(AttributeError):
         store.no_such_method()
@@ -202,10 +202,10 @@ def test_a_request_that_makes_no_sense_is_answered_and_the_server_lives_on(folde
     store.close()
 
 
-STARTS_AND_DIES = """
+STARTS_AND_IS_KILLED = """
 import os, sys
 from pathlib import Path
-from sinkproof.sink_adapters import memory_server
+from sinkproof.sink_adapters.memory import memory_server
 
 server = memory_server.start(Path(sys.argv[1]))
 sys.stdout.write(f"{server.pid}\\n")
@@ -214,20 +214,20 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_the_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_the_server_is_killed_with_the_process_that_started_it(tmp_path: Path) -> None:
     parent = subprocess.run(
-        [sys.executable, "-c", STARTS_AND_DIES, str(tmp_path)], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-c", STARTS_AND_IS_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True, check=False
     )
     assert -signal.SIGKILL == parent.returncode
     try:
         descriptor = os.pidfd_open(int(parent.stdout))
     except ProcessLookupError:
-        return  # it is gone already
+        return  # it has ended already
     assert select.select([descriptor], [], [], 10)[0]
     os.close(descriptor)
 
 
-def test_a_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_folder_with_a_long_name_works(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
     server = memory_server.start(folder)
@@ -236,7 +236,7 @@ def test_a_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
     assert [(0, 0)] == store.read()
     store.close()
     memory_server.stop(server, folder)
-    with pytest.raises(OSError), socket.socket(socket.AF_UNIX) as plain:  # noqa: PT011 - that it fails is the point
+    with pytest.raises(OSError), socket.socket(socket.AF_UNIX) as plain:  # noqa: PT011 - any failure counts
         plain.connect(str(folder / memory_server.SOCKET))
 
 
@@ -245,7 +245,7 @@ def test_a_folder_with_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
 
 @dataclass
 class SomeScratch:
-    """What the harness hands to contracts."""
+    """What the harness passes to contracts."""
 
     path: Path
     shell: str = "simulated"
@@ -256,7 +256,7 @@ class SomeScratch:
         return self.settings.get(name, default)
 
 
-def test_every_pair_claims_what_the_harness_knows_and_expects_a_grade() -> None:
+def test_every_pair_has_known_claims_and_an_expected_grade() -> None:
     for pair in PAIRS.values():
         assert {*pair.claims} <= {*Claim.__members__}
         assert Grade(pair.grade)
@@ -320,10 +320,10 @@ def test_every_pair_delivers_every_row_and_can_be_copied(name: str, way: str, tm
 
 
 @pytest.mark.row("S21")
-def test_the_store_aborts_what_is_too_old_by_its_own_clock_whatever_clients_say() -> None:
+def test_the_store_aborts_expired_transactions_by_its_own_clock() -> None:
     now = [1000.0]
     store = MemoryStore(clock=lambda: now[0], transaction_timeout=60.0)
-    name = prepared(store, 1, 0)  # its client says that this was at 0
+    name = prepared(store, 1, 0)  # by the client's clock, this was at 0
     now[0] += 59.0
     store.expire(before=5000.0)
     assert [name] == store.residue()
@@ -333,7 +333,7 @@ def test_the_store_aborts_what_is_too_old_by_its_own_clock_whatever_clients_say(
 
 
 @pytest.mark.row("S21")
-def test_what_was_committed_in_time_stays(tmp_path: Path) -> None:
+def test_a_transaction_committed_in_time_stays_committed(tmp_path: Path) -> None:
     now = [0.0]
     store = MemoryStore(clock=lambda: now[0], transaction_timeout=60.0)
     name = prepared(store, 1, 0)

@@ -1,4 +1,4 @@
-"""Two-phase commit, driven by hand over a store in memory: what is visible when, what a new attempt makes of it."""
+"""Two-phase commit, driven call by call on a store in memory: visibility, restores, fencing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_restore_commits_what_its_checkpoint_promised_and_aborts_everything_ne
 
 
 @pytest.mark.row("S21")
-def test_a_commit_that_was_done_before_the_crash_is_not_done_twice(store: MemoryStore) -> None:
+def test_a_transaction_committed_before_the_crash_is_not_committed_twice(store: MemoryStore) -> None:
     sink = started(two_phase(store))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -88,7 +88,7 @@ def test_a_commit_that_was_done_before_the_crash_is_not_done_twice(store: Memory
 
 
 @pytest.mark.row("S21")
-def test_what_was_committed_leaves_the_state_and_an_epoch_without_rows_adds_nothing(store: MemoryStore) -> None:
+def test_a_committed_transaction_leaves_the_state_and_a_checkpoint_without_rows_adds_none(store: MemoryStore) -> None:
     sink = started(two_phase(store))
     assert b'{"pending":[]}' == sink.snapshot(1)
     assert [] == store.residue()
@@ -112,7 +112,7 @@ def test_fewer_subtasks_settle_the_work_of_removed_ones(store: MemoryStore) -> N
 
 
 @pytest.mark.row("S11")
-def test_more_subtasks_each_take_their_own_and_leave_the_others(store: MemoryStore) -> None:
+def test_after_scale_out_each_subtask_settles_only_its_own_work(store: MemoryStore) -> None:
     sink = started(two_phase(store))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -127,7 +127,7 @@ def test_more_subtasks_each_take_their_own_and_leave_the_others(store: MemorySto
 
 
 @pytest.mark.row("S11")
-def test_leftovers_of_an_attempt_with_more_subtasks_than_the_checkpoint_knew_are_swept(store: MemoryStore) -> None:
+def test_leftovers_of_an_attempt_with_more_subtasks_than_the_checkpoint_are_aborted(store: MemoryStore) -> None:
     started(two_phase(store), subtask=5, parallelism=6).write(batch(0))  # its checkpoint was never complete
     for subtask in (0, 1):
         started(two_phase(store), generation=2, subtask=subtask, parallelism=2)
@@ -135,7 +135,7 @@ def test_leftovers_of_an_attempt_with_more_subtasks_than_the_checkpoint_knew_are
 
 
 @pytest.mark.row("S21")
-def test_a_zombie_is_fenced_and_can_neither_add_nor_revive(store: MemoryStore) -> None:
+def test_a_fenced_zombie_can_neither_add_rows_nor_restore_a_transaction(store: MemoryStore) -> None:
     zombie = started(two_phase(store))
     zombie.write(batch(0))
     state = zombie.snapshot(1)
@@ -149,14 +149,14 @@ def test_a_zombie_is_fenced_and_can_neither_add_nor_revive(store: MemoryStore) -
 
 
 @pytest.mark.row("S21")
-def test_a_zombie_that_slept_in_open_is_fenced_too(store: MemoryStore) -> None:
+def test_a_zombie_that_was_suspended_in_open_is_fenced_too(store: MemoryStore) -> None:
     started(two_phase(store), generation=2)
     with pytest.raises(Fenced):
         started(two_phase(store), generation=1)
 
 
 class Hesitant(MemoryTransactions):
-    """Does not know yet, as often as it is told not to."""
+    """Returns RETRY a given number of times."""
 
     __slots__ = ("asked", "times")
 
@@ -170,20 +170,20 @@ class Hesitant(MemoryTransactions):
 
 
 @pytest.mark.row("S21")
-def test_an_older_transaction_in_doubt_is_told_to_the_engine_and_holds_newer_ones_back(store: MemoryStore) -> None:
+def test_an_older_transaction_in_doubt_is_returned_as_unsettled_and_delays_newer_ones(store: MemoryStore) -> None:
     sink = started(TwoPhaseCommitSink(Hesitant(store, times=2)))
     for checkpoint_id in (1, 2, 3):
         sink.write(batch(checkpoint_id))
         sink.snapshot(checkpoint_id)
     assert [1, 2] == list(sink.notify_complete(2) or ())
-    assert [1] == list(sink.notify_complete(1) or ())[:1]  # comes late, takes nothing back
+    assert [1] == list(sink.notify_complete(1) or ())[:1]  # a late notification changes nothing
     assert [] == offsets(store)
     assert [] == list(sink.settle(2.0) or ())
     assert [1, 2] == offsets(store)
 
 
 @pytest.mark.row("S21")
-def test_what_is_in_doubt_after_a_restore_is_not_swept_and_is_settled_later(store: MemoryStore) -> None:
+def test_a_transaction_in_doubt_after_a_restore_is_not_aborted_and_is_settled_later(store: MemoryStore) -> None:
     sink = started(two_phase(store))
     sink.write(batch(0))
     state = sink.snapshot(1)
@@ -207,7 +207,7 @@ def test_a_lost_transaction_fails_the_job_with_the_evidence(store: MemoryStore) 
 
 
 @pytest.mark.row("S21")
-def test_a_transaction_that_times_out_is_warned_about_and_then_loudly_lost(
+def test_a_transaction_near_its_timeout_is_warned_about_and_then_lost_with_an_error(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]
@@ -259,7 +259,7 @@ def test_the_user_context_is_set_once_per_subtask_and_survives_restores_and_resc
 
 
 @pytest.mark.parametrize("state", [b"", b"{}", b"[]", b"\xff", b'{"pending":[[1]]}', b'{"pending":[[1,"x","zz"]]}'])
-def test_a_damaged_state_is_refused_and_not_taken_for_an_empty_one(store: MemoryStore, state: bytes) -> None:
+def test_a_damaged_state_is_refused_and_not_treated_as_empty(store: MemoryStore, state: bytes) -> None:
     with pytest.raises(DamagedState, match="two-phase"):
         restored(two_phase(store), 2, state)
 

@@ -1,4 +1,4 @@
-"""Write-ahead, driven by hand: rows in the state, the order of checkpoints, the two holes and what closes them."""
+"""Write-ahead, driven call by call: rows in the state, order of checkpoints, the two causes of repeats."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def write_ahead(store: MemoryStore, *, target: Any = None) -> WriteAheadSink:
 class InOne(MemoryLog):
     """Target and committer."""
 
-    __slots__ = ("heard",)
+    __slots__ = ("calls",)
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
-        self.heard: list[str] = []
+        self.calls: list[str] = []
 
     def attach(self, context: Context) -> None:
-        self.heard.append("attach")
+        self.calls.append("attach")
         super().attach(context)
 
     def close(self) -> None:
-        self.heard.append("close")
+        self.calls.append("close")
 
 
-def test_who_is_target_and_committer_at_once_hears_everything_once(store: MemoryStore) -> None:
+def test_an_object_that_is_target_and_committer_is_attached_and_closed_once(store: MemoryStore) -> None:
     both = InOne(store)
     started(WriteAheadSink(both, both)).close()  # type: ignore[arg-type, attr-defined]
-    assert ["attach", "close"] == both.heard
+    assert ["attach", "close"] == both.calls
 
 
 @pytest.mark.row("S20")
@@ -58,7 +58,7 @@ def test_rows_wait_in_the_state_until_their_checkpoint_is_complete(store: Memory
 
 
 class Failing(MemoryLog):
-    """Cannot send right now, as often as it is told."""
+    """Refuses to send a given number of times."""
 
     __slots__ = ("times",)
 
@@ -72,21 +72,21 @@ class Failing(MemoryLog):
 
 
 @pytest.mark.row("S20")
-def test_an_older_checkpoint_that_fails_blocks_newer_ones_and_is_tried_again(store: MemoryStore) -> None:
+def test_an_older_checkpoint_that_fails_blocks_newer_ones_and_is_retried(store: MemoryStore) -> None:
     sink = started(write_ahead(store, target=Failing(store, times=3)))
     for checkpoint_id in (1, 2):
         sink.write(batch(checkpoint_id))
         sink.snapshot(checkpoint_id)
     assert [1] == list(sink.notify_complete(1) or ())
     assert [1, 2] == list(sink.notify_complete(2) or ())
-    assert [1, 2] == list(sink.notify_complete(1) or ())  # comes late, takes nothing back
+    assert [1, 2] == list(sink.notify_complete(1) or ())  # a late notification changes nothing
     assert [] == offsets(store)
     assert [] == list(sink.settle(1.0) or ())
     assert [1, 2] == offsets(store)
 
 
 @pytest.mark.row("S20")
-def test_a_restore_sends_what_the_committer_does_not_have_and_nothing_else(store: MemoryStore) -> None:
+def test_a_restore_sends_only_parts_that_the_committer_has_not_recorded(store: MemoryStore) -> None:
     sink = started(write_ahead(store))
     sink.write(batch(0))
     sink.snapshot(1)
@@ -99,17 +99,17 @@ def test_a_restore_sends_what_the_committer_does_not_have_and_nothing_else(store
     assert [0, 1] == offsets(store)
 
 
-class Died(BaseException):
-    """The process ends here."""
+class Crashed(BaseException):
+    """The process crashes here."""
 
 
-def dying_at(point: str, occurrence: int) -> Any:
+def crashing_at(point: str, occurrence: int) -> Any:
     passed = []
 
     def reach(reached: str) -> None:
         passed.append(reached)
         if passed.count(point) == occurrence and reached == point:
-            raise Died
+            raise Crashed
 
     return reach
 
@@ -120,22 +120,24 @@ def dying_at(point: str, occurrence: int) -> Any:
     [(("append.before", 2), [0, 0, 1]), (("record.before", 1), [0, 1, 0, 1]), (("record.after", 1), [0, 1])],
     ids=["hole: in the middle of sending", "hole: between sending and recording", "recorded"],
 )
-def test_the_two_holes_of_write_ahead_are_there(store: MemoryStore, place: tuple[str, int], log: list[int]) -> None:
-    sink = started(write_ahead(store), reach=dying_at(*place))
+def test_a_crash_while_sending_or_before_recording_repeats_rows(
+    store: MemoryStore, place: tuple[str, int], log: list[int]
+) -> None:
+    sink = started(write_ahead(store), reach=crashing_at(*place))
     sink.write(batch(0, 1))
     state = sink.snapshot(1)
-    with pytest.raises(Died):
+    with pytest.raises(Crashed):
         sink.notify_complete(1)
     restored(write_ahead(store), 2, state)
     assert log == offsets(store)
 
 
 @pytest.mark.row("S20")
-def test_an_upsert_target_closes_both_holes_for_readers_of_the_table(store: MemoryStore) -> None:
-    sink = started(write_ahead(store, target=MemoryTable(store)), reach=dying_at("record.before", 1))
+def test_an_upsert_target_hides_both_kinds_of_repeats_from_readers_of_the_table(store: MemoryStore) -> None:
+    sink = started(write_ahead(store, target=MemoryTable(store)), reach=crashing_at("record.before", 1))
     sink.write(batch(0, 1))
     state = sink.snapshot(1)
-    with pytest.raises(Died):
+    with pytest.raises(Crashed):
         sink.notify_complete(1)
     restored(write_ahead(store, target=MemoryTable(store)), 2, state)
     assert [0, 1] == offsets(store)
@@ -155,7 +157,7 @@ def test_rows_of_removed_subtasks_are_sent_under_the_names_that_earlier_attempts
 
 
 class LeavesTemporaries(MemoryLog):
-    """Each attempt to publish leaves something of its own, until it is collected."""
+    """Each call of publish leaves a temporary entry until it is collected."""
 
     __slots__ = ("heap",)
 
@@ -172,17 +174,17 @@ class LeavesTemporaries(MemoryLog):
 
 
 @pytest.mark.row("S20")
-def test_leftovers_are_swept_before_anything_is_sent_so_that_they_cannot_pile_up(store: MemoryStore) -> None:
+def test_leftovers_are_collected_before_anything_is_sent_so_that_they_do_not_grow(store: MemoryStore) -> None:
     heap: list[int] = []
     sink = started(write_ahead(store, target=LeavesTemporaries(store, heap)))
     sink.write(batch(0))
     state = sink.snapshot(1)
     for generation in range(2, 10):
-        with pytest.raises(Died):
+        with pytest.raises(Crashed):
             restored(
                 write_ahead(store, target=LeavesTemporaries(store, heap)),
                 generation,
                 state,
-                reach=dying_at("publish.before", 1),
+                reach=crashing_at("publish.before", 1),
             )
     assert [9] == heap

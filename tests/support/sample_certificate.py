@@ -1,6 +1,6 @@
-"""A made-up certificate that uses every part of the document: what renderers, ours or others', are tried on.
+"""An invented certificate that uses every part of the document, for tests of renderers.
 
-It holds one subject of each verdict; one has a name that no format may take for markup. Its numbers are invented.
+It holds one subject of each verdict; one name contains markup, which every renderer must escape.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from sinkproof.reports.document import (
     SCHEMA,
     CanaryResult,
     ClaimResult,
-    Closure,
+    ClosureResult,
     Document,
-    Event,
     Finding,
     Measurement,
-    Outcome,
+    PointOutcome,
     ShellResult,
     SourceLine,
     SubjectResult,
+    TimelineEvent,
     plain,
 )
 
@@ -52,7 +52,7 @@ def sample() -> Document:
         "notes": [],
         "failures": [],
         "measurements": [
-            Measurement(name="soak on Spark", value="1,310,000 rows", note="112 deaths in an hour, every row once"),
+            Measurement(name="soak on Spark", value="1,310,000 rows", note="112 kills in an hour, every row once"),
             Measurement(name="schedules per second", value="5,838", note="memory/two-phase, one core"),
         ],
         "canaries": canaries(),
@@ -61,9 +61,9 @@ def sample() -> Document:
     return dict(plain(document))
 
 
-def shell(name: str, *, faults: tuple[str, ...], struck: dict[str, str] | None = None) -> ShellResult:
-    """A shell that struck every point with every fault; `struck`: outcomes that are not "upheld"."""
-    bad = struck or {}
+def shell(name: str, *, faults: tuple[str, ...], worse: dict[str, str] | None = None) -> ShellResult:
+    """A shell that injected every fault at every point; `worse`: outcomes that are not "upheld"."""
+    bad = worse or {}
     lines = tuple(f"line(two_phase.py:{number})" for number in range(40, 58))
     return ShellResult(
         shell=name,
@@ -78,14 +78,16 @@ def shell(name: str, *, faults: tuple[str, ...], struck: dict[str, str] | None =
         lines_total=len(lines),
         kills_by_point=dict.fromkeys(POINTS, 24),
         outcomes=[
-            Outcome(point=point, fault=fault, runs=24, outcome=bad.get(f"{point}={fault}", "upheld"))
+            PointOutcome(point=point, fault=fault, runs=24, outcome=bad.get(f"{point}={fault}", "upheld"))
             for point in POINTS + lines
             for fault in faults
         ],
         rows_committed=192_480,
-        closure=Closure(states=212, complete=True, sentence=SENTENCE, depth=4, merges_audited=20, shifts=(1, 8, 97)),
+        closure=ClosureResult(
+            states=212, complete=True, sentence=SENTENCE, depth=4, merges_audited=20, shifts=(1, 8, 97)
+        ),
         closures=[
-            Closure(states=9, complete=False, of="crashes with a partial death", depth=2, why="the budget ended")
+            ClosureResult(states=9, complete=False, of="crashes with a partial death", depth=2, why="the budget ended")
         ],
     )
 
@@ -106,10 +108,10 @@ def upheld() -> SubjectResult:
     )
 
 
-def timeline() -> list[Event]:
-    """What the engine says of itself, and a death between the effect and its record."""
+def timeline() -> list[TimelineEvent]:
+    """Events of a job, with a kill between an effect and its record."""
     old, new = "(generation 700001)", "(generation 700002)"
-    told = [
+    entries = [
         (0.002, "coordinator", "generation", False),
         (0.011, f"source[0] {old}", "acknowledged: 1", False),
         (0.016, f"sink[0] {old}", "acknowledged: 1", False),
@@ -126,7 +128,7 @@ def timeline() -> list[Event]:
         (0.246, f"sink[1] {new}", "acknowledged: 4", False),
         (0.250, "coordinator", "complete: 4", False),
     ]
-    return [Event(at=at, actor=actor, what=what, struck=struck) for at, actor, what, struck in told]
+    return [TimelineEvent(at=at, actor=actor, what=what, struck=struck) for at, actor, what, struck in entries]
 
 
 def violated() -> SubjectResult:
@@ -145,7 +147,7 @@ def violated() -> SubjectResult:
             shell(
                 "process",
                 faults=("kill", "stop"),
-                struck={"commit.after=kill": "violated", "abort.after=kill": "unfired", "begin.after=kill": "finding"},
+                worse={"commit.after=kill": "violated", "abort.after=kill": "unfired", "begin.after=kill": "finding"},
             )
         ],
         findings=[
@@ -185,7 +187,7 @@ def unknown() -> SubjectResult:
         "outcomes": silent.outcomes[:6],
         "lines_reached": None,
         "lines_total": None,
-        "closure": Closure(states=64, complete=False, why="the state grows without bound"),
+        "closure": ClosureResult(states=64, complete=False, why="the state grows without bound"),
         "notes": ["interior not explored: the sink is a command"],
         "schedules_run": 140,
         "kills": 137,
@@ -202,16 +204,16 @@ def unknown() -> SubjectResult:
 
 
 def canaries() -> list[CanaryResult]:
-    sins = [
+    causes = [
         ("marker after data", "R1", "O2", "sink[0].record.before#1=kill"),
         ("forgets pending on restore", "R6", "O1", "sink[0].notify_complete.before#1=kill"),
         ("publishes in snapshot", "R5", "O3", "no-fault"),
     ]
     convicted = [
         CanaryResult(
-            name=name, root_cause=sin, convicted=True, oracle=oracle, schedule=schedule, seconds=0.12, shell=where
+            name=name, root_cause=cause, convicted=True, oracle=oracle, schedule=schedule, seconds=0.12, shell=where
         )
-        for name, sin, oracle, schedule in sins
+        for name, cause, oracle, schedule in causes
         for where in ("simulated", "process")
     ]
     control = CanaryResult(name="two-phase", root_cause="", convicted=False, seconds=0.2, shell="process", control=True)

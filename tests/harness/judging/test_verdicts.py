@@ -19,7 +19,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.judging.verdict import Verdict, merge
-from sinkproof.reports.document import Finding, Outcome, ShellResult
+from sinkproof.reports.document import Finding, PointOutcome, ShellResult
 from sinkproof.subject.claims import Claim, Grade, names
 from sinkproof.subject.contract import Contract, load
 from sinkproof.subject.scratch import Scratch
@@ -88,7 +88,7 @@ class Given:
 
 def progress_of_subject(claims: Claim, *, grade: str | None = None, rows: str = "append") -> SubjectProgress:
     made = SubjectProgress(Contract("some/sink", Given(claims, grade=grade, rows=rows)))
-    stops = [Outcome(point="write.before", fault="stop", runs=3, outcome="upheld")]
+    stops = [PointOutcome(point="write.before", fault="stop", runs=3, outcome="upheld")]
     made.shells.append(
         ShellResult(shell="process", schedules_run=10, schedules_in_bound=10, kills=7, seconds=1.0, outcomes=stops)
     )
@@ -204,7 +204,9 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
 def judged(claims: Claim, *faults: str, shell: str = "simulated", **offered: object) -> dict[str, tuple[str, str]]:
     """Claim -> verdict and why, after runs with these faults in one shell."""
     given = SimpleNamespace(claims=claims, rows="append", **offered)
-    outcomes = [Outcome(point="write.before", fault=fault, runs=3, outcome="upheld") for fault in (*faults, "stop")]
+    outcomes = [
+        PointOutcome(point="write.before", fault=fault, runs=3, outcome="upheld") for fault in (*faults, "stop")
+    ]
     ran = ShellResult(
         shell=shell, schedules_run=9, schedules_in_bound=9, kills=1, seconds=1.0, outcomes=outcomes, rows_committed=24
     )

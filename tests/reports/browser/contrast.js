@@ -1,4 +1,4 @@
-// Every visible text whose contrast with what is behind it is below WCAG AA: [text, foreground, background, ratio].
+// Every visible text with less contrast to its background than WCAG AA requires: [text, foreground, background, ratio].
 () => {
   const numbers = (color) => (color.match(/[\d.]+/g) || []).map(Number);
   const opaque = (color) => { const [, , , alpha = 1] = numbers(color); return color !== "transparent" && alpha === 1; };

@@ -1,4 +1,4 @@
-"""The report in a real browser: it is opened, clicked and read, with and without scripts, wide, narrow and on paper."""
+"""The HTML report in a real browser: with and without scripts, wide, narrow and on paper."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ NARROW = 400
 
 def until(page: Any, condition: str) -> None:
     """Waits for a condition, frame by frame: Playwright's own way is forbidden by the page's security policy."""
-    look = f"const look = () => {condition} ? done(true) : requestAnimationFrame(look)"
-    assert page.evaluate(f"() => new Promise(done => {{ {look}; look(); }})")
+    poll = f"const poll = () => {condition} ? done(true) : requestAnimationFrame(poll)"
+    assert page.evaluate(f"() => new Promise(done => {{ {poll}; poll(); }})")
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_it_asks_nobody_for_anything_and_has_nothing_to_complain_of(open_page: Open, scripts: bool) -> None:
+def test_the_page_sends_no_request_and_logs_no_error(open_page: Open, scripts: bool) -> None:
     opened = open_page(scripts=scripts)
     assert 1 == len(opened.requests)
     assert opened.requests[0].startswith("file://")
     assert [] == opened.complaints
 
 
-def test_the_verdict_is_seen_before_anything_else(open_page: Open) -> None:
+def test_the_verdict_is_visible_without_scrolling(open_page: Open) -> None:
     opened = open_page()
     verdict = opened.page.locator(".verdict")
     assert "Violated" == verdict.inner_text()
@@ -42,7 +42,7 @@ def test_the_verdict_is_seen_before_anything_else(open_page: Open) -> None:
     assert "✗ violated · sinkproof certificate" == opened.page.title()
 
 
-def test_everything_can_be_read_without_scripts(open_page: Open) -> None:
+def test_the_whole_page_is_readable_without_scripts(open_page: Open) -> None:
     page = open_page(scripts=False).page
     text = page.locator("body").inner_text()
     for fact in (NAME_HOSTILE, "files/two-phase", REPLAY, "exactly-once", sample_certificate.SENTENCE, "R1"):
@@ -75,7 +75,7 @@ def test_a_replay_line_is_copied_whole(open_page: Open) -> None:
     assert "Copied" == page.get_by_role("status").inner_text()
 
 
-def test_where_the_clipboard_is_closed_the_line_is_selected(open_page: Open) -> None:
+def test_the_line_is_selected_if_the_clipboard_is_not_available(open_page: Open) -> None:
     page = open_page().page
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.get_by_role("button", name=f"Copy {REPLAY}").first.click()
@@ -84,7 +84,7 @@ def test_where_the_clipboard_is_closed_the_line_is_selected(open_page: Open) -> 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out_from_what_is_behind_it(open_page: Open, scheme: str) -> None:
+def test_every_text_has_enough_contrast(open_page: Open, scheme: str) -> None:
     page = open_page(scheme=scheme).page
     for summary in page.locator("summary").all():
         summary.click()
@@ -93,20 +93,20 @@ def test_every_text_stands_out_from_what_is_behind_it(open_page: Open, scheme: s
     assert [] == found["bad"]
 
 
-def test_a_text_that_does_not_stand_out_is_noticed(open_page: Open) -> None:
+def test_the_contrast_check_finds_a_text_with_too_little_contrast(open_page: Open) -> None:
     page = open_page().page
     page.evaluate("document.querySelector('h2').style.color = '#bbb'")
     assert ["3 subjects"] == [found[0] for found in page.evaluate(CONTRAST)["bad"]]
 
 
 @pytest.mark.parametrize("width", [NARROW, 800, 1280])
-def test_nothing_makes_the_page_scroll_sideways(open_page: Open, width: int) -> None:
+def test_the_page_never_scrolls_sideways(open_page: Open, width: int) -> None:
     opened = open_page(width=width)
     assert width == opened.page.evaluate("document.documentElement.scrollWidth")
     assert opened.box("h2")["x"] >= 0
 
 
-def test_what_is_wide_scrolls_in_a_region_of_its_own_by_keyboard_too(open_page: Open) -> None:
+def test_a_wide_table_scrolls_in_its_own_region_by_keyboard_too(open_page: Open) -> None:
     page = open_page(width=NARROW).page
     region = page.get_by_role("region", name=re.compile("^Timeline of"))
     assert region.evaluate("each => each.scrollWidth > each.clientWidth")
@@ -139,7 +139,7 @@ def test_a_click_on_a_subject_leads_to_it(open_page: Open) -> None:
     assert "subject-1" == heading.get_attribute("id")
 
 
-def test_a_screen_reader_hears_tables_pictures_and_what_no_eye_needs(open_page: Open) -> None:
+def test_tables_pictures_and_hidden_texts_have_accessible_names(open_page: Open) -> None:
     page = open_page().page
     picture = page.get_by_role("img", name=re.compile(r"Timeline of sink\[0\]\.commit\.after#1=kill: 10 rows too many"))
     assert 1 == picture.count()
@@ -151,7 +151,7 @@ def test_a_screen_reader_hears_tables_pictures_and_what_no_eye_needs(open_page: 
     assert 1 == page.get_by_role("heading", level=1).count()
 
 
-def test_the_picture_shows_lanes_generations_checkpoints_and_the_strike(open_page: Open) -> None:
+def test_the_picture_shows_lanes_generations_checkpoints_and_the_fault(open_page: Open) -> None:
     page = open_page().page
     texts = page.locator("svg.story > text").all_text_contents()
     names = page.locator("svg.story text.name").all_text_contents()
@@ -198,7 +198,7 @@ def test_on_paper_everything_is_light_and_open_and_no_button_is_left(open_page: 
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 12
 
 
-def test_names_and_reasons_are_text_whatever_they_hold(open_page: Open) -> None:
+def test_markup_in_names_and_reasons_is_shown_as_text(open_page: Open) -> None:
     document = sample()
     evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     document["subjects"][1]["name"] = evil

@@ -12,7 +12,7 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 400)])
-def test_it_can_be_read(browser: Browser, project: Path, scheme: str, width: int) -> None:
+def test_the_table_page_is_readable(browser: Browser, project: Path, scheme: str, width: int) -> None:
     context = browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if scheme == "dark" else "light",

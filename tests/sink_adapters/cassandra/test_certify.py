@@ -1,4 +1,4 @@
-"""The Cassandra pairs against a real node, crashed where it matters most; and the node itself struck."""
+"""The Cassandra pairs on a real node, crashed at the critical points; and faults of the node itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...support.real_services import Runs, trials_against, trials_on_its_own
 
 MASKED = (
     "no-fault",
-    "sink[0].stage.after#1=kill",  # staged, and nobody knows
+    "sink[0].stage.after#1=kill",  # staged, not acknowledged
     "sink[0].notify_complete.before#2=kill",  # between the decision and the marker
-    "sink[1].reveal.after#1=kill",  # revealed, and nobody knows
-    "sink[0].write.after#2=stop",  # a zombie that goes on staging
-    "sink[0].reveal.before#2=stop",  # a marker that lands when others have recovered
+    "sink[1].reveal.after#1=kill",  # revealed, not acknowledged
+    "sink[0].write.after#2=stop",  # a zombie that continues to stage
+    "sink[0].reveal.before#2=stop",  # a marker that arrives after the recovery
 )
 
 
@@ -36,7 +36,7 @@ def oracles(run_result: RunResult) -> set[str]:
 
 @pytest.mark.row("S25")
 @pytest.mark.parametrize("schedule", MASKED)
-def test_a_marker_reveals_rows_once_whatever_dies(run: Runs, schedule: str) -> None:
+def test_a_marker_reveals_rows_once_under_every_fault(run: Runs, schedule: str) -> None:
     run_result = run("cassandra/masked", schedule)
     assert (True, set(), "") == (run_result.finished, oracles(run_result), run_result.failure)
     assert parse(schedule).faults == run_result.struck
@@ -45,7 +45,7 @@ def test_a_marker_reveals_rows_once_whatever_dies(run: Runs, schedule: str) -> N
 
 @pytest.mark.row("S24")
 def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
-    """Sent, and not recorded: a table forgives it, and only a reader who follows its changes has met rows twice."""
+    """Sent, but not recorded: the table is unchanged; only a reader that follows its changes observes rows twice."""
     assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
     run_result = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
@@ -53,7 +53,7 @@ def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
 
 @pytest.mark.row("S24")
 @pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
-def test_what_adds_up_does_not_forgive_it(run: Runs, pair: str) -> None:
+def test_counters_and_lists_count_a_repeated_part_twice(run: Runs, pair: str) -> None:
     assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
     run_result = run(pair, "sink[0].publish.after#1=kill")
     assert {"O2"} == oracles(run_result)
@@ -61,7 +61,7 @@ def test_what_adds_up_does_not_forgive_it(run: Runs, pair: str) -> None:
 
 
 @pytest.mark.row("S19")
-def test_upserts_are_right_in_the_end_where_a_replay_makes_the_same_keys(run: Runs) -> None:
+def test_upserts_end_correct_if_a_replay_makes_the_same_keys(run: Runs) -> None:
     run_result = run("cassandra/idempotent", "sink[0].upsert.after#2=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
     run_result = run("cassandra/idempotent-own-key", "sink[0].upsert.after#2=kill")
@@ -69,7 +69,7 @@ def test_upserts_are_right_in_the_end_where_a_replay_makes_the_same_keys(run: Ru
     assert run_result.rows_committed > 24
 
 
-def test_every_pair_claims_what_it_says_and_those_that_cannot_do_better_say_so() -> None:
+def test_every_pair_has_its_claims_and_grade_and_a_sentence() -> None:
     pairs = {name.removeprefix("cassandra/"): pair for name, pair in SERVICE_PAIRS.items() if "cassandra" in name}
     weak = {"write-ahead-counter", "write-ahead-list", "idempotent-own-key"}
     assert {"masked", "idempotent", "write-ahead"} | weak == set(pairs)
@@ -82,7 +82,7 @@ def test_every_pair_claims_what_it_says_and_those_that_cannot_do_better_say_so()
 
 @pytest.fixture(scope="module")
 def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunResult]]:
-    """A trial of the masked pair on a node of its own, which may be broken."""
+    """Runs a schedule on the masked pair, on a node of its own that faults may hit."""
     with trials_on_its_own("cassandra/masked", tmp_path_factory) as play:
         yield play
 
@@ -90,8 +90,8 @@ def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["service-kill", "service-pause"])
-def test_a_node_that_dies_or_stands_still_costs_no_row(strike: Callable[[str], RunResult], kind: str) -> None:
-    """The second marker is sent to a node that has just come back, or that answers when nobody waits any more."""
+def test_a_killed_or_paused_node_loses_no_row(strike: Callable[[str], RunResult], kind: str) -> None:
+    """The second marker is sent to a node that has just restarted, or that answers after the timeout."""
     run_result = strike(f"sink[0].reveal.before#2={kind}")
     assert (True, set(), 1) == (run_result.finished, oracles(run_result), len(run_result.struck))
     assert 24 == run_result.rows_committed

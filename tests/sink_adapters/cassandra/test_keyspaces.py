@@ -1,4 +1,4 @@
-"""Where the rows of a certification are: a keyspace of its own, on the cluster that is there now."""
+"""The rows of a certification are in a keyspace of its own, on the current cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, Place
+from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, RunPlace
 from sinkproof.subject.cassandra_service import CassandraService
 
 SETUP = """
@@ -32,8 +32,8 @@ def keyspaces(node: LocalCassandra) -> set[str]:
     return {name for (name,) in found}
 
 
-def place(folder: Path) -> Place:
-    return Place(*(folder / PLACE).read_text().split())
+def place(folder: Path) -> RunPlace:
+    return RunPlace(*(folder / PLACE).read_text().split())
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Finds:
 
 
 def test_another_cluster_at_the_same_address_gets_a_keyspace_of_its_own(node: LocalCassandra, tmp_path: Path) -> None:
-    """As after one has ended and the next one got its port. Here both are one, which has them both then."""
+    """As after one cluster has ended and another got its port. In the test one node serves as both."""
     contract = CassandraContract("masked", claims=("EXACTLY_ONCE",), grade="exactly-once")
     found = []
     for identity in ("this", "this", "the next one"):
@@ -62,7 +62,7 @@ def test_another_cluster_at_the_same_address_gets_a_keyspace_of_its_own(node: Lo
         service.remove_keyspace(name)
 
 
-def test_nothing_stays_on_a_cluster_that_somebody_else_runs(
+def test_nothing_stays_on_a_cluster_of_the_user(
     node: LocalCassandra, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SINKPROOF_CASSANDRA", f"external:{node.endpoint}")

@@ -39,7 +39,7 @@ def slow(network: Network, node: LocalCassandra, clients: Clients) -> Iterator[C
 
 
 def late(contract: type[ChoosingContract], network: Network, clients: tuple[CassandraClient, CassandraClient]) -> int:
-    """How often the three rows are shown in the end."""
+    """Number of visible copies of the three rows in the end."""
     old_client, new_client = clients
     new_client.define(contract.tables)
     old, new = contract.sink_class(old_client, "target"), contract.sink_class(new_client, "target")
@@ -58,30 +58,32 @@ def late(contract: type[ChoosingContract], network: Network, clients: tuple[Cass
     new.open(Context(generation=2, checkpoint_id_restored=2, restored=[(0, state)]))
     network.heal()
     while old.settle(0.0):
-        pass  # the zombie goes on until it knows; whatever it has sent has landed by then
+        pass  # the zombie repeats until it has an answer; its requests have arrived by then
     shown = [row for row in contract().rows_of(new_client, "target") if row != (9, 9)]
     return len(shown)
 
 
 def warm(sink: Choosing) -> None:
-    """A statement is prepared when it is first used; here, only the decisive request is to be held back."""
+    """Prepares the statements, so that the proxy delays only the decisive request."""
     sink.write(Batch([Row(9, 9, "key", "value")]))
     sink.snapshot(1)
     assert not list(sink.notify_complete(1))
 
 
-def test_who_trusts_a_serial_read_shows_rows_twice(network: Network, slow: CassandraClient, clients: Clients) -> None:
+def test_a_sink_that_trusts_a_serial_read_shows_rows_twice(
+    network: Network, slow: CassandraClient, clients: Clients
+) -> None:
     assert 6 == late(TrustsASerialRead, network, (slow, clients()))
 
 
-def test_who_lets_a_competing_one_decide_shows_them_once(
+def test_a_sink_that_sends_a_competing_insert_shows_rows_once(
     network: Network, slow: CassandraClient, clients: Clients
 ) -> None:
     assert 3 == late(ChoosingContract, network, (slow, clients()))
 
 
 @pytest.mark.row("S25")
-def test_a_marker_that_lands_late_says_nothing_new(network: Network, slow: CassandraClient, clients: Clients) -> None:
+def test_a_marker_that_arrives_late_changes_nothing(network: Network, slow: CassandraClient, clients: Clients) -> None:
     client = clients()
     old, new = CassandraSegments(slow, "target"), CassandraSegments(client, "target")
     old.attach(Context(generation=1))

@@ -1,4 +1,4 @@
-"""What a request to a real node costs."""
+"""The latency of requests to a real node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sinkproof.chaos.clock import now
 from sinkproof.sink_adapters.cassandra.cassandra_client import ROWS_TOGETHER, CassandraClient
 from sinkproof.sink_adapters.cassandra.visible_rows import UPSERT
 
-ACKNOWLEDGED_SECONDS = 0.04  # for so long the system keeps an acknowledgement back, in case there is more to say
+ACKNOWLEDGED_SECONDS = 0.04  # the delay of a TCP acknowledgement
 
 
 def test_a_request_of_several_packets_does_not_wait_for_the_first_one(clients: Callable[[], CassandraClient]) -> None:
-    """The fastest of twenty: each would wait, on a machine that is idle as well as on one that is not."""
+    """The fastest of twenty: with the defect each one waits, also on an idle machine."""
     client = clients()
     rows = [(1, 0, number, "key", "value" * 20, 0, {1}, "target", 0, f"0-{number}") for number in range(ROWS_TOGETHER)]
     seconds = []

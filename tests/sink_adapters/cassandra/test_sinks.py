@@ -1,4 +1,4 @@
-"""What the targets on Cassandra do, one call at a time, against a real node."""
+"""The targets on Cassandra, called one by one, on a real node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attempt(client: CassandraClient, generation: int) -> CassandraSegments:
 
 
 @pytest.mark.row("S25")
-def test_rows_are_hidden_until_their_marker_is_there_and_then_for_ever(clients: Clients) -> None:
+def test_rows_are_hidden_until_their_marker_is_there_and_visible_from_then_on(clients: Clients) -> None:
     client = clients()
     target = attempt(client, 1)
     target.stage(Transaction.of(OWNER, 1, 1), rows(0, 1))
@@ -44,8 +44,8 @@ def test_rows_are_hidden_until_their_marker_is_there_and_then_for_ever(clients: 
     assert [0, 1, 2] == [row.offset for row in read_masked(client, "target")]
 
 
-def test_what_was_collected_stays_away_even_if_a_zombie_adds_to_it(clients: Clients) -> None:
-    """Its rows are older than the removal, whatever the clocks say."""
+def test_a_collected_segment_stays_removed_even_if_a_zombie_adds_rows(clients: Clients) -> None:
+    """The timestamps of its rows are below that of the removal, for any clocks."""
     client = clients()
     old, new = attempt(client, 1), attempt(clients(), 2)
     shown, hidden = Transaction.of(OWNER, 1, 1), Transaction.of(OWNER, 1, 2)
@@ -72,7 +72,7 @@ def test_only_the_owner_collects(clients: Clients) -> None:
 
 
 @pytest.mark.row("S24")
-def test_a_part_is_known_to_be_sent_only_when_it_was_recorded(clients: Clients) -> None:
+def test_a_part_counts_as_sent_only_after_it_was_recorded(clients: Clients) -> None:
     client = clients()
     committer, part = CassandraCommitter(client, "target"), CheckpointPart.of(OWNER, 3)
     assert not committer.is_committed(part)
@@ -82,7 +82,7 @@ def test_a_part_is_known_to_be_sent_only_when_it_was_recorded(clients: Clients) 
     assert not committer.is_committed(CheckpointPart.of(OWNER, 33))
 
 
-def test_a_row_notes_who_wrote_it_and_is_there_once(clients: Clients) -> None:
+def test_a_row_lists_its_writers_and_is_there_once(clients: Clients) -> None:
     client = clients()
     for generation in (1, 1, 2):
         table = CassandraTable(client, "target")
@@ -93,7 +93,7 @@ def test_a_row_notes_who_wrote_it_and_is_there_once(clients: Clients) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_session_is_made_anew_in_a_child(clients: Clients) -> None:
+def test_a_child_process_makes_a_session_of_its_own(clients: Clients) -> None:
     """An inherited one would hang."""
     client = clients()
     target = attempt(client, 1)
@@ -105,14 +105,19 @@ def test_a_session_is_made_anew_in_a_child(clients: Clients) -> None:
     assert 2 == len(left_over(client, "target"))
 
 
-def test_a_statement_that_is_wrong_is_not_taken_for_one_that_got_lost(node: LocalCassandra, clients: Clients) -> None:
+def test_an_invalid_statement_raises_and_does_not_count_as_unacknowledged(
+    node: LocalCassandra, clients: Clients
+) -> None:
     with pytest.raises(Exception, match="no_such_table"):
         clients().write("INSERT INTO {ks}.no_such_table (a) VALUES (?)", (1,))
 
 
-def test_where_nobody_listens_nothing_is_acknowledged_and_no_claim_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_node_nothing_is_acknowledged_and_no_insert_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassandra_client, "ANSWER_SECONDS", 0.5)
     client = CassandraClient(f"{HOST}:{free_ports(1, taken=())[0]}", "nowhere")
     with pytest.raises(NotAcknowledged, match=HOST):
         client.write("INSERT INTO {ks}.rows (target) VALUES (?)", ("x",))
-    assert client.claim("INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXISTS", ("x", "y")).applied is None
+    assert (
+        client.insert_if_absent("INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXISTS", ("x", "y")).applied
+        is None
+    )

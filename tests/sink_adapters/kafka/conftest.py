@@ -36,14 +36,14 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def own_broker() -> Iterator[LocalKafka]:
-    """One that may be broken."""
+    """A broker that faults may hit."""
     with start(os.getpid(), breakable=True) as service:
         yield service
 
 
 @pytest.fixture
 def old_broker() -> Iterator[LocalKafka]:
-    """One that ends transactions as clusters did before they gave each end another epoch."""
+    """A broker with the older transaction protocol, without a new epoch at each end."""
     with start(os.getpid(), features=("transaction.version=0",)) as service:
         yield service
 
@@ -53,7 +53,7 @@ NUMBERS = count(1)
 
 @pytest.fixture
 def make_topic() -> Callable[[str], str]:
-    """Makes a topic with two partitions, and the one of its markers; its name."""
+    """Makes a topic with two partitions and its markers' topic; returns its name."""
 
     def make(endpoint: str) -> str:
         topic = f"test-{os.getpid()}-{next(NUMBERS)}"

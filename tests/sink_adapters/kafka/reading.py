@@ -1,18 +1,20 @@
-"""What readers of a topic see when everything that was begun is done."""
+"""The committed view of a topic after all transactions have ended."""
 
 from __future__ import annotations
 
 from sinkproof.sink_adapters.kafka.records import identity
 from sinkproof.sink_adapters.kafka.topic_reader import read
-from sinkproof.sink_adapters.kafka.transaction_control import Control
+from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 
 UNDER_WAY = ("PrepareCommit", "PrepareAbort")
 SECONDS_MOST = 20.0
 
 
 def committed(endpoint: str, topic: str) -> list[int]:
-    """Offsets in the source, sorted. The end of a transaction is answered some milliseconds before readers see it."""
-    control = Control(endpoint)
+    """Offsets in the source, sorted. The broker answers the end of a transaction some milliseconds before readers see
+    it.
+    """
+    control = TransactionControl(endpoint)
     try:
         assert control.await_none(".*", UNDER_WAY, seconds=SECONDS_MOST)
     finally:

@@ -1,4 +1,4 @@
-"""Brokers that die, stop and stand still, and messages that are lost, late or repeated: the rows are there once."""
+"""Rows are there once when brokers are killed, stopped or paused, and when messages are lost, late or repeated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def laboratory_of(contract: Contract) -> Iterator[ProcessRunner]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[ProcessRunner]:
-    """With a broker of its own, behind a proxy."""
+    """A runner with a broker of its own, behind a proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SINKPROOF_KAFKA", raising=False)
         with laboratory_of(load("kafka/two-phase")) as made:
@@ -59,14 +59,14 @@ def runner() -> Iterator[ProcessRunner]:
 
 
 @pytest.mark.parametrize("schedule", [*OF_BROKERS, *OF_MESSAGES])
-def test_rows_are_there_once_whatever_becomes_of_the_broker(runner: ProcessRunner, schedule: str) -> None:
+def test_rows_are_there_once_under_every_fault_of_the_broker(runner: ProcessRunner, schedule: str) -> None:
     run_result = runner.run(parse(schedule))
     assert (True, [], "") == (run_result.finished, list(run_result.anomalies), run_result.failure)
     assert parse(schedule).faults == run_result.struck
     assert 24 == run_result.rows_committed
 
 
-def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(runner: ProcessRunner) -> None:
+def test_schedules_have_every_kind_at_every_step_and_at_every_end_of_a_transaction(runner: ProcessRunner) -> None:
     baseline = runner.run(Schedule())
     campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
     campaign._baseline = baseline
@@ -82,15 +82,15 @@ def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(run
     assert "write.after" in {fault.point for fault in faults[:12]}
 
 
-def test_a_lost_answer_convicts_who_sends_again(runner: ProcessRunner) -> None:
-    """The faults bite: the right sink above has not merely been left alone."""
+def test_a_lost_answer_convicts_a_sink_that_sends_again(runner: ProcessRunner) -> None:
+    """Shows that the faults have an effect: the correct sink above was really exposed to them."""
     contract = canaries.SendsAgainWhenNotAnswered
     with laboratory_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("broker[1].end_txn.reply#1=drop"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_what_hides_rows_is_told_by_the_broker_itself(runner: ProcessRunner) -> None:
+def test_the_broker_names_the_transaction_that_hides_rows(runner: ProcessRunner) -> None:
     contract = canaries.LeavesTransactionsOpen
     with laboratory_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("sink[0].write.after#1=kill"))
@@ -102,7 +102,7 @@ def test_what_hides_rows_is_told_by_the_broker_itself(runner: ProcessRunner) -> 
 
 @pytest.fixture
 def through_toxiproxy(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A real one, on the way to the same broker, for laboratories that are made from now on."""
+    """A real Toxiproxy in front of the same broker, for runners made after this."""
     monkeypatch.setenv(VARIABLE, TOXIC)
     yield
     OWN.pop("toxiproxy").end()
@@ -112,8 +112,8 @@ def through_toxiproxy(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) ->
     broker.messages.lead({})
 
 
-def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(through_toxiproxy: None) -> None:
-    """An answer that never comes, and requests that are held back for a while; the wrong sink shows that they are."""
+def test_connections_break_behind_the_advertised_address_of_brokers(through_toxiproxy: None) -> None:
+    """Answers are lost and requests delayed; a wrong sink shows that the faults have an effect."""
     with laboratory_of(load("kafka/two-phase")) as made:
         for schedule in ("sink[0].commit.before#2=net-reset-down", "sink[1].pre_commit.before#1=net-latency-up"):
             run_result = made.run(parse(schedule))
@@ -130,7 +130,7 @@ def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(t
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_of_the_user_gets_no_faults(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
     monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
     with laboratory_of(load("kafka/plain")) as made:
@@ -143,7 +143,7 @@ def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: py
     assert broker.living()
 
 
-def test_brokers_are_broken_where_sinks_are_processes() -> None:
+def test_brokers_get_faults_where_sinks_are_processes() -> None:
     schedule = parse("sink[0].write.after#1=service-kill")
     assert "--on process" in impossible(schedule, load("memory/two-phase"), "simulated")
     assert not impossible(schedule, load("kafka/two-phase"), "process")

@@ -1,4 +1,4 @@
-"""The canaries of the real broker: each is convicted of its own sin, and the pair that they differ from is not."""
+"""The canaries of the real broker: each is convicted for its own root cause, and its control is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sinkproof.subject.services_in_use import OWN
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_each_is_convicted_of_its_own_sin_and_the_control_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_is_convicted_for_its_own_root_cause_and_the_control_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
     try:
         results = try_all_on_kafka()
@@ -24,6 +24,6 @@ def test_each_is_convicted_of_its_own_sin_and_the_control_is_not(monkeypatch: py
 
 
 def test_each_has_a_root_cause_of_its_own() -> None:
-    assert len(ON_KAFKA) == len({told.root_cause for told in ON_KAFKA})
-    for told in ON_KAFKA:
-        assert (told.contract.__doc__ or "").startswith(f"{told.root_cause}: ")
+    assert len(ON_KAFKA) == len({canary.root_cause for canary in ON_KAFKA})
+    for canary in ON_KAFKA:
+        assert (canary.contract.__doc__ or "").startswith(f"{canary.root_cause}: ")

@@ -1,4 +1,4 @@
-"""The Kafka pairs against a real broker, crashed where it matters most."""
+"""The Kafka pairs on a real broker, crashed at the critical points."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ...support.real_services import Runs, trials_against
 SCHEDULES = (
     "no-fault",
     "sink[0].notify_complete.before#2=kill",  # between the decision and the commit
-    "sink[0].pre_commit.after#1=kill",  # voted, and nobody knows
-    "sink[1].commit.after#1=kill",  # committed, and nobody knows
+    "sink[0].pre_commit.after#1=kill",  # pre-committed, not acknowledged
+    "sink[1].commit.after#1=kill",  # committed, not noted
     "sink[0].write.after#2=stop",  # a zombie with an open transaction
 )
 
@@ -30,7 +30,7 @@ def run(broker: LocalKafka) -> Iterator[Runs]:
 
 @pytest.mark.row("S23")
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_rows_are_there_once_whatever_dies(run: Runs, schedule: str) -> None:
+def test_rows_are_there_once_under_every_fault(run: Runs, schedule: str) -> None:
     run_result = run("kafka/two-phase", schedule)
     assert (True, [], "") == (run_result.finished, list(run_result.anomalies), run_result.failure)
     assert parse(schedule).faults == run_result.struck
@@ -39,15 +39,15 @@ def test_rows_are_there_once_whatever_dies(run: Runs, schedule: str) -> None:
 
 @pytest.mark.row("S20")
 @pytest.mark.parametrize("point", ["publish.before", "publish.after", "record.after", "notify_complete.after"])
-def test_a_marker_in_the_transaction_closes_the_holes_of_write_ahead(run: Runs, point: str) -> None:
+def test_a_marker_in_the_transaction_prevents_the_repeats_of_write_ahead(run: Runs, point: str) -> None:
     run_result = run("kafka/write-ahead-marker", f"sink[0].{point}#1=kill")
     assert (True, [], 1) == (run_result.finished, list(run_result.anomalies), len(run_result.struck))
     assert 24 == run_result.rows_committed
 
 
 @pytest.mark.row("S20")
-def test_a_committer_of_its_own_leaves_the_hole_open(run: Runs) -> None:
-    """Sent, and not recorded: sent again."""
+def test_a_separate_committer_allows_a_repeat(run: Runs) -> None:
+    """Sent, but not recorded: sent again."""
     run_result = run("kafka/write-ahead", "sink[0].publish.after#1=kill")
     assert {"O2"} == {anomaly.oracle for anomaly in run_result.anomalies}
     assert not run("kafka/write-ahead", "sink[0].record.after#1=kill").anomalies
@@ -69,12 +69,12 @@ def test_a_plain_sink_repeats_rows(run: Runs) -> None:
 
 
 @pytest.mark.row("S19")
-def test_a_reader_that_folds_by_key_ends_right(run: Runs) -> None:
+def test_a_reader_that_folds_by_key_ends_with_the_correct_view(run: Runs) -> None:
     run_result = run("kafka/idempotent", "sink[0].snapshot.after#1=kill")
     assert {"O3"} == {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_every_pair_is_on_a_service_and_claims_what_it_says() -> None:
+def test_every_pair_is_on_a_service_and_has_its_claims_and_grade() -> None:
     pairs = {name: pair for name, pair in SERVICE_PAIRS.items() if name.startswith("kafka/")}
     assert {"two-phase", "write-ahead", "write-ahead-marker", "masked", "idempotent", "plain"} == {
         name.removeprefix("kafka/") for name in pairs

@@ -1,4 +1,4 @@
-"""`--kafka` and `--kafka-version`: what cannot be used is told before anything is tried."""
+"""`--kafka` and `--kafka-version`: unusable values are refused before anything runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def certify(folder: Path, *options: str) -> tuple[int, str]:
-    """Exit status, and what was said."""
+    """Exit status and output."""
     command = [
         sys.executable,
         "-m",
@@ -28,21 +28,21 @@ def certify(folder: Path, *options: str) -> tuple[int, str]:
     return run.returncode, run.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_an_immediate_error(tmp_path: Path) -> None:
     status, said = certify(tmp_path, "--kafka", "external:127.0.0.1:1")
     assert 3 == status
     assert "no Kafka answers at 127.0.0.1:1" in said
     assert "Traceback" not in said
 
 
-def test_what_names_no_cluster_is_told_with_what_would(tmp_path: Path) -> None:
+def test_a_value_that_names_no_cluster_is_refused_with_an_example(tmp_path: Path) -> None:
     status, said = certify(tmp_path, "--kafka", "somewhere")
     assert 3 == status
     assert "known are local, container and external:HOST:PORT" in said
 
 
 @pytest.mark.slow
-def test_a_version_that_is_none_is_bad_input(tmp_path: Path) -> None:
+def test_an_invalid_version_is_bad_input(tmp_path: Path) -> None:
     status, said = certify(tmp_path, "--kafka-version", "banana", "--quiet")
     assert 3 == status
     assert "'banana' is no version of Kafka" in said

@@ -1,4 +1,4 @@
-"""Rows and marker in one transaction: nobody sends twice, whoever else has something open."""
+"""Rows and marker in one transaction: no part is sent twice, also with open transactions of other writers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_part_that_is_sent_again_is_there_once(
     log = logs()
     assert not log.is_committed(PART)
     assert CommitOutcome.COMMITTED == log.publish(PART, rows(0, 1))
-    after = logs()  # takes over when the broker has done what it has promised
+    after = logs()  # takes over after the broker has completed the commit
     assert [CommitOutcome.ALREADY] * 2 == [after.publish(PART, rows(0, 1)) for _ in range(2)]
     assert log.is_committed(PART)
     assert [0, 1] == committed(broker.endpoint, topic)
@@ -64,7 +64,7 @@ def test_a_part_that_is_sent_again_is_there_once(
 def test_a_marker_behind_an_open_transaction_is_neither_there_nor_missing(
     logs: Callable[[], KafkaMarkedLog], broker: LocalKafka, topic: str
 ) -> None:
-    """Another subtask's zombie hides it. To send again would be to send twice."""
+    """A zombie of another subtask hides the marker. To send again would repeat the part."""
     zombie, log, after = logs(), logs(), logs()
     name = hold_open(zombie, SECOND)
     assert CommitOutcome.COMMITTED == log.publish(PART, rows(0))
@@ -76,7 +76,7 @@ def test_a_marker_behind_an_open_transaction_is_neither_there_nor_missing(
     assert [0] == committed(broker.endpoint, topic)
 
 
-def test_who_was_taken_over_sends_nothing_more(
+def test_an_attempt_that_was_taken_over_sends_nothing_more(
     logs: Callable[[], KafkaMarkedLog], broker: LocalKafka, topic: str
 ) -> None:
     old, new = logs(), logs()
@@ -87,7 +87,7 @@ def test_who_was_taken_over_sends_nothing_more(
     assert [0, 1] == committed(broker.endpoint, topic)
 
 
-def test_a_sweep_takes_over_its_own_subtasks_only(logs: Callable[[], KafkaMarkedLog], broker: LocalKafka) -> None:
+def test_collect_takes_over_its_own_subtasks_only(logs: Callable[[], KafkaMarkedLog], broker: LocalKafka) -> None:
     log = logs()
     first, second = hold_open(log, FIRST), hold_open(log, SECOND)
     logs().collect(FIRST, 2)

@@ -1,4 +1,4 @@
-"""`sinkproof run etl` and `run windows`, from topic to topic on Spark: exact whatever dies, and wherever they go on."""
+"""`sinkproof run etl` and `run windows` between topics on Spark: exact under every fault and after every resume."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.scratch import fresh_folder
 
 SECONDS = 100.0
-DEATHS = (  # each is met at the next occasion after the one before it
+FAULTS = (  # each at its first occurrence after the previous one
     "sink[0].write.after#1=kill sink[1].pre_commit.after#1=kill checkpoint.persist.after#1=kill "
     "sink[0].commit.before#1=kill sink[1].commit.after#1=kill-worker checkpoint.notify#1=kill"
 )
@@ -60,7 +60,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topics(broker: LocalKafka) -> Iterator[tuple[str, str]]:
-    """One to read and one to write, two partitions each. Event times in 1970 are older than what a broker retains."""
+    """An input and an output topic, two partitions each. Event times in 1970 are older than what a broker retains."""
     name = f"pipeline-{os.getpid()}-{next(NUMBERS)}"
     kept = {"retention.ms": "-1"}
     make_topics(broker.endpoint, {name: kept, f"{name}-out": kept}, partitions=2)
@@ -69,12 +69,12 @@ def topics(broker: LocalKafka) -> Iterator[tuple[str, str]]:
 
 
 def feed(broker: LocalKafka, topic: str, numbers: range, *, aborted: bool = False) -> None:
-    """As a program does that commits now and then: in transactions. Event time is ten times the number.
+    """Sends in transactions, like a program that commits at intervals. Event time is ten times the number.
 
     On return all of it can be read; the broker answers a commit before that.
     """
     view = TopicView(broker.endpoint, topic)
-    end = sum(view.extent()[1].values()) + len(numbers) + 2  # and a marker in each partition
+    end = sum(view.extent()[1].values()) + len(numbers) + 2  # plus a transaction marker in each partition
     producer = Producer({"bootstrap.servers": broker.endpoint, "transactional.id": f"{topic}-feeder"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -102,13 +102,13 @@ class Watching(Silent):
 
 
 def run_topics(
-    cluster: Cluster, wished: Wanted, path: Path, *, deaths: str = "", stop_at: int = 0, crash_at: int = 0
+    cluster: Cluster, wished: Wanted, path: Path, *, faults: str = "", stop_at: int = 0, crash_at: int = 0
 ) -> Outcome:
-    """One command's work. It stops, or ends at once, when a checkpoint covers so many offsets."""
+    """The work of one command. It stops, or ends at once, after a checkpoint covers that many offsets."""
     with locked(path) as folder:
         pipeline = TopicPipeline(wished, folder)
         beginning, watching = prepare(pipeline, folder), Watching()
-        folder.run.armed().arm(parse(deaths or "no-fault").faults)
+        folder.run.armed().arm(parse(faults or "no-fault").faults)
 
         def wished_now() -> bool:
             if crash_at and watching.rows >= crash_at:
@@ -116,7 +116,7 @@ def run_topics(
             return bool(stop_at) and watching.rows >= stop_at
 
         outcome = run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_wished=wished_now)
-        assert len(deaths.split()) == folder.run.armed().position[1]
+        assert len(faults.split()) == folder.run.armed().position[1]
     return outcome
 
 
@@ -130,7 +130,7 @@ def moved(numbers: range) -> Counter[str]:
 
 
 def offsets_of_group(broker: LocalKafka, topic: str, *, reset_to: int | None = None) -> list[int]:
-    """What monitoring sees; `reset_to`: then changed, as an operator does."""
+    """The group's offsets as monitoring sees them; `reset_to`: then changed, as by an administrator."""
     client = Consumer({"bootstrap.servers": broker.endpoint, "group.id": GROUP})
     places = [TopicPartition(topic, number) for number in (0, 1)]
     found = [place.offset for place in client.committed(places, timeout=30)]
@@ -142,13 +142,13 @@ def offsets_of_group(broker: LocalKafka, topic: str, *, reset_to: int | None = N
 
 @pytest.mark.row("S13")
 @pytest.mark.row("S17")
-def test_records_arrive_once_whatever_dies_and_whatever_is_done_to_the_offsets_of_the_group(
+def test_records_arrive_once_under_every_fault_and_with_any_offsets_of_the_group(
     cluster: Cluster, broker: LocalKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     wished, path = wanted(broker, topics), tmp_path / "etl"
     feed(broker, topics[0], range(600))
     feed(broker, topics[0], range(600, 700), aborted=True)
-    stopped = run_topics(cluster, wished, path, deaths=DEATHS, stop_at=602)
+    stopped = run_topics(cluster, wished, path, faults=FAULTS, stop_at=602)
     assert ("stopped", 0) == (stopped.state, stopped.rows_total - stopped.rows)
     assert moved(range(600)) == output(broker, topics[1])
     _, ends = TopicView(broker.endpoint, topics[0]).extent()
@@ -160,7 +160,7 @@ def test_records_arrive_once_whatever_dies_and_whatever_is_done_to_the_offsets_o
     offsets_of_group(broker, topics[0], reset_to=5)
     feed(broker, topics[0], range(1000, 1100))
     bounded = wanted(broker, topics, until_end=True)
-    complete = run_topics(cluster, bounded, path, deaths="sink[0].open.before#1=kill")
+    complete = run_topics(cluster, bounded, path, faults="sink[0].open.before#1=kill")
     assert ("complete", True) == (complete.state, complete.rows_before > stopped.rows)
     assert moved(range(600)) + moved(range(700, 1100)) == output(broker, topics[1])
 
@@ -170,7 +170,7 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
     cluster: Cluster, broker: LocalKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     job = {"command": "count", "sink": "files/two-phase", "key": "key", "input": topics[0]}
-    for rows, deaths in ((2, ""), (3, "sink[0].pre_commit.after#1=kill sink[0].commit.before#1=kill")):
+    for rows, faults in ((2, ""), (3, "sink[0].pre_commit.after#1=kill sink[0].commit.before#1=kill")):
         producer = Producer({"bootstrap.servers": broker.endpoint})
         while TopicView(broker.endpoint, topics[0]).extent()[1][0] < rows:
             producer.produce(topics[0], "v", "k", 0)
@@ -179,7 +179,7 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
         pipeline = Pipeline(source=source, sink="files/two-phase", job=job, parallelism=1, interval_ms=10)
         with locked(tmp_path / "count") as folder:
             beginning = prepare(pipeline, folder)
-            folder.run.armed().arm(parse(deaths or "no-fault").faults)
+            folder.run.armed().arm(parse(faults or "no-fault").faults)
             assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=Silent()).state
             record = folder.storage.latest()
         assert record is not None
@@ -191,14 +191,14 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
 
 
 @pytest.mark.row("S16")
-def test_windows_count_each_record_once_whatever_dies(
+def test_windows_count_each_record_once_under_every_fault(
     cluster: Cluster, broker: LocalKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     parts = {"size_ms": 500, "out_of_order_ms": 100, "idle_after_ms": 1000}
     feed(broker, topics[0], range(1000))
     wished = wanted(broker, topics, command="windows", recipe=WINDOWS, parts=parts, until_end=True)
-    deaths = "sink[0].acknowledge.before#1=kill sink[1].pre_commit.after#1=kill sink[0].commit.before#1=kill"
-    outcome = run_topics(cluster, wished, tmp_path / "windows", deaths=deaths)
+    faults = "sink[0].acknowledge.before#1=kill sink[1].pre_commit.after#1=kill sink[0].commit.before#1=kill"
+    outcome = run_topics(cluster, wished, tmp_path / "windows", faults=faults)
     assert "complete" == outcome.state
     rows = [
         Row(number % 2, at, f"k{number % 7}", f"v{number}", 1_000_000 + 10 * number)
@@ -273,7 +273,7 @@ def start(
 
 
 def wait_for_offsets(process: subprocess.Popen[str], state: Path, *, at_least: int) -> None:
-    """Until a checkpoint of this very command covers so many."""
+    """Waits until a checkpoint of this command covers that many offsets."""
     events = state / ".sinkproof" / "events"
     before = events.stat().st_ino if events.exists() else 0
     deadline, poll = Deadline(SECONDS), select.poll()
@@ -295,7 +295,7 @@ def covered(events: Path) -> int:
 
 
 @pytest.mark.row("S13")
-def test_ctrl_c_stops_with_a_checkpoint_sigkill_loses_nothing_and_the_same_command_goes_on(
+def test_ctrl_c_stops_with_a_checkpoint_sigkill_loses_nothing_and_the_same_command_resumes(
     start: Starts, broker: LocalKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
@@ -303,8 +303,8 @@ def test_ctrl_c_stops_with_a_checkpoint_sigkill_loses_nothing_and_the_same_comma
     stopped = start()
     wait_for_offsets(stopped, state, at_least=200)
     stopped.send_signal(signal.SIGINT)
-    told = json.loads(stopped.communicate()[0])
-    assert (130, "stopped", 202) == (stopped.returncode, told["state"], told["rows"])
+    report = json.loads(stopped.communicate()[0])
+    assert (130, "stopped", 202) == (stopped.returncode, report["state"], report["rows"])
 
     feed(broker, topics[0], range(200, 400))
     killed = start()
@@ -314,6 +314,6 @@ def test_ctrl_c_stops_with_a_checkpoint_sigkill_loses_nothing_and_the_same_comma
 
     feed(broker, topics[0], range(400, 500))
     last = start("--until-end")
-    told = json.loads(last.communicate()[0])
-    assert (0, "complete", 0) == (last.returncode, told["state"], told["rows_total"] - told["rows"])
+    report = json.loads(last.communicate()[0])
+    assert (0, "complete", 0) == (last.returncode, report["state"], report["rows_total"] - report["rows"])
     assert Counter(f"k{number % 7}=V{number}" for number in range(500) if number != 3) == output(broker, topics[1])

@@ -1,4 +1,4 @@
-"""`scratch.service("kafka")`: what a stranger's contract is given, and where all processes of a run find it."""
+"""`scratch.service("kafka")`: what a user's contract gets, and how all processes of a run find it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START = (
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What runs on this machine besides is not seen."""
+    """Hides services that run on this machine."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
     return tmp_path
@@ -36,7 +36,7 @@ def test_without_any_kafka_the_next_step_is_named(elsewhere: Path) -> None:
         Scratch(name="x", path=elsewhere).service("kafka")
 
 
-def test_a_service_that_nobody_offers_is_told(elsewhere: Path) -> None:
+def test_an_unknown_service_is_an_error(elsewhere: Path) -> None:
     with pytest.raises(LookupError, match="no service 'rabbit' is offered"):
         Scratch(name="x", path=elsewhere).service("rabbit")
 
@@ -45,7 +45,7 @@ def endpoint_found(channel: object) -> None:
     channel.send(Scratch(name="x", path=Path()).service("kafka").endpoint)  # type: ignore[attr-defined]
 
 
-def test_the_children_of_who_started_it_find_it_and_strangers_do_not(
+def test_child_processes_of_the_starter_find_it_and_other_processes_do_not(
     own_broker: LocalKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
@@ -59,14 +59,16 @@ def test_the_children_of_who_started_it_find_it_and_strangers_do_not(
 
 
 @pytest.mark.slow
-def test_one_that_is_started_for_a_contract_ends_with_its_process(elsewhere: Path) -> None:
+def test_a_broker_started_for_a_contract_ends_with_its_process(elsewhere: Path) -> None:
     run = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("127.0.0.1:")
     assert [] == list((elsewhere / "sinkproof/services").glob("*.json"))
 
 
-def test_a_broker_that_died_by_itself_makes_no_verdict(own_broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ReaderFailed ends in UNKNOWN. What died because it was told to is a fault like any other."""
+def test_a_broker_that_ended_by_itself_raises_reader_failed(
+    own_broker: LocalKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReaderFailed ends in UNKNOWN. A broker killed by a fault is not such a failure."""
     monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
     scratch = Scratch(name="x", path=Path())
     own_broker.kill()

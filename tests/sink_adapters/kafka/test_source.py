@@ -1,4 +1,4 @@
-"""The source on a real topic: what it reads, where it goes on, and what it refuses to skip in silence."""
+"""The source on a real topic: what it reads, where it resumes, and that it never skips records silently."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ def readers(broker: LocalKafka, topic: str) -> Iterator[Readers]:
         reader.close()
 
 
-def send(endpoint: str, topic: str, numbers: range, *, partitions: int = 2, fate: str = "") -> Producer:
-    """Number n goes to partition n modulo partitions. `fate`: of the transaction that they are in, if they are."""
-    options = {"transactional.id": f"{topic}-{fate}"} if fate else {}
+def send(endpoint: str, topic: str, numbers: range, *, partitions: int = 2, outcome: str = "") -> Producer:
+    """Number n goes to partition n modulo partitions. `outcome`: of their transaction, if any."""
+    options = {"transactional.id": f"{topic}-{outcome}"} if outcome else {}
     producer = Producer({"bootstrap.servers": endpoint, **options})
-    if fate:
+    if outcome:
         producer.init_transactions(30)
         producer.begin_transaction()
     for number in numbers:
         headers = [("h", b"1")] if number == 0 else None
         producer.produce(topic, f"v{number}".encode(), f"k{number}".encode(), number % partitions, headers=headers)
     assert producer.flush(30) == 0
-    if fate == "commit":
+    if outcome == "commit":
         producer.commit_transaction(30)
-    elif fate == "abort":
+    elif outcome == "abort":
         producer.abort_transaction(30)
     return producer
 
 
 def read(reader: KafkaReader, *, most: int = 1 << 30) -> list[Row]:
-    """To the end, or until there are so many."""
+    """Reads to the end, or up to a number of rows."""
     rows: list[Row] = []
     deadline = Deadline(SECONDS)
     while len(rows) < most:
@@ -99,8 +99,10 @@ def test_two_subtasks_read_each_partition_once_in_order_to_the_end_that_was_name
 
 
 @pytest.mark.row("S16")
-def test_a_source_is_idle_only_when_it_has_given_everything(readers: Readers, broker: LocalKafka, topic: str) -> None:
-    """One that is still connecting, or that nobody asks, holds watermarks back: else its rows would be late."""
+def test_a_source_is_idle_only_after_it_has_emitted_everything(
+    readers: Readers, broker: LocalKafka, topic: str
+) -> None:
+    """A source that is still connecting, or not polled, holds watermarks back: otherwise its rows would be late."""
     send(broker.endpoint, topic, range(10))
     reader = readers()
     assert not reader.caught_up()
@@ -118,10 +120,10 @@ def test_a_source_is_idle_only_when_it_has_given_everything(readers: Readers, br
 def test_what_was_aborted_or_is_open_is_not_read_and_markers_are_no_rows(
     readers: Readers, broker: LocalKafka, topic: str
 ) -> None:
-    send(broker.endpoint, topic, range(10), fate="commit")
-    send(broker.endpoint, topic, range(10, 20), fate="abort")
+    send(broker.endpoint, topic, range(10), outcome="commit")
+    send(broker.endpoint, topic, range(10, 20), outcome="abort")
     send(broker.endpoint, topic, range(20, 30))
-    held = send(broker.endpoint, topic, range(30, 40), fate="held")
+    held = send(broker.endpoint, topic, range(30, 40), outcome="held")
     _, ends = TopicView(broker.endpoint, topic).extent()
     reader = readers(ends=ends)
     assert [f"k{number}" for number in (*range(10), *range(20, 30))] == keys(read(reader))
@@ -133,7 +135,7 @@ def test_what_was_aborted_or_is_open_is_not_read_and_markers_are_no_rows(
 def test_a_partition_that_is_added_is_found_and_stays_with_its_offset(
     readers: Readers, broker: LocalKafka, topic: str
 ) -> None:
-    """Also when the job goes on with another parallelism."""
+    """Also after the job resumes with another parallelism."""
     send(broker.endpoint, topic, range(6))
     reader = readers(discover_seconds=0.05)
     assert 6 == len(read(reader, most=6))
@@ -150,7 +152,7 @@ def test_a_partition_that_is_added_is_found_and_stays_with_its_offset(
     assert ["k12", "k14"] == keys(rows)
 
 
-def test_records_that_are_gone_are_told_and_not_skipped(readers: Readers, broker: LocalKafka, topic: str) -> None:
+def test_removed_records_are_an_error_and_not_skipped(readers: Readers, broker: LocalKafka, topic: str) -> None:
     send(broker.endpoint, topic, range(10))
     admin = AdminClient({"bootstrap.servers": broker.endpoint})
     admin.delete_records([TopicPartition(topic, 0, 3)])[TopicPartition(topic, 0, 3)].result(30)
@@ -164,7 +166,7 @@ def test_records_that_are_gone_are_told_and_not_skipped(readers: Readers, broker
 
 @pytest.mark.row("S17")
 def test_without_checkpoints_the_clients_own_commits_decide(readers: Readers, broker: LocalKafka, topic: str) -> None:
-    """Whatever has been taken is committed by the client when it likes, written or not: here, when it is closed."""
+    """The client commits polled records by itself, written or not: here when it is closed."""
     send(broker.endpoint, topic, range(10))
     first = readers(by_client=True, group=topic)
     assert 10 == len(read(first, most=10))
@@ -174,12 +176,14 @@ def test_without_checkpoints_the_clients_own_commits_decide(readers: Readers, br
 
 
 @pytest.mark.row("S17")
-def test_offsets_are_told_to_the_group_and_no_reader_asks_it(readers: Readers, broker: LocalKafka, topic: str) -> None:
+def test_offsets_are_committed_to_the_group_and_never_read_from_it(
+    readers: Readers, broker: LocalKafka, topic: str
+) -> None:
     send(broker.endpoint, topic, range(10))
-    told = GroupOffsets(broker.endpoint, topic, topic)
-    told({0: 3, 1: 4})
-    told({0: 5, 1: 5})
-    told.close()
+    group = GroupOffsets(broker.endpoint, topic, topic)
+    group({0: 3, 1: 4})
+    group({0: 5, 1: 5})
+    group.close()
     admin = TopicView(broker.endpoint, topic, group=topic).client
     places = admin.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)
     assert [5, 5] == [place.offset for place in places]
@@ -187,7 +191,7 @@ def test_offsets_are_told_to_the_group_and_no_reader_asks_it(readers: Readers, b
     assert ["k3", "k5", "k7", "k8", "k9"] == keys(rows)
 
 
-def test_values_are_mapped_and_records_keep_what_is_no_text(readers: Readers, broker: LocalKafka, topic: str) -> None:
+def test_values_are_mapped_and_records_keep_binary_content(readers: Readers, broker: LocalKafka, topic: str) -> None:
     send(broker.endpoint, topic, range(1))
     producer = Producer({"bootstrap.servers": broker.endpoint})
     for key, value in ((b"\xff", b"\xfe"), (None, b"drop"), (b"tombstone", None), (b"empty", b"")):
