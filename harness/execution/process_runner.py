@@ -120,7 +120,7 @@ class ProcessRunner(ScheduleRunner):
 
     def play(self, simulation: Any, *, tracing: Tracing = no_tracing) -> None:
         assert self.host is not None
-        self.host.overseer = simulation
+        self.host.overseer = simulation.faults
         simulation.play()
         self.target.raise_what_failed()
 
