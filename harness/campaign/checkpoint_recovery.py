@@ -44,7 +44,7 @@ def _recover_alone(world: JobWorld, state: JobState, *, results: CampaignResults
             opened.update(observer.read() or ())
 
     results.progress.step(f"a recovery from checkpoint {record.checkpoint_id} alone", 0)
-    simulation.spy = look
+    simulation.on_point = look
     runner.play(simulation)
     if runner.contract.rows != "append":
         return

@@ -29,7 +29,7 @@ class ContractTarget:
         self.failed: ContractError | ReaderFailed | None = None
         self.outages = Outages()
 
-    def strike(self, hook: str) -> None:
+    def call_hook(self, hook: str) -> None:
         call = self.contract.optional(hook)
         assert call is not None, "a fault that needs the contract's help was let through"
         try:

@@ -128,7 +128,7 @@ class ProcessRunner(ScheduleRunner):
 
     def play(self, simulation: Any, *, trace_lines: bool = False) -> None:
         assert self.host is not None
-        self.host.overseer = simulation
+        self.host.overseer = simulation.faults
         simulation.play()
         self.target.raise_what_failed()
 

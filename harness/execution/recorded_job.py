@@ -23,7 +23,7 @@ from sinkproof.reference_engine.dataflow.flow_control import Buffers
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.effects import Action
-from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.reference_engine.shells.virtual_timing import Timing
@@ -111,7 +111,7 @@ class WatchedSimulation(Simulation):
         self._doing: dict[int, Any] = {}  # actor -> what its last effect was about
         super().__init__(*arguments, **options)
         self.actions = {name: self._watched(name, action) for name, action in self.actions.items()}
-        self.spy = lambda _, point: self._passed(point)
+        self.on_point = lambda _, point: self._passed(point)
 
     def happen(self, what: str, detail: Any, *, actor: str | None = None, at_ms: float | None = None) -> None:
         name = self.names[self.actor[0]] if actor is None else actor
@@ -193,21 +193,21 @@ class Stage:
     looked_when_struck: list[Any] = field(default_factory=list)
     visible: list[Identity] = field(default_factory=list)  # in the end
 
-    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+    def deciding(self, job: RunningJob, record: CheckpointRecord) -> None:
         self.decided.append(record)
         self.visible_when_deciding[record.checkpoint_id] = list(self.read())
 
-    def striking(self, simulation: Simulation, fault: Fault) -> None:
+    def injecting(self, job: RunningJob, fault: Fault) -> None:
         self.visible_when_struck.append(list(self.read()))
         self.looked_when_struck.append(self.look())
 
-    def waking(self, simulation: Simulation, actor: str) -> None:
+    def resuming(self, job: RunningJob, actor: str) -> None:
         """Nothing to write down."""
 
-    def woken(self, simulation: Simulation, actor: str) -> None:
+    def resumed(self, job: RunningJob, actor: str) -> None:
         """Nothing to write down."""
 
-    def ended(self, simulation: Simulation) -> None:
+    def ended(self, job: RunningJob) -> None:
         self.visible = list(self.read())
 
 

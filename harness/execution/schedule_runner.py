@@ -114,14 +114,14 @@ class ScheduleRunner:
         job, ledger = named_job(schedule.job), self.ledger(schedule.job)
         observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
-        made = shell(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule)
-        made.target, self._running = self.target, made
+        made = shell(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule, target=self.target)
+        self._running = made
         if job.outage_seconds:
             observer.observation.kinds.append(OUTAGE)
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
         if concurrent_reader:
-            made.spy = observer.look_beside
+            made.on_point = observer.look_beside
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
@@ -166,7 +166,7 @@ class ScheduleRunner:
         committed = observer.observation.committed
         return RunResult(
             schedule=schedule,
-            struck=tuple(simulation.struck),
+            struck=tuple(simulation.faults.injected),
             anomalies=self.judge(observer),
             trace=simulation.trace,
             names=simulation.names,

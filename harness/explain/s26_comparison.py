@@ -160,14 +160,14 @@ class Eyes:
         self.early: set[Identity] = set()
 
     def watch(self, simulation: WatchedSimulation) -> None:
-        passed = simulation.spy
+        passed = simulation.on_point
 
         def spy(shell: Any, point: str) -> None:
             if passed is not None:
                 passed(shell, point)
             self.look(shell)
 
-        simulation.spy = spy
+        simulation.on_point = spy
 
     def look(self, simulation: Any) -> None:
         offsets = simulation.covered(simulation.storage.latest())

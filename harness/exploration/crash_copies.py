@@ -96,7 +96,7 @@ def _run_until(
         if crash is None or (world.names[actor], point) != (crash.actor, crash.point):
             return
         ahead -= 1
-        if ahead == 0 and len(world.simulation.struck) == len(state.prelude):
+        if ahead == 0 and len(world.simulation.faults.injected) == len(state.prelude):
             left.append(world.freeze())
             world.simulation.note(crash.actor, crash.point, crash.kind)
             history.extend(world.simulation.history)

@@ -131,7 +131,7 @@ class JobWorld:
         actor, point = trace[-1]
         crash = Fault(names[actor], point, passed[actor, point], "kill-job")
         storage = self._storage()
-        path = (*self.state.path, *_from_the_start(self.simulation.struck, self.state), crash)
+        path = (*self.state.path, *_from_the_start(self.simulation.faults.injected, self.state), crash)
         orders = (*self.state.orders, IN_ORDER)
         return JobState(
             storage.generation, storage.record, self.freeze_target(), path, passed=passed, orders=orders, names=names
@@ -167,7 +167,7 @@ class JobWorld:
         simulation, observer = self.runner.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state, self.observer = simulation, state, observer
         if visit is not None:
-            simulation.spy = self._spy(visit, marking=marking)
+            simulation.on_point = self._spy(visit, marking=marking)
         if marking:
             simulation.actions = {**simulation.actions, "open": self._opening}
             self.known_from = None
@@ -198,7 +198,7 @@ class JobWorld:
 
     def _spy(self, visit: Callable[[], None], *, marking: bool) -> Spy:
         if self.between is not None and not marking:  # what comes before the fault was visited without it
-            return lambda shell, point: visit() if shell.struck else None
+            return lambda shell, point: visit() if shell.faults.injected else None
         if marking and self.memo is not None and isinstance(self.simulation, WatchedSimulation):
             return self._marking(visit, note=self.memo.marker(self.simulation, self.observer))
         return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)

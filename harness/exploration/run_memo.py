@@ -55,14 +55,14 @@ class Mark(NamedTuple):
 class WatchedSimulation(Simulation):
     """Notes who looks at the clock, and tells when the last zombie has left."""
 
-    __slots__ = ("crossed_at", "crossings", "haunted", "left", "looks", "schedule")
+    __slots__ = ("crossed_at", "join_points", "left", "looks", "zombie_present")
 
     def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
         super().__init__(*given, schedule=schedule, **named)
-        self.schedule, self.looks, self.crossed_at = schedule, 0, 0.0
+        self.looks, self.crossed_at = 0, 0.0
         self.join_points: list[tuple[Any, JoinPoint]] = []
         self.actions = {**self.actions, "settle": _settle_at}
-        self.haunted = False  # somebody was stopped, and may be there still
+        self.zombie_present = False  # somebody was stopped, and may be there still
         self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
 
     def clock_for(self, key: Key) -> Callable[[], float]:
@@ -77,12 +77,12 @@ class WatchedSimulation(Simulation):
 
         return look
 
-    def stop_actor(self) -> None:
-        super().stop_actor()
-        self.haunted = True
+    def zombie_resuming(self, key: Key) -> None:
+        super().zombie_resuming(key)
+        self.zombie_present = True
 
-    def _woken(self, key: Key) -> None:
-        super()._woken(key)
+    def _zombie_resumed(self, key: Key) -> None:
+        super()._zombie_resumed(key)
         self._look_around()
 
     def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
@@ -94,8 +94,8 @@ class WatchedSimulation(Simulation):
         self._look_around()
 
     def _look_around(self) -> None:
-        if self.haunted and not self.muted and not self.faults and is_new(self, opened=True):
-            self.haunted = False
+        if self.zombie_present and not self.points_off and not self.faults.pending and is_new(self, opened=True):
+            self.zombie_present = False
             self.left(self)
 
     def somebody_looked(self) -> None:
@@ -146,7 +146,7 @@ class MemoizedRuns:
         simulation, observer = self.runner.simulation(schedule, shell=WatchedSimulation)
         assert isinstance(simulation, WatchedSimulation)
         if marked:
-            simulation.spy = self.marker(simulation, observer)
+            simulation.on_point = self.marker(simulation, observer)
         found = self.play(simulation, observer)
         if simulation.looks:
             self.marks = []  # times differ, and somebody has seen it
@@ -215,7 +215,7 @@ class MemoizedRuns:
         found: list[JoinPoint] = []
 
         def cross(shell: WatchedSimulation) -> None:
-            if resumed or shell.struck:
+            if resumed or shell.faults.injected:
                 self._cross(shell, observer, found=found)
 
         def opening(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
@@ -241,10 +241,10 @@ class MemoizedRuns:
 
     def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint]) -> None:
         """Where a generation opens its sinks."""
-        if simulation.muted or simulation.faults:  # muted: the run was judged already
+        if simulation.points_off or simulation.faults.pending:  # points off: the run was judged already
             return
         if is_new(simulation, opened=self.sees_through):
-            simulation.haunted = False
+            simulation.zombie_present = False
             self._compare(simulation, observer, found=found, at_rest=False)
 
     def _compare(
@@ -274,8 +274,8 @@ def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, a
     """What is cheap to look for among the known ones."""
     schedule = simulation.schedule
     return (
-        *(schedule.seed, schedule.job, schedule.orders[simulation.crashes :], at_rest),
-        *(simulation.generation, simulation.checkpoint_id_last, simulation.checkpoint_id_floor),
+        *(schedule.seed, schedule.job, schedule.orders[simulation.actor_faults.job_crashes :], at_rest),
+        *(simulation.generation, simulation.checkpoint_id_last, simulation.actor_faults.checkpoint_id_floor),
         *(observer.is_up_to_date(), key_of(target)),
     )
 

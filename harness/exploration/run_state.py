@@ -111,7 +111,11 @@ def opening_of(simulation: Simulation, observer: Observer, *, outside: Mapping[i
 
 def is_alone(simulation: Simulation) -> bool:
     """Whether nobody of an older generation is left."""
-    if simulation.sleepers or simulation.waking_up is not None or simulation.coordinator is None:
+    if (
+        simulation.actor_faults.suspended
+        or simulation.actor_faults.resumed is not None
+        or simulation.coordinator is None
+    ):
         return False
     return all(key[1] == simulation.generation for key in simulation.subtasks)
 

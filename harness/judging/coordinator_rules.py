@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
-from sinkproof.reference_engine.checkpointing.coordinator_log import Term
+from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorTerm
 
 FAILED: Final = ("declined", "expired", "not_durable")
 OVER: Final = "who has restarted, given up or finished does nothing more"
 RETAINED: Final = 0  # what is discarded under this number
 
 
-def broken_rule(terms: Sequence[Term], configuration: CheckpointConfiguration) -> str:
+def broken_rule(terms: Sequence[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
     """What is broken first, and where; empty if every coordinator has kept its rules."""
     return next((broken for term in terms for broken in Referee(term, configuration).watch()), "")
 
@@ -26,7 +26,7 @@ def broken_rule(terms: Sequence[Term], configuration: CheckpointConfiguration) -
 class Referee:
     """Follows one term. All attributes but those of the step say how things stood before it."""
 
-    def __init__(self, term: Term, configuration: CheckpointConfiguration) -> None:
+    def __init__(self, term: CoordinatorTerm, configuration: CheckpointConfiguration) -> None:
         self.term, self.configuration = term, configuration
         self.subtasks = {subtask.id for subtask in term.plan.subtasks}
         self.sources = {subtask.id for subtask in term.plan.subtasks if subtask.source is not None}
@@ -61,7 +61,7 @@ class Referee:
 
     def told(self, word: str) -> dict[int, Any]:
         """Subtask -> what it was told."""
-        return {effect[1]: list(effect[3:]) for effect in self.effects if effect[0] == "tell" and effect[2] == word}
+        return {effect[1]: list(effect[3:]) for effect in self.effects if effect[0] == "send" and effect[2] == word}
 
     def timers(self, kind: str) -> list[float]:
         return [effect[1] for effect in self.effects if effect[0] == "timer" and effect[2] == kind]
@@ -193,7 +193,7 @@ def decides_when_all_have_voted(term: Referee) -> bool:
 
 def tells_who_must_know(term: Referee) -> bool:
     aborted = sorted(term.over_now - ({term.a} if term.has_completed else set()))
-    words = [effect[2] for effect in term.effects if effect[0] == "tell" and effect[2] in ("aborted", "complete")]
+    words = [effect[2] for effect in term.effects if effect[0] == "send" and effect[2] in ("aborted", "complete")]
     if words != sorted(words) or words.count("aborted") != len(aborted) * len(term.subtasks):
         return False
     said = {sink: [term.a, term.a == term.final] for sink in term.sinks if term.has_completed}

@@ -25,7 +25,7 @@ from sinkproof.workload.ledger import Identity, Ledger
 
 if TYPE_CHECKING:
     from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
-    from sinkproof.reference_engine.shells.simulated.simulation import Simulation
+    from sinkproof.reference_engine.shells.job import RunningJob
     from sinkproof.subject.contract import Contract
     from sinkproof.subject.scratch import Scratch
 
@@ -74,18 +74,18 @@ class Observer:
             self.observation.unreadable = f"{type(error).__name__}: {error}"
             return None
 
-    def _read_muted(self, simulation: Simulation) -> list[Identity] | None:
-        muted, simulation.muted = simulation.muted, True
+    def _read_muted(self, simulation: RunningJob) -> list[Identity] | None:
+        points_off, simulation.points_off = simulation.points_off, True
         rows = self.read()
-        simulation.muted = muted
+        simulation.points_off = points_off
         return rows
 
-    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+    def deciding(self, simulation: RunningJob, record: CheckpointRecord) -> None:
         self.checkpoint_rows.note(simulation.storage.latest())
         if self._changed():
             self._look(simulation, record.checkpoint_id)
 
-    def look_beside(self, simulation: Simulation, point: str) -> None:
+    def look_beside(self, simulation: RunningJob, point: str) -> None:
         """A concurrent reader, at any point. Targets that cannot tell whether they have changed are read at the steps
         of the protocol only.
         """
@@ -137,11 +137,11 @@ class Observer:
         """Whether what is there now was looked at before a decision."""
         return self._version is not None and self._version(self.scratch) == self._looked_at
 
-    def _look(self, simulation: Simulation, checkpoint_id: int) -> None:
+    def _look(self, simulation: RunningJob, checkpoint_id: int) -> None:
         rows = self.read() or ()
         self.observation.early += [(row, checkpoint_id) for row in self._beyond(simulation, rows)]
 
-    def _beyond(self, simulation: Simulation, rows: Iterable[Identity]) -> list[Identity]:
+    def _beyond(self, simulation: RunningJob, rows: Iterable[Identity]) -> list[Identity]:
         """Those of the rows that no complete checkpoint promises yet."""
         latest = simulation.storage.latest()
         beyond = self.ledger.beyond(simulation.covered(latest), rows)
@@ -150,7 +150,7 @@ class Observer:
             beyond += [row for row in rows if row in waiting]
         return beyond
 
-    def striking(self, simulation: Simulation, fault: Fault) -> None:
+    def injecting(self, simulation: RunningJob, fault: Fault) -> None:
         self.observation.kinds.append(fault.kind)
         self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
         if self.counts_rows:
@@ -166,11 +166,11 @@ class Observer:
                 return SourceLine(file=self.files[file], number=number, text=linecache.getline(file, number).strip())
         return None
 
-    def waking(self, simulation: Simulation, actor: str) -> None:
+    def resuming(self, simulation: RunningJob, actor: str) -> None:
         rows = self._read_muted(simulation)
         self._before = None if rows is None else Counter(rows)
 
-    def woken(self, simulation: Simulation, actor: str) -> None:
+    def resumed(self, simulation: RunningJob, actor: str) -> None:
         rows = self._read_muted(simulation)
         if rows is None or self._before is None:
             return
@@ -180,7 +180,7 @@ class Observer:
                 self.observation.zombie_added.append((actor, row))
         self.observation.zombie_removed += [(actor, row) for row in self._before - after]
 
-    def ended(self, simulation: Simulation) -> None:
+    def ended(self, simulation: RunningJob) -> None:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
         simulation.host.reap()

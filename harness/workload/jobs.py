@@ -36,7 +36,7 @@ from typing import Final
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Output, Plan, Vertex, source_to_sink
-from sinkproof.reference_engine.dataflow.operators import key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
@@ -272,9 +272,9 @@ EVERY_JOB: Final = {
     **JOBS,
     **RESCALED_JOBS,
     ELASTIC_JOB: certifying_job(INPUTS[ELASTIC_JOB], sinks_later=1, there_and_back=True),
-    LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(asleep=LATE_MS)),
-    UNNOTICED_JOB: certifying_job(INPUTS[UNNOTICED_JOB], timing=Timing(asleep=LATE_MS, detect=MISSED_LATE_MS)),
-    OVERSLEPT_JOB: certifying_job(INPUTS["overslept"], timing=Timing(asleep=OVERSLEPT_MS)),
+    LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(suspended=LATE_MS)),
+    UNNOTICED_JOB: certifying_job(INPUTS[UNNOTICED_JOB], timing=Timing(suspended=LATE_MS, detect=MISSED_LATE_MS)),
+    OVERSLEPT_JOB: certifying_job(INPUTS["overslept"], timing=Timing(suspended=OVERSLEPT_MS)),
     **VIRTUAL_JOBS,
     **PLAIN_JOBS,
 }

@@ -14,7 +14,7 @@ Rules:
 
 The phases of one checkpoint are the table TRANSITIONS; what is not in it raises.
 
-Effects: ("tell", subtask, kind, a, b) · ("persist", record) · ("timer", delay, kind, a) · ("restart", delay) ·
+Effects: ("send", subtask, kind, a, b) · ("persist", record) · ("timer", delay, kind, a) · ("restart", delay) ·
 ("deploy", record) · ("finish",) · ("give_up", why) · ("discard", checkpoint_id) · ("note", why)
 """
 
@@ -128,7 +128,7 @@ class Coordinator:
         restored = self.record
         if restored is None or not restored.final:
             return []
-        return [("tell", subtask, "complete", restored.checkpoint_id, True)]
+        return [("send", subtask, "complete", restored.checkpoint_id, True)]
 
     def ended_source(self, now: float, subtask: int, _: Any) -> list[Effect]:
         self.ended.add(subtask)
@@ -164,7 +164,7 @@ class Coordinator:
 
     def stop_with_checkpoint(self, now: float, drain: bool | None, _: Any) -> list[Effect]:
         """Sources stop reading; a final checkpoint commits what they have read. `drain`: windows are fired."""
-        return [("tell", source, "stop", drain, None) for source in self.sources]
+        return [("send", source, "stop", drain, None) for source in self.sources]
 
     # -- triggering --------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Coordinator:
             self.checkpoint_id_final = checkpoint_id
         started = now if self.configuration.unaligned and not self.ending else None
         return [
-            *(("tell", source, "trigger", checkpoint_id, started) for source in self.sources),
+            *(("send", source, "trigger", checkpoint_id, started) for source in self.sources),
             ("timer", self.configuration.checkpoint_timeout, "expired", checkpoint_id),
         ]
 
@@ -235,7 +235,7 @@ class Coordinator:
             effects += self._abort(older, Event.SUBSUMED)
         del self.pending[checkpoint_id]
         final = checkpoint_id == self.checkpoint_id_final
-        effects += [("tell", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]
+        effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]
         if final:
             effects.append(("timer", self.configuration.closing_patience, "closing", None))
         return effects + self._trigger_what_is_due(now)
@@ -274,7 +274,7 @@ class Coordinator:
         pending.phase = TRANSITIONS[pending.phase, event]
         return [
             ("discard", checkpoint_id),
-            *(("tell", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),
+            *(("send", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),
         ]
 
     # -- what is in doubt, and failures ------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""What coordinators were told and what they did about it, kept for whoever judges them."""
+"""A coordinator's log: each event that it received and the effects that it returned, for checks after a run.
+
+The simulated shell appends to it; `harness/judging/coordinator_rules.py` reads it. From outside of the coordinator it
+shows whether the rules at the head of coordinator.py were kept.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,18 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 
 
-class Step(NamedTuple):
-    """At a time (in ms), one event, and what the coordinator wants done about it."""
+class CoordinatorStep(NamedTuple):
+    """One call of `Coordinator.on`."""
 
-    now: float
+    now: float  # ms
     event: tuple[str, Any, Any]
     effects: list[Effect]
 
 
-class Term(NamedTuple):
-    """One coordinator's time in office. `checkpoint_id_last`: the greatest that was triggered before."""
+class CoordinatorTerm(NamedTuple):
+    """All steps of one coordinator, from its election until it dies, is replaced or finishes the job."""
 
     plan: Plan
-    record: CheckpointRecord | None  # what it starts from
-    checkpoint_id_last: int
-    steps: list[Step]
+    record: CheckpointRecord | None  # the checkpoint that its generation was restored from
+    checkpoint_id_last: int  # the greatest id that was triggered before its election
+    steps: list[CoordinatorStep]

@@ -11,7 +11,7 @@ from typing import Any
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.dataflow.in_flight_rows import ON_THE_WAY, Waiting, waiting_in, waiting_out
 from sinkproof.reference_engine.dataflow.job_graph import Feed, Plan, Reroute, SubtaskPlan
-from sinkproof.reference_engine.dataflow.operators import key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch, Row

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sinkproof.reference_engine.dataflow.operators import KEY_GROUPS, key_group
+from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS, key_group
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.sink_adapters.protocol import Batch, row_schema
 
@@ -99,7 +99,7 @@ def _groups(batch: Batch) -> Numbers:
 
 
 def groups_of(texts: pa.Array) -> Numbers:
-    """`operators.key_group` of each. Many are hashed side by side, byte by byte; few, or long ones, one by one."""
+    """`key_group` of each. Many are hashed side by side, byte by byte; few, or long ones, one by one."""
     ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     lengths = np.diff(ends)
     if len(texts) < MANY_KEYS or lengths.max() > LONG_KEY_BYTES:
@@ -115,7 +115,7 @@ def groups_of(texts: pa.Array) -> Numbers:
 
 
 def _groups_of_checksums(checksums: Numbers) -> Numbers:
-    """The rest of `operators.key_group`, in 32 bits that wrap around."""
+    """The rest of `key_group`, in 32 bits that wrap around."""
     mixed: Numbers = checksums ^ checksums >> 16
     mixed = mixed * np.uint32(0x85EBCA6B)
     mixed ^= mixed >> 13

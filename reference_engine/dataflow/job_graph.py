@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sinkproof.reference_engine.dataflow.event_time import Watermarks
-from sinkproof.reference_engine.dataflow.operators import Operator, key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.operators import Operator
 from sinkproof.reference_engine.dataflow.replayable_sources import Source
 from sinkproof.sink_adapters.protocol import Batch, Row
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Final
 
 from sinkproof.reference_engine.dataflow.event_time import NEVER
-from sinkproof.reference_engine.dataflow.operators import key_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 IDENTITY_BYTES: Final = 7  # of a digest of key and window: an offset that every target can hold (56 bits)

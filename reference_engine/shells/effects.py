@@ -1,24 +1,21 @@
-"""Carrying out effects: what the pure core wants, done to sinks, channels, storage, with a point around each step."""
+"""Carries out the effects of the pure core on sinks, channels and storage, with a point around each step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
 from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored
 from sinkproof.reference_engine.dataflow.subtask import Effect, Subtask
-from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.notification_delivery import LATE_VOTE_MS, Held
 from sinkproof.reference_engine.shells.notification_delivery import send as send_message
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
-
-if TYPE_CHECKING:
-    from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 
 JOB_ID = "job"
 IN_DOUBT: Final = "in doubt"  # noted of a sink whose `open` could not settle all that was restored
@@ -26,11 +23,11 @@ Key = tuple[int, int]  # (actor id, generation)
 Action = Callable[[Any, Key, Effect], None]
 
 
-class Shell(Protocol):
+class SubtaskShell(Protocol):
     """What the effects of subtasks need of the shell that carries them out."""
 
     names: tuple[str, ...]
-    fate: str  # of the message that is just being sent: "", "lost", "late", "repeated" or "declined"
+    message_fault: str  # of the message that is being sent: "", "lost", "late", "repeated" or "declined"
     job: Job
     latency: Latencies
     storage: CheckpointStorage
@@ -41,14 +38,14 @@ class Shell(Protocol):
 
     @property
     def now(self) -> float:
-        """Milliseconds; where they begin is the shell's affair."""
+        """Milliseconds since a beginning that each shell chooses."""
 
     def reach(self, point: str) -> None: ...
 
     def note(self, actor: str, what: str, detail: Any) -> None: ...
 
     def post(self, delay: float, key: Key, event: tuple[str, Any, Any]) -> None:
-        """An event for somebody, `delay` ms from now; the coordinator is actor 0."""
+        """Sends an event to an actor, `delay` ms from now; the coordinator is actor 0."""
 
     def random_for(self, key: Key) -> Random: ...
 
@@ -56,14 +53,14 @@ class Shell(Protocol):
         """Seconds, as this attempt sees them."""
 
 
-class CoordinatingShell(Shell, Protocol):
+class CoordinatorShell(SubtaskShell, Protocol):
     """What the coordinator's effects need."""
 
     generation: int
     checkpoint_id_last: int
     held: Held
-    muted: bool
-    watcher: Any  # a Watcher, or who has nothing to watch
+    points_off: bool
+    watcher: Any  # has `deciding` of a Watcher
     coordinator: Coordinator | None
     finished: bool
     failure: str
@@ -72,7 +69,7 @@ class CoordinatingShell(Shell, Protocol):
     def deploy(self, record: CheckpointRecord | None) -> None: ...
 
 
-def act(shell: Shell, key: Key, effects: Iterable[Effect]) -> None:
+def act(shell: SubtaskShell, key: Key, effects: Iterable[Effect]) -> None:
     actions = shell.actions
     for effect in effects:
         actions[effect[0]](shell, key, effect)
@@ -81,7 +78,7 @@ def act(shell: Shell, key: Key, effects: Iterable[Effect]) -> None:
 # -- data ---------------------------------------------------------------------------------------------------------
 
 
-def send(shell: Simulation, key: Key, effect: Effect) -> None:
+def send(shell: RunningJob, key: Key, effect: Effect) -> None:
     _, to, kind, payload = effect
     shell.sequence = sequence = shell.sequence + 1
     sender, generation = key
@@ -89,65 +86,65 @@ def send(shell: Simulation, key: Key, effect: Effect) -> None:
     heappush(shell.queue, (at, sequence, (to, generation), (kind, sender, payload)))
 
 
-def hand_over(shell: Simulation, key: Key, effect: Effect) -> None:
-    """A send between bounded buffers: what has no credit waits (buffered_input.py)."""
+def hand_over(shell: SubtaskShell, key: Key, effect: Effect) -> None:
+    """Sends between bounded buffers: rows without credit wait (buffered_input.py)."""
     _, to, kind, payload = effect
     act(shell, key, shell.subtasks[key].hand_over(to, kind, payload))  # type: ignore[attr-defined]
 
 
-def transmit(shell: Simulation, key: Key, effect: Effect) -> None:
+def transmit(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, to, item = effect
     shell.post(shell.latency.channel[key[0], to], (to, key[1]), ("arrive", key[0], item))
 
 
-def grant(shell: Simulation, key: Key, effect: Effect) -> None:
+def grant(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, to, credits_ = effect
     shell.post(shell.latency.channel[to, key[0]], (to, key[1]), ("granted", key[0], credits_))
 
 
-def note(shell: Shell, key: Key, effect: Effect) -> None:
+def note(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     shell.note(shell.names[key[0]], effect[1], effect[2])
 
 
-def write(shell: Shell, key: Key, effect: Effect) -> None:
+def write(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     batch: Batch = effect[1]
     shell.reach("write.before")
     shell.sinks[key].write(batch)
     shell.reach("write.after")
 
 
-def timer(shell: Shell, key: Key, effect: Effect) -> None:
+def timer(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     delay = shell.latency.pace[key[0]] if effect[1] is None else effect[1]
     if effect[2] == "settle":
         delay *= shell.latency.settle
     shell.post(delay, key, (effect[2], None, None))
 
 
-def alarm(shell: Shell, key: Key, effect: Effect) -> None:
-    """At a time, not after a delay: it may be long past."""
+def alarm(shell: SubtaskShell, key: Key, effect: Effect) -> None:
+    """A timer for a time, which may be long past, rather than for a delay."""
     _, at, kind, a = effect
     shell.post(max(0, at - shell.now), key, (kind, a, None))
 
 
-def later(shell: Shell, key: Key, effect: Effect) -> None:
+def later(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, delay, kind, a = effect
     shell.post(delay, key, (kind, a, None))
 
 
-def drain(shell: Shell, key: Key, effect: Effect) -> None:
+def drain(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     for event in effect[1]:
         kind, a, b = event
         act(shell, key, shell.subtasks[key].on(kind, a, b))
 
 
-def report(shell: Shell, key: Key, effect: Effect) -> None:
+def report(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     shell.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
 
-# -- the sink's life -----------------------------------------------------------------------------------------------
+# -- opening and ending a sink -----------------------------------------------------------------------------------------------
 
 
-def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
+def open_sink(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     restored, plan = shell.restored.pop(key), shell.subtasks[key].plan
     clock = shell.clock_for(key)
     context = Context(
@@ -173,12 +170,12 @@ def open_sink(shell: Shell, key: Key, effect: Effect) -> None:
         act(shell, key, shell.subtasks[key].settled(in_doubt, None))
 
 
-def end_of_input(shell: Shell, key: Key, effect: Effect) -> None:
+def end_of_input(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _call(shell, "end_of_input", key)
 
 
-def _call(shell: Shell, name: str, key: Key, *arguments: Any) -> Any:
-    """One of the calls that a sink may lack."""
+def _call(shell: SubtaskShell, name: str, key: Key, *arguments: Any) -> Any:
+    """Makes a call that not every sink has."""
     shell.reach(name + ".before")
     call = getattr(shell.sinks[key], name, None)
     answer = call(*arguments) if call is not None else None
@@ -189,7 +186,7 @@ def _call(shell: Shell, name: str, key: Key, *arguments: Any) -> Any:
 # -- checkpoints -------------------------------------------------------------------------------
 
 
-def capture(shell: Shell, key: Key, effect: Effect) -> None:
+def capture(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     shell.reach("snapshot.before")
     state = shell.sinks[key].snapshot(checkpoint_id)
@@ -200,36 +197,36 @@ def capture(shell: Shell, key: Key, effect: Effect) -> None:
     act(shell, key, shell.subtasks[key].captured(checkpoint_id, states))
 
 
-def upload(shell: Shell, key: Key, effect: Effect) -> None:
+def upload(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     kept = shell.storage.store(checkpoint_id, shell.names[key[0]], states)
     shell.post(shell.latency.upload[key[0]], key, ("persisted", checkpoint_id, kept))
 
 
-def cancel_upload(shell: Shell, key: Key, effect: Effect) -> None:
+def cancel_upload(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     shell.note(shell.names[key[0]], "upload cancelled", effect[1])
 
 
-def acknowledge(shell: Shell, key: Key, effect: Effect) -> None:
+def acknowledge(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _, checkpoint_id, states = effect
     shell.reach("acknowledge.before")
-    fate, shell.fate = shell.fate, ""
-    name, kind = shell.names[key[0]], "declined" if fate == "declined" else "acknowledged"
+    fault, shell.message_fault = shell.message_fault, ""
+    name, kind = shell.names[key[0]], "declined" if fault == "declined" else "acknowledged"
     shell.note(name, kind, checkpoint_id)
-    shell.post(LATE_VOTE_MS if fate == "late" else 1, (0, key[1]), (kind, checkpoint_id, (name, states)))
+    shell.post(LATE_VOTE_MS if fault == "late" else 1, (0, key[1]), (kind, checkpoint_id, (name, states)))
     shell.reach("acknowledge.after")
 
 
-def notify(shell: Shell, key: Key, effect: Effect) -> None:
+def notify(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     answer = _call(shell, "notify_complete", key, effect[1])
     act(shell, key, shell.subtasks[key].settled(unsettled_ids("notify_complete", answer), None))
 
 
-def notify_aborted(shell: Shell, key: Key, effect: Effect) -> None:
+def notify_aborted(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     _call(shell, "notify_aborted", key, effect[1])
 
 
-def settle(shell: Shell, key: Key, effect: Effect) -> None:
+def settle(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     answer = _call(shell, "settle", key, shell.clock_for(key)())
     act(shell, key, shell.subtasks[key].settled(unsettled_ids("settle", answer), None))
 
@@ -237,37 +234,37 @@ def settle(shell: Shell, key: Key, effect: Effect) -> None:
 # -- the coordinator ---------------------------------------------------------------------------
 
 
-def act_for_coordinator(shell: CoordinatingShell, effects: Iterable[Effect]) -> None:
+def act_for_coordinator(shell: CoordinatorShell, effects: Iterable[Effect]) -> None:
     for effect in effects:
         COORDINATOR_ACTIONS[effect[0]](shell, effect)
 
 
-def _tell(shell: CoordinatingShell, effect: Effect) -> None:
+def _send_notification(shell: CoordinatorShell, effect: Effect) -> None:
     _, subtask, kind, a, b = effect
     if kind == "trigger":
         shell.checkpoint_id_last = max(shell.checkpoint_id_last, a)
-    point = TELL_POINTS.get(kind)
+    point = NOTIFICATION_POINTS.get(kind)
     if point is not None:
         shell.reach(point)
-    fate, shell.fate = shell.fate, ""
+    fault, shell.message_fault = shell.message_fault, ""
     place: int = shell.latency.turn.get(("notify", subtask)) or subtask
-    send_message(shell, (subtask, shell.generation), (kind, a, b), delay=place - 1, fate=fate)
+    send_message(shell, (subtask, shell.generation), (kind, a, b), delay=place - 1, fault=fault)
 
 
-def _timer(shell: CoordinatingShell, effect: Effect) -> None:
+def _timer(shell: CoordinatorShell, effect: Effect) -> None:
     _, delay, kind, a = effect
     shell.post(delay, (0, shell.generation), (kind, a, None))
 
 
-def _persist(shell: CoordinatingShell, effect: Effect) -> None:
+def _persist(shell: CoordinatorShell, effect: Effect) -> None:
     record: CheckpointRecord = effect[1]
     shell.reach("checkpoint.persist.before")
-    muted, shell.muted = shell.muted, True
+    points_off, shell.points_off = shell.points_off, True
     shell.watcher.deciding(shell, record)
-    shell.muted = muted
+    shell.points_off = points_off
     try:
         shell.storage.decide(record)
-    except OSError as error:  # a full disk, say: nobody was told, so the checkpoint can still be aborted
+    except OSError as error:  # a full disk, say: no notification was sent, so the checkpoint can still be aborted
         shell.note("coordinator", "not durable", record.checkpoint_id)
         shell.post(shell.latency.decide, (0, shell.generation), ("not_durable", record.checkpoint_id, str(error)))
         return
@@ -276,34 +273,34 @@ def _persist(shell: CoordinatingShell, effect: Effect) -> None:
     shell.post(shell.latency.decide, (0, shell.generation), ("durable", record.checkpoint_id, None))
 
 
-def _discard(shell: CoordinatingShell, effect: Effect) -> None:
+def _discard(shell: CoordinatorShell, effect: Effect) -> None:
     shell.storage.discard(effect[1])
 
 
-def _restart(shell: CoordinatingShell, effect: Effect) -> None:
+def _restart(shell: CoordinatorShell, effect: Effect) -> None:
     shell.post(effect[1], (0, shell.generation), ("regenerate", None, None))
 
 
-def _deploy(shell: CoordinatingShell, effect: Effect) -> None:
+def _deploy(shell: CoordinatorShell, effect: Effect) -> None:
     shell.deploy(effect[1])
 
 
-def _finish(shell: CoordinatingShell, effect: Effect) -> None:
+def _finish(shell: CoordinatorShell, effect: Effect) -> None:
     shell.finished, shell.coordinator = True, None
     for key in shell.subtasks:
         shell.post(1, key, ("cancel", None, None))
 
 
-def _note_why(shell: CoordinatingShell, effect: Effect) -> None:
+def _note_failure(shell: CoordinatorShell, effect: Effect) -> None:
     shell.note("coordinator", "fails the job", effect[1])
 
 
-def _give_up(shell: CoordinatingShell, effect: Effect) -> None:
+def _give_up(shell: CoordinatorShell, effect: Effect) -> None:
     shell.failure = effect[1]
     shell.queue.clear()
 
 
-TELL_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
+NOTIFICATION_POINTS = {"trigger": "checkpoint.trigger", "complete": "checkpoint.notify", "aborted": "checkpoint.abort"}
 ACTIONS: Final[dict[str, Action]] = {
     "acknowledge": acknowledge,
     "alarm": alarm,
@@ -334,9 +331,9 @@ COORDINATOR_ACTIONS: Final[dict[str, Callable[[Any, Effect], None]]] = {
     "discard": _discard,
     "finish": _finish,
     "give_up": _give_up,
-    "note": _note_why,
+    "note": _note_failure,
     "persist": _persist,
     "restart": _restart,
-    "tell": _tell,
+    "send": _send_notification,
     "timer": _timer,
 }

@@ -1,10 +1,10 @@
-"""What a simulation is given: the job, a host for the sinks' attempts, somebody who watches."""
+"""What a simulation is given: the job, a host for the attempts of sinks, a watcher; and what these see of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Any, Final, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
@@ -16,10 +16,7 @@ from sinkproof.reference_engine.shells.subtask_modes import refuse_unsuitable
 from sinkproof.reference_engine.shells.virtual_timing import Clock, Latencies, Timing
 from sinkproof.sink_adapters.protocol import Sink
 
-if TYPE_CHECKING:
-    from sinkproof.reference_engine.shells.simulated.simulation import Simulation
-
-RESTARTS_MOST: Final = 25  # a schedule strikes a handful of times; who fails more often will never recover
+RESTARTS_MOST: Final = 25  # a schedule injects a handful of faults; a sink that fails more often never recovers
 
 
 class Host(Protocol):
@@ -37,37 +34,60 @@ class Host(Protocol):
         """The attempt was cancelled and has been closed."""
 
     def vacate(self, sink: Sink) -> None:
-        """The attempt has failed and has been closed; who takes over from it is to run in its process."""
+        """The attempt has failed and has been closed; its successor is to run in the same process."""
 
     def close(self) -> None:
-        """The run is over: what is left of it is given up."""
+        """The run is over: what is left of it is discarded."""
 
     def reap(self) -> None:
-        """What attempts held that ended long ago (locks, connections) is given back when this returns."""
+        """Returns when everything that ended attempts held (locks, connections) has been released."""
+
+
+class RunningJob(Protocol):
+    """A simulated run as its effects and its watcher see it."""
+
+    names: tuple[str, ...]  # of actors, by id
+    now: float  # ms of virtual time
+    queue: list[tuple[Any, ...]]  # a heap of (time, number, (actor id, generation), event)
+    sequence: int  # number of the event posted last
+    latency: Latencies
+    host: Host
+    storage: Any  # a CheckpointStorage
+    target: Any  # a FaultableTarget, or None
+    points_off: bool  # while a reader or the target itself acts
+    on_point: Callable[[Any, str], None] | None  # called with the run and the point
+    finished: bool
+    failure: str
+
+    def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
+        """Split -> how many of its rows the checkpoint covers."""
+
+    def recover_quietly(self) -> None:
+        """Restarts the job once more from its last checkpoint, without faults or points."""
 
 
 class Watcher(Protocol):
-    """Who looks at the outside world while the job runs."""
+    """Reads the outside world while the job runs."""
 
-    def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
+    def deciding(self, job: RunningJob, record: CheckpointRecord) -> None:
         """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
 
-    def striking(self, simulation: Simulation, fault: Fault) -> None:
-        """A fault is about to strike where the stack now stands."""
+    def injecting(self, job: RunningJob, fault: Fault) -> None:
+        """A fault is about to be injected where the stack now stands."""
 
-    def waking(self, simulation: Simulation, actor: str) -> None:
-        """A stopped attempt is about to go on as a zombie."""
+    def resuming(self, job: RunningJob, actor: str) -> None:
+        """A suspended attempt is about to go on as a zombie."""
 
-    def woken(self, simulation: Simulation, actor: str) -> None:
-        """The zombie has done what it was stopped in."""
+    def resumed(self, job: RunningJob, actor: str) -> None:
+        """The zombie has finished the event in which it was suspended."""
 
-    def ended(self, simulation: Simulation) -> None:
+    def ended(self, job: RunningJob) -> None:
         """The job has finished, or failed for good. Called once, before anything of the dead unwinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is run, apart from the sink: the plan, how checkpoints are taken, how failures are met."""
+    """What is run, apart from the sink: the plan, how checkpoints are taken, how the job restarts."""
 
     plan: Plan
     later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
@@ -75,7 +95,7 @@ class Job:
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
     outage_seconds: float = 0.0  # that pass before each restart
-    processes_reused: bool = False  # an attempt that failed, and did not die, is followed in its own process
+    processes_reused: bool = False  # the successor of an attempt that failed, and did not die, runs in its process
     configuration: CheckpointConfiguration
     buffers: Buffers | None = None  # between subtasks, in the simulated shell; None: none, and none is ever full
     timing: Timing = field(default_factory=Timing)
@@ -88,7 +108,7 @@ class Job:
 
     @property
     def widest(self) -> Plan:
-        """With every actor that there ever is. Ids are the same in both plans: only the last vertex differs."""
+        """The plan with every actor of the job. Ids are the same in both plans: only the last vertex differs."""
         return max(self.plan, self.later or self.plan, key=lambda plan: len(plan.subtasks))
 
     def plan_after(self, record: CheckpointRecord | None, *, restarted: bool = False) -> Plan:
@@ -101,7 +121,7 @@ class Job:
         return self.plan if is_back else self.later
 
     def latencies_after(self, seed: int, *, restarted: bool, order: str = IN_ORDER) -> Latencies:
-        """Where batches are cut in another way, everybody's speed is another, too."""
+        """Where batches are cut in another way, every latency is another, too."""
         return self.latencies(seed + 1 if restarted and self.again is not None else seed, order=order)
 
     def latencies(self, seed: int, *, order: str = IN_ORDER) -> Latencies:

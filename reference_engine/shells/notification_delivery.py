@@ -1,11 +1,11 @@
-"""How a coordinator's message travels: as sent, or as a fault has decided: never, later than the next one, or twice."""
+"""Delivers a coordinator's message: at once, or, under a message fault, never, after the next one, or twice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-LAST_MS: Final = 24  # what a last message is late by, as no other comes: less than a closing coordinator's patience
+LAST_MS: Final = 24  # delay of a late message that no other follows: less than a closing coordinator's patience
 LATE_VOTE_MS: Final = 30  # the next checkpoint of a certifying job is complete by then, and has subsumed this one
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
@@ -19,15 +19,15 @@ class Sender(Protocol):
     def post(self) -> Callable[[float, Key, Event], None]: ...
 
 
-def send(shell: Sender, to: Key, event: Event, *, delay: float, fate: str) -> None:
-    """`fate`: "" (on its way), "lost", "late" or "repeated"."""
-    if fate == "lost":
+def send(shell: Sender, to: Key, event: Event, *, delay: float, fault: str) -> None:
+    """`fault`: "" (none), "lost", "late" or "repeated"."""
+    if fault == "lost":
         return
-    if fate != "late":
+    if fault != "late":
         shell.post(delay, to, event)
     if shell.held:
-        _let_go(shell, to, delay=delay)
-    if fate in ("late", "repeated"):
+        _release_overtaken(shell, to, delay=delay)
+    if fault in ("late", "repeated"):
         if _is_last(event):
             shell.post(delay + LAST_MS, to, event)
         else:
@@ -39,8 +39,7 @@ def _is_last(event: Event) -> bool:
     return kind == "complete" and bool(final)
 
 
-def _let_go(shell: Sender, to: Key, *, delay: float) -> None:
-    """They have been overtaken."""
+def _release_overtaken(shell: Sender, to: Key, *, delay: float) -> None:
     waiting = [held for held in shell.held if held[0] == to]
     shell.held = tuple(held for held in shell.held if held[0] != to)
     for _, event in waiting:

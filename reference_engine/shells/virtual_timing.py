@@ -1,4 +1,4 @@
-"""How long things take in virtual time: unequal on purpose, so that alignment buffers and checkpoints overlap."""
+"""How long each step takes in virtual time: unequal on purpose, so that alignment buffers and checkpoints overlap."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 
 Clock = Callable[[float, int, int], float]  # (true seconds, actor id, generation) -> seconds as that attempt sees them
-BEGINNING: Final = 1_700_000_000.0  # seconds since 1970: nobody's clock shows a time before the sink was written
+BEGINNING: Final = 1_700_000_000.0  # seconds since 1970: no clock shows a time before the sink was written
 AHEAD: Final = 2.0  # seconds that each actor's clock is ahead of the one before
-BACK: Final = 3600.0  # seconds that the clock goes back with each restart: another host, another daylight
+BACK: Final = 3600.0  # seconds that the clock goes back with each restart: another host, another time zone
 FIRST: Final = 700_000  # generations are counted from here
 
 
@@ -29,15 +29,17 @@ class Latencies:
     pace: dict[int, int]  # between two batches of a source
     upload: dict[int, int]  # until a snapshot is persisted
     decide: int = 1  # until a decision is durable
-    detect: int = 4  # until a death is noticed
-    cancel: int = 3  # until an old attempt hears that it is cancelled
-    asleep: int = 24  # how long a stopped attempt sleeps
-    settle: int = 1  # how many times as long as usual until somebody is asked to settle what is in doubt
-    paused: int = 16  # how long one is paused: the others are told of a checkpoint within 10
-    turn: dict[tuple[str, int], int] = field(default_factory=dict)  # (step, subtask) -> whose place it takes
+    detect: int = 4  # until the failure detector notices a death
+    cancel: int = 3  # until an old attempt receives its cancellation
+    suspended: int = 24  # how long a stopped attempt is suspended
+    settle: int = 1  # how many times as long as usual until a sink is to settle what is in doubt
+    paused: int = 16  # how long an attempt is paused: the others are notified of a checkpoint within 10
+    turn: dict[tuple[str, int], int] = field(
+        default_factory=dict
+    )  # (step, subtask) -> subtask in the place of which it acts
 
     def turned(self, steps: Iterable[str], sinks: Sequence[int]) -> Latencies:
-        """With the last of the sinks first: it is told first, opened first, or the barriers reach it first."""
+        """With the last of the sinks first: notified first, opened first, or reached first by the barriers."""
         places = dict(zip(sinks, reversed(sinks), strict=True))
         turn = {(step, sink): places[sink] for step in steps for sink in sinks}
         if "snapshot" not in steps:
@@ -52,14 +54,14 @@ class Timing:
     """The fixed latencies of seed 0; another seed draws others within the same bounds.
 
     `pace`: added between two batches of a source.
-    `asleep`: how long a stopped attempt sleeps. 24 is longer than detection and the restart of the others.
-    `detect`: how long it takes until a death is noticed, or that somebody does not answer.
+    `suspended`: how long a stopped attempt is suspended. 24 is longer than detection and the restart of the others.
+    `detect`: how long the failure detector takes to notice an attempt that is dead or does not answer.
     `stretch`: by how much the channels are slower, and their differences greater.
     `settle`: how many times as long as usual it takes until what is in doubt is settled.
     """
 
     pace: int = 0
-    asleep: int = 24
+    suspended: int = 24
     detect: int = 4
     stretch: int = 1
     settle: int = 1
@@ -73,4 +75,4 @@ class Timing:
                 channels[sender, subtask.id] = latency * self.stretch
             paces[subtask.id] = self.pace + (random.randint(2, 5) if seed else 2 + subtask.index % 2)
             uploads[subtask.id] = random.randint(1, 9) if seed else 1 + 6 * (subtask.index % 2) * subtask.sink
-        return Latencies(*(channels, paces, uploads), asleep=self.asleep, detect=self.detect, settle=self.settle)
+        return Latencies(*(channels, paces, uploads), suspended=self.suspended, detect=self.detect, settle=self.settle)

@@ -28,7 +28,7 @@ ENGINE = (
     mutant(
         "a declined vote is counted as a vote",
         ACTING,
-        '"declined" if fate == "declined" else "acknowledged"',
+        '"declined" if fault == "declined" else "acknowledged"',
         new='"acknowledged"',
     ),
     mutant(
@@ -40,7 +40,7 @@ ENGINE = (
     mutant(
         "nobody is told that a checkpoint is complete",
         COORDINATOR,
-        'effects += [("tell", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]',
+        'effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]',
         new="pass",
     ),
     mutant(
@@ -138,13 +138,13 @@ ENGINE = (
     mutant(
         "nobody is told of a final checkpoint that was restored",
         COORDINATOR,
-        'return [("tell", subtask, "complete", restored.checkpoint_id, True)]',
+        'return [("send", subtask, "complete", restored.checkpoint_id, True)]',
         new="return []",
     ),
     mutant(
         "an aborted checkpoint is never announced as such",
         COORDINATOR,
-        '*(("tell", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),',
+        '*(("send", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),',
         new="",
     ),
     mutant(

@@ -119,13 +119,13 @@ class Witness:
         self.decided.append(record)
         self.visible_at_decision[record.checkpoint_id] = self.target.counts
 
-    def striking(self, simulation: Simulation, fault: Any) -> None:
+    def injecting(self, simulation: Simulation, fault: Any) -> None:
         """Nothing to write down."""
 
-    def waking(self, simulation: Simulation, actor: str) -> None:
+    def resuming(self, simulation: Simulation, actor: str) -> None:
         self.woken_up.append(actor)
 
-    def woken(self, simulation: Simulation, actor: str) -> None:
+    def resumed(self, simulation: Simulation, actor: str) -> None:
         """Nothing to write down."""
 
     def ended(self, simulation: Simulation) -> None:

@@ -23,7 +23,8 @@ from sinkproof.reference_engine.dataflow.columns import (
     groups_of,
 )
 from sinkproof.reference_engine.dataflow.job_graph import Output
-from sinkproof.reference_engine.dataflow.operators import KeyedCount, key_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group
+from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.sink_adapters.files.arrow_format import ARROW
 from sinkproof.sink_adapters.files.column_lines import lines_of
 from sinkproof.sink_adapters.files.parquet_format import PARQUET

@@ -45,7 +45,7 @@ class Clockwork:
     def post(self, at: float, event: Any) -> None:
         heappush(self.queue, (at, len(self.queue) + 1000 * len(self.triggered), event))
 
-    def tell(self, now: float, effect: Any) -> None:
+    def send(self, now: float, effect: Any) -> None:
         _, _, kind, checkpoint_id, _ = effect
         if kind == "trigger" and checkpoint_id not in self.triggered:
             self.triggered[checkpoint_id] = now

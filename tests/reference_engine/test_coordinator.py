@@ -40,7 +40,7 @@ def vote(coordinator: Coordinator, checkpoint_id: int, *names: str) -> list[Any]
 
 def told(effects: list[Any], kind: str) -> list[tuple[int, Any]]:
     """(subtask, checkpoint id) of every message of this kind."""
-    return [(effect[1], effect[3]) for effect in effects if effect[0] == "tell" and effect[2] == kind]
+    return [(effect[1], effect[3]) for effect in effects if effect[0] == "send" and effect[2] == kind]
 
 
 def of_kind(effects: list[Any], kind: str) -> list[Any]:
@@ -131,7 +131,7 @@ def test_a_complete_checkpoint_subsumes_older_ones_before_it_is_announced(make: 
         coordinator.on(now, ("tick", None, None))
     vote(coordinator, 1, *NAMES[:3])
     effects = complete(coordinator, 2)
-    kinds = [effect[2:4] for effect in of_kind(effects, "tell")]
+    kinds = [effect[2:4] for effect in of_kind(effects, "send")]
     assert [("aborted", 1)] * 4 + [("complete", 2)] * 2 == kinds
     assert [] == vote(coordinator, 1, NAMES[3])
     assert [(3, 3), (4, 3)] == told(complete(coordinator, 3), "complete"), "newer ones go on"
@@ -163,7 +163,7 @@ def test_the_last_source_to_end_triggers_the_final_checkpoint(make: Make) -> Non
     [(_, record)] = vote(coordinator, 1)
     assert record.final
     assert [("complete", 1, True)] * 2 == [
-        effect[2:] for effect in of_kind(coordinator.on(9, ("durable", 1, 0)), "tell")
+        effect[2:] for effect in of_kind(coordinator.on(9, ("durable", 1, 0)), "send")
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_restart_from_the_final_checkpoint_only_settles_it(make: Make) -> None
     coordinator = make(record=CheckpointRecord(4, True, {}, {"source": 2, "sink": 2}))
     started = coordinator.on(0, ("start", None, None))
     assert [] == [effect for effect in started if effect[2:3] == ("tick",)], "no further checkpoint"
-    assert [("tell", 3, "complete", 4, True)] == coordinator.on(1, ("opened", 3, None))
+    assert [("send", 3, "complete", 4, True)] == coordinator.on(1, ("opened", 3, None))
 
 
 @pytest.mark.row("S12")
@@ -273,7 +273,7 @@ def test_a_failure_asks_the_restart_strategy_and_ends_this_coordinator(make: Mak
 def test_a_trigger_says_when_it_was_unless_its_barriers_must_stay_aligned(make: Make) -> None:
     def started(coordinator: Coordinator, event: str, *, subtask: int | None = None) -> list[Any]:
         effects = coordinator.on(10, (event, subtask, None))
-        return [effect[4] for effect in effects if effect[0] == "tell" and effect[2] == "trigger"]
+        return [effect[4] for effect in effects if effect[0] == "send" and effect[2] == "trigger"]
 
     assert [None, None] == started(make(), "tick")
     assert [10, 10] == started(make(unaligned_checkpoints=True), "tick")

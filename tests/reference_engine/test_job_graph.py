@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, GraphError, JobGraph, Output, Vertex
-from sinkproof.reference_engine.dataflow.operators import KeyedCount, Map, key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.operators import KeyedCount, Map
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 Graph = Callable[..., JobGraph]

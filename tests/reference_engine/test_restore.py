@@ -25,7 +25,8 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
 )
 from sinkproof.reference_engine.dataflow.in_flight_rows import encode_waiting
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
-from sinkproof.reference_engine.dataflow.operators import KEY_GROUPS, KeyedCount, owner_of_group
+from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS, owner_of_group
+from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.dataflow.replayable_sources import encode_offsets
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch, Row

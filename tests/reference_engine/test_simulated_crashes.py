@@ -136,10 +136,12 @@ def test_a_sleeper_does_nothing_until_it_wakes(engine: Any) -> None:
     points: list[str] = []
 
     def spy(simulation: Any, point: str) -> None:
-        if simulation.actor in simulation.sleepers:
+        if simulation.actor in simulation.actor_faults.suspended:
             points.append(point)
 
-    run = engine.run(schedule=STOP, sink=confessing(engine), before=lambda simulation: setattr(simulation, "spy", spy))
+    run = engine.run(
+        schedule=STOP, sink=confessing(engine), before=lambda simulation: setattr(simulation, "on_point", spy)
+    )
     assert (["sink[0]"], []) == (run.witness.woken_up, points)
 
 
@@ -158,7 +160,7 @@ def zombie_write(run: Any) -> int:
 def test_a_sleeper_under_the_stack_of_a_dead_attempt_never_wakes(engine: Any, death: str) -> None:
     """It could only wake when the dead had unwound, and then the run would be judged by what they did."""
     run = engine.run(schedule=f"{STOP} {death}", sink=confessing(engine))
-    assert ["stop", "kill"] == [fault.kind for fault in run.simulation.struck]
+    assert ["stop", "kill"] == [fault.kind for fault in run.simulation.faults.injected]
     assert engine.rows_of(engine.input()) == run.counts
     assert UNWOUND not in run.witness.visible_at_end
     assert [] == run.witness.woken_up
@@ -166,7 +168,7 @@ def test_a_sleeper_under_the_stack_of_a_dead_attempt_never_wakes(engine: Any, de
 
 def test_a_sleeper_wakes_although_the_coordinator_has_died_meanwhile(engine: Any) -> None:
     run = engine.run(schedule=f"{STOP} generation.after#2=kill", sink=confessing(engine))
-    assert ["stop", "kill"] == [fault.kind for fault in run.simulation.struck]
+    assert ["stop", "kill"] == [fault.kind for fault in run.simulation.faults.injected]
     assert (["sink[0]"], engine.rows_of(engine.input())) == (run.witness.woken_up, run.counts)
 
 

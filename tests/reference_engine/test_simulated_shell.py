@@ -148,7 +148,7 @@ def test_rows_go_on_while_a_snapshot_is_being_persisted(engine: Any) -> None:
         if simulation.names[simulation.actor[0]] == "sink[1]" and point in times:
             times[point].append(simulation.now)
 
-    engine.run(before=lambda simulation: setattr(simulation, "spy", spy), checkpoint_interval=7)
+    engine.run(before=lambda simulation: setattr(simulation, "on_point", spy), checkpoint_interval=7)
     snapshot, vote = times["snapshot.before"][0], times["acknowledge.before"][0]
     assert vote - snapshot == 7
     assert [now for now in times["write.before"] if snapshot < now < vote]

@@ -178,7 +178,7 @@ def test_checkpoints_take_less_time_than_aligned_ones(engine: Any) -> None:
             if point == "snapshot.before":
                 times.append(simulation.now)
 
-        before = lambda simulation: setattr(simulation, "spy", spied)  # noqa: E731
+        before = lambda simulation: setattr(simulation, "on_point", spied)  # noqa: E731
         engine.run(plan=counting(engine), before=before, **options)
         return times
 

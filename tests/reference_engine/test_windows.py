@@ -287,7 +287,7 @@ def test_a_source_that_is_idle_holds_windows_back_unless_it_may_say_so(
 
     run = engine.run(
         plan=windowed(watermarks=watermarks),
-        before=lambda simulation: setattr(simulation, "spy", spied),
+        before=lambda simulation: setattr(simulation, "on_point", spied),
         checkpoint_interval=200,
     )
     assert (min(fired) > 400) is waits

@@ -1,10 +1,11 @@
-"""The simulated shell: the whole job in one process under virtual time, where anybody can die at any point.
+"""Runs a whole job in one process under virtual time, where any actor can die at any point.
 
-A heap of (time, sequence, (actor id, generation), event); an actor handles one event at a time and its effects are
-carried out in order (effects.py). No actor's stack ever spans another actor's, so at a point everything but the acting
-actor is explicit data. A crash does not unwind before it is judged: `reach` takes the dead out, runs the rest of the
-job to its end on top of the dead stack, lets the watcher judge, and only then raises Killed; so no `finally` and no
-buffer flush of the dead can change what is judged. The same loop drives attempts that are processes (process_host.py).
+The queue is a heap of (time, number, (actor id, generation), event). An actor handles one event at a time, and its
+effects are carried out in order (effects.py). No actor's stack ever spans another actor's, so at a point everything
+but the acting actor is explicit data. A crash does not unwind before it is judged: `reach` removes the dead actor, runs
+the rest of the job to its end on top of the dead stack, lets the watcher judge, and only then raises Killed. So no
+`finally` and no buffer flush of a dead actor can change what is judged. The same loop drives attempts that are
+processes (process_host.py).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
+from weakref import proxy
 
 from sinkproof.chaos.faults.fault_target import Killed
-from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Schedule
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.checkpointing.coordinator_log import Step, Term
+from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorStep, CoordinatorTerm
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
     Restored,
@@ -31,106 +33,95 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.effects import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
+from sinkproof.reference_engine.shells.notification_delivery import Held
+from sinkproof.reference_engine.shells.simulated.actor_faults import ActorFaults
 from sinkproof.reference_engine.shells.simulated.engine_faults import EngineFaults
-from sinkproof.reference_engine.shells.simulated.fault_injection import ELECT, Key
+from sinkproof.reference_engine.shells.simulated.fault_injection import FaultInjector
+from sinkproof.reference_engine.shells.simulated.faulted_job import ELECT, Event, FaultableTarget, Key
 from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.sink_adapters.protocol import Sink
 
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
-Event = tuple[str, Any, Any]  # kind, a, b
 CANCEL: Final[Event] = ("cancel", None, None)
 OPEN: Final[Event] = ("open", None, None)
 START: Final[Event] = ("start", None, None)
-HURRY: Final = 1_000  # of so many subtasks that open one after the other, none is late for a message of 1 ms
+OPENINGS_PER_MS: Final = 1_000  # so many subtasks open one after the other before a message of 1 ms arrives
 
 
-class Simulation(EngineFaults):
+class Simulation:
     """One run of one schedule."""
 
+    # More than 30 attributes in a dictionary cost 4 % of a run.
     __slots__ = (
-        *("actions", "actor", "crashes", "armed_actor", "armed_left", "armed_point", "checkpoint_id_last"),
-        *(
-            "coordinator",
-            "failure",
-            "fate",
-            "faults",
-            "finished",
-            "generation",
-            "handling",
-            "history",
-            "host",
-            "ids",
-            "job",
-            "latency",
-        ),
-        *(
-            "muted",
-            "names",
-            "now",
-            "orders",
-            "over",
-            "plan",
-            "queue",
-            "restart",
-            "restored",
-            "seed",
-            "sequence",
-            "sinks",
-        ),
-        *("sleepers", "spy", "storage", "struck", "subtasks", "terms", "trace", "until", "waking_up", "watcher"),
+        *("job", "host", "watcher", "target", "schedule", "storage", "plan", "names", "latency", "actions", "restart"),
+        *("queue", "now", "until", "sequence", "handling", "actor", "finished", "over", "failure"),
+        *("coordinator", "generation", "checkpoint_id_last", "subtasks", "sinks", "restored", "held"),
+        *("trace", "terms", "history", "points_off", "on_point", "message_fault", "clock_offset"),
+        *("actor_faults", "engine_faults", "faults", "__weakref__"),
     )
 
     def __init__(
-        self, job: Job, host: Host, *, storage: CheckpointStorage, watcher: Watcher, schedule: Schedule = Schedule()
+        self,
+        job: Job,
+        host: Host,
+        *,
+        storage: CheckpointStorage,
+        watcher: Watcher,
+        schedule: Schedule = Schedule(),
+        target: FaultableTarget | None = None,
     ) -> None:
-        self.job, self.host, self.storage, self.watcher = job, host, storage, watcher
+        self.job, self.host, self.watcher, self.target, self.schedule = job, host, watcher, target, schedule
+        self.storage: Any = storage
         self.plan, self.names = job.plan, job.widest.names
         self.latency = job.latencies(schedule.seed)
-        self.seed, self.ids, self.orders, self.crashes = schedule.seed, schedule.ids, schedule.orders, 0
+        self.actions = BUFFERED_ACTIONS if job.buffers else ACTIONS
+        self.restart = job.restart()
+        # The event loop.
         self.queue: list[tuple[Any, ...]] = []
-        self.now, self.sequence = 0, 0
-        self.handling = 0  # number of the event
+        self.now: float = 0
+        self.until: float = float("inf")
+        self.sequence, self.handling = 0, 0  # numbers of events: posted last, being handled
+        self.actor: Key = (0, 0)
+        self.finished, self.over, self.failure = False, False, ""
+        # The engine's actors.
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, schedule.ids
-        self.actions = BUFFERED_ACTIONS if job.buffers else ACTIONS
-        self.checkpoint_id_floor = schedule.ids
-        self.restart = job.restart()
         self.subtasks: dict[Key, Subtask] = {}
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.sleepers: dict[Key, list[tuple[int, Event]]] = {}  # what they have not heard, with its number
-        self.waking_up: Key | None = None
-        self.until: float = float("inf")
-        self.actor: Key = (0, 0)
+        self.held: Held = ()
+        # Records of the run.
         self.trace: list[tuple[int, str]] = []  # every point passed: (actor id, point)
-        self.terms: list[Term] = []  # of all coordinators
+        self.terms: list[CoordinatorTerm] = []
         self.history: list[tuple[Any, ...]] = []  # what happened, for people and for comparing runs
-        self.faults = list(schedule.faults)
-        self.struck: list[Fault] = []
-        self.armed_actor, self.armed_point, self.armed_left = -1, "", 0
-        self.fate = ""  # of the message that is just being sent: "", "lost" or "declined"
-        self.finished, self.over, self.muted, self.failure = False, False, False, ""
-        self.spy: Callable[[Simulation, str], None] | None = None
-        self._arm()
+        # Points and faults.
+        self.points_off = False
+        self.on_point: Callable[[Any, str], None] | None = None
+        self.message_fault = ""  # of the message that is being sent
+        self.clock_offset = 0.0  # seconds by which the clock has jumped
+        view: Simulation = proxy(self)  # a cycle would leave each run to the garbage collector: 10 % of its time
+        self.actor_faults = ActorFaults(view, checkpoint_id_floor=schedule.ids)
+        self.engine_faults = EngineFaults(view, self.actor_faults)
+        self.faults = FaultInjector(view, self.engine_faults, schedule=schedule)
 
     # -- points and faults -------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
-        """Somebody stands at a point. May not return."""
-        if self.muted:
+        """The acting actor stands at a point. May not return."""
+        if self.points_off:
             return
         if self.over:
-            raise Killed  # what the dead do while they unwind
-        actor = self.actor[0]
+            raise Killed  # a dead attempt's code that runs while its stack unwinds
+        actor, faults = self.actor[0], self.faults
         self.trace.append((actor, point))
-        if self.spy is not None:
-            self.muted = True  # a reader's own lines and files are no points
-            self.spy(self, point)
-            self.muted = False
-        if point == self.armed_point and actor == self.armed_actor:
-            self.armed_left -= 1
-            if self.armed_left == 0:
-                self.strike()
+        if self.on_point is not None:
+            self.points_off = True  # a reader's own lines and files are no points
+            self.on_point(self, point)
+            self.points_off = False
+        if point == faults.armed_point and actor == faults.armed_actor:
+            faults.armed_left -= 1
+            if faults.armed_left == 0:
+                faults.inject()
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -157,9 +148,9 @@ class Simulation(EngineFaults):
     def end(self) -> None:
         if self.over:
             return
-        self.muted = True
+        self.points_off = True
         self.watcher.ended(self)
-        self.muted, self.over = False, True
+        self.points_off, self.over = False, True
 
     def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
         """Split -> how many of its rows the checkpoint covers."""
@@ -168,10 +159,9 @@ class Simulation(EngineFaults):
     def recover_quietly(self) -> None:
         """One more restart from the last checkpoint, without faults or points: for a watcher that found residue."""
         for key in list(self.subtasks):
-            self._bury(key)
+            self.discard(key)
         self.queue.clear()
-        self.faults.clear()
-        self._arm()
+        self.faults.disarm()
         self.finished, self.coordinator = False, None
         self.start()
         self.run()
@@ -193,8 +183,9 @@ class Simulation(EngineFaults):
                 continue
 
     def _deliver(self, key: Key, event: Event) -> None:
-        if key in self.sleepers:
-            self.sleepers[key].append((self.handling, event))
+        suspended = self.actor_faults.suspended
+        if suspended and key in suspended:
+            suspended[key].append((self.handling, event))
             return
         subtask = self.subtasks.get(key)
         if subtask is None:
@@ -211,12 +202,15 @@ class Simulation(EngineFaults):
         except Exception as error:  # a sink's own failure ends its attempt, whatever it is
             self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
             self._attempt_failed(key, error)
-        if self.waking_up == key:
-            self._woken(key)
+        if self.actor_faults.resumed == key:
+            self._zombie_resumed(key)
 
-    def _woken(self, key: Key) -> None:
-        self.waking_up = None
-        self.watcher.woken(self, self.names[key[0]])
+    def zombie_resuming(self, key: Key) -> None:
+        self.watcher.resuming(self, self.names[key[0]])
+
+    def _zombie_resumed(self, key: Key) -> None:
+        self.actor_faults.resumed = None
+        self.watcher.resumed(self, self.names[key[0]])
 
     def _attempt_failed(self, key: Key, error: Exception) -> None:
         if self.subtasks.get(key) is None:
@@ -225,8 +219,14 @@ class Simulation(EngineFaults):
             with suppress(Exception):  # it has failed already
                 self._cancel(key, leave=self.host.vacate)
         else:
-            self._bury(key)
+            self.discard(key)
         self.post(self.latency.detect, (0, key[1]), ("failed", key[0], f"{type(error).__name__}: {error}"))
+
+    def discard(self, key: Key) -> None:
+        self.subtasks.pop(key, None)
+        sink = self.sinks.pop(key, None)
+        if sink is not None:
+            self.host.kill(sink)
 
     def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
         self.subtasks.pop(key)
@@ -245,10 +245,10 @@ class Simulation(EngineFaults):
     def _deliver_to_coordinator(self, generation: int, event: Event) -> None:
         self.actor = (0, generation)
         if event[0] == "elect":
-            if self.ending:
-                self.go_on_if_ended()
+            if self.engine_faults.polls_left:
+                self.engine_faults.poll_ending()
             if self.coordinator is None and not self.finished:
-                self.restart = self.job.restart() if not self.struck else self.restart
+                self.restart = self.job.restart() if not self.faults.injected else self.restart
                 self._next_generation()
             return
         if self.coordinator is None or generation != self.generation:
@@ -259,17 +259,18 @@ class Simulation(EngineFaults):
         try:
             self._consult(event)
         finally:
-            self.step_down()
+            self.engine_faults.step_down()
 
     def _next_generation(self) -> None:
         self.reach("generation.before")
         self.generation = self.storage.claim_generation()
-        record, restarted = self.restorable(), self.generation > FIRST_GENERATION + self.ids
-        if restarted and self.job.outage_seconds:
-            self.outlast()
+        record, restarted = self.engine_faults.restorable(), self._restarts() > 0
+        if restarted and self.job.outage_seconds and self.target is not None:
+            self.target.age(self.job.outage_seconds)
         self.plan = self.job.plan_after(record, restarted=restarted)
-        order = self.orders[self.crashes] if self.crashes < len(self.orders) else IN_ORDER
-        self.latency = self.job.latencies_after(self.seed, restarted=restarted, order=order)
+        orders, crashes = self.schedule.orders, self.actor_faults.job_crashes
+        order = orders[crashes] if crashes < len(orders) else IN_ORDER
+        self.latency = self.job.latencies_after(self.schedule.seed, restarted=restarted, order=order)
         self.actor = (0, self.generation)
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
@@ -278,13 +279,13 @@ class Simulation(EngineFaults):
             record=record,
             checkpoint_id_last=self.checkpoint_id_last,
         )
-        self.terms.append(Term(self.plan, record, self.checkpoint_id_last, []))
+        self.terms.append(CoordinatorTerm(self.plan, record, self.checkpoint_id_last, []))
         self._consult(START)
 
     def _consult(self, event: Event) -> None:
         assert self.coordinator is not None
         effects = self.coordinator.on(self.now, event)
-        self.terms[-1].steps.append(Step(self.now, event, effects))
+        self.terms[-1].steps.append(CoordinatorStep(self.now, event, effects))
         act_for_coordinator(self, effects)
 
     def deploy(self, record: CheckpointRecord | None) -> None:
@@ -295,7 +296,7 @@ class Simulation(EngineFaults):
             if key[1] != self.generation:
                 self.post(self.latency.cancel, key, CANCEL)
         configuration, count, upwards = self.job.configuration, len(self.plan.subtasks), holds_rows(record)
-        # Everybody is open before the first barrier comes, however many they are, and in the same order.
+        # Every subtask is open before the first barrier comes, however many there are, and in the same order.
         hurry = configuration.interval is not None and 2 * count >= configuration.interval
         for plan in self.plan.subtasks:
             if record is not None and record.final and not plan.sink:
@@ -308,12 +309,28 @@ class Simulation(EngineFaults):
                 self.sinks[key] = self.host.spawn(plan.name, plan.index, self.generation)
                 self.restored[key] = restored
             # Sources last: with many of them, the first would send rows to sinks that are not open yet.
-            # With rows to replay in the middle, who they go to first.
+            # With rows to replay in the middle, their receivers first.
             late = count if plan.source is not None else 0
             place = self.latency.turn.get(("open", plan.id), plan.id)
             place = late + (count + 1 - place if upwards else place)
-            self.post(place / HURRY if hurry else place, key, OPEN)
+            self.post(place / OPENINGS_PER_MS if hurry else place, key, OPEN)
+
+    # -- what an attempt is given ------------------------------------------------------------------
+
+    def _restarts(self) -> int:
+        return self.generation - FIRST_GENERATION - self.schedule.ids
+
+    def seconds(self) -> float:
+        """The true time, which a target sees; attempts may see another."""
+        return self.now / 1000 + self.clock_offset + max(0, self._restarts()) * self.job.outage_seconds
+
+    def clock_for(self, key: Key) -> Callable[[], float]:
+        """Seconds, as this attempt sees them."""
+        wrong = self.job.clock
+        if wrong is None:
+            return self.seconds
+        return lambda: wrong(self.seconds(), *key)
 
     def random_for(self, key: Key) -> Random:
         """Seeded with an integer: a text costs three times as much to hash."""
-        return Random((self.seed << 64) + (key[1] << 16) + key[0])
+        return Random((self.schedule.seed << 64) + (key[1] << 16) + key[0])

@@ -67,7 +67,7 @@ class CoordinatorProcess(RealShell):
         self.restart = self.job.restart()
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, 0
-        self.finished, self.muted, self.failure, self.over = False, False, "", False
+        self.finished, self.points_off, self.failure, self.over = False, False, "", False
         self.queue: list[tuple[Any, ...]] = []
         self.sequence = 0
         self.poll = select.epoll()

@@ -22,7 +22,7 @@ class Points:
 
     def __init__(self, folder: RunFolder, actor: str, *, events: EventLog, generation: int = 0) -> None:
         self.folder, self.actor, self.events, self.generation = folder, actor, events, generation
-        self.pid, self.fate = os.getpid(), ""
+        self.pid, self.message_fault = os.getpid(), ""
         self._armed = folder.armed()
         self._counts: PointCounts = folder.counts(actor)
         self._quiet = False
@@ -73,10 +73,10 @@ class Points:
         threading.Event().wait(PAUSE_SECONDS)
 
     def lose_message(self) -> None:
-        self.fate = "lost"
+        self.message_fault = "lost"
 
     def decline_vote(self) -> None:
-        self.fate = "declined"
+        self.message_fault = "declined"
 
 
 def _never() -> NoReturn:

@@ -1,4 +1,4 @@
-"""What every process that carries out effects offers them (acting.Shell): real time, and what faults have decided."""
+"""What each process of the spark shell offers to effects (effects.SubtaskShell): real time, and message faults."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RealShell:
         return 1000 * now()
 
     @property
-    def fate(self) -> str:
-        return self.points.fate
+    def message_fault(self) -> str:
+        return self.points.message_fault
 
-    @fate.setter
-    def fate(self, value: str) -> None:
-        self.points.fate = value
+    @message_fault.setter
+    def message_fault(self, value: str) -> None:
+        self.points.message_fault = value
 
     def clock_for(self, key: Key) -> Callable[[], float]:
         return lambda: self.now / 1000

@@ -66,7 +66,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     "S09": RowMutant(
         "a declined vote is counted as a vote",
         "reference_engine/shells/effects.py",
-        '"declined" if fate == "declined" else "acknowledged"',
+        '"declined" if fault == "declined" else "acknowledged"',
         '"acknowledged"',
     ),
     "S10": RowMutant(

@@ -15,7 +15,7 @@ from sinkproof.execution.schedule_runner import COORDINATOR_CHECKED_EVERY, Sched
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
-from sinkproof.reference_engine.checkpointing.coordinator_log import Step, Term
+from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorStep, CoordinatorTerm
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import EVERY_JOB
@@ -32,7 +32,7 @@ def runner(request: Any, tmp_path: Path) -> Iterator[ScheduleRunner]:
         yield made
 
 
-def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[Term], CheckpointConfiguration]:
+def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[CoordinatorTerm], CheckpointConfiguration]:
     runner.reset()
     simulation, _ = runner.simulation(parse(schedule))
     runner.play(simulation)
@@ -85,14 +85,14 @@ def renumbered(effects: Effects) -> Effects:
 TWO_DECLINED = "job=timed sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
 BROKEN = [
     ("has room", "no-fault", "cut", renumbered),
-    ("has room", "no-fault", "durable", with_one_more("tell", 1, "trigger", 9, None)),
+    ("has room", "no-fault", "durable", with_one_more("send", 1, "trigger", 9, None)),
     ("has room", "job=timed no-fault", "tick", without("timer", word="retrigger")),
-    ("at every source", "no-fault", "cut", without("tell")),
+    ("at every source", "no-fault", "cut", without("send")),
     ("at every source", "no-fault", "cut", without("timer", word="expired")),
     ("the next tick", "job=timed no-fault", "tick", without("timer", word="tick")),
     ("decided when all", "no-fault", "acknowledged", without("persist")),
-    ("who must know", "no-fault", "durable", without("tell", word="complete")),
-    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("tell", word="aborted")),
+    ("who must know", "no-fault", "durable", without("send", word="complete")),
+    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("send", word="aborted")),
     ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("discard")),
     ("an attempt fails", "no-fault", "durable", with_one_more("restart", 1)),
     ("an attempt fails", "sink[0].commit.before#1=kill", "failed", without("restart")),
@@ -111,7 +111,7 @@ def test_who_breaks_a_rule_is_named(
 ) -> None:
     terms, configuration = terms_of(runner, schedule)
     changed = [
-        (term, place, Step(now, event, change(effects)))
+        (term, place, CoordinatorStep(now, event, change(effects)))
         for term in terms
         for place, (now, event, effects) in enumerate(term.steps)
         if event[0] == kind and change(effects) != effects
@@ -121,7 +121,7 @@ def test_who_breaks_a_rule_is_named(
     assert "" not in said
 
 
-def with_step(term: Term, place: int, step: Step) -> Term:
+def with_step(term: CoordinatorTerm, place: int, step: CoordinatorStep) -> CoordinatorTerm:
     return term._replace(steps=[*term.steps[:place], step, *term.steps[place + 1 :]])
 
 
@@ -160,7 +160,7 @@ def test_nothing_is_said_of_a_sink_under_a_coordinator_that_breaks_a_rule(
 def test_runs_with_faults_are_watched_now_and_then(runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[int] = []
 
-    def watch(terms: list[Term], configuration: CheckpointConfiguration) -> str:
+    def watch(terms: list[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
         watched.append(len(terms))
         return ""
 

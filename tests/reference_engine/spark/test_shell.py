@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.dataflow.operators import key_group
+from sinkproof.reference_engine.dataflow.key_groups import key_group
 from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.reference_engine.shells.spark.channels import CREDITS
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
