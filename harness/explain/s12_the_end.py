@@ -1,107 +1,104 @@
-"""S12: bounded input, stop-with-checkpoint, and a last notification that never arrives."""
+"""S12: bounded input, stop-with-checkpoint, and a last notification that is lost."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional
-from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
+from sinkproof.execution.recorded_job import RecordedRun, letters
+from sinkproof.explain.demonstration import Check, Scene, check, fact, rows_named
+from sinkproof.explain.small_jobs import requested_at, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
     "rows behind the last barrier would stay pre-committed for ever: a final checkpoint covers them, the job ends when "
-    "every sink has settled it, and if one cannot be told, a restart from it does the rest."
+    "every sink has settled it, and if a sink misses the notification, a restart from the final checkpoint settles it."
 )
 SOURCE: Final = letters("aebga|gabeg")
 STOPPED_AT_MS: Final = 19
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (_bounded(), _stopped(), _never_told())
+    return (_bounded(), _stopped(), _notification_lost())
 
 
-def _run(*, schedule: str = "no-fault", **options: Any) -> Run:
-    target = Transactional()
-    return play(source_to_sink(SOURCE).plan(), target.sink, read=target.read, schedule=schedule, **options)
+def _run(**options: Any) -> RecordedRun:
+    return run_job(source_to_sink(SOURCE).plan(), **options)
 
 
 def _bounded() -> Scene:
     run = _run()
-    final = run.stage.decided[-1]
-    before = run.stage.visible_when_deciding[final.checkpoint_id]
-    by_it = sorted(set(run.visible) - set(before))
-    lost, extra = once_each(SOURCE, run.visible)
-    finals = [record.checkpoint_id for record in run.stage.decided if record.final]
+    final = run.seen.decided[-1].checkpoint_id
+    before = run.seen.visible_when_deciding[final]
+    brought = sorted(set(run.visible) - set(before))
+    points = "end_of_input.after", "commit.after"
     return Scene(
         title="The input ends",
         ran=f"source x2 -> sink x2, {SOURCE.length(0)} rows in each split, a checkpoint every 2 batches",
-        steps=run.steps("trigger", "complete", "told", points=["end_of_input.after", "commit.after"], since=30),
-        facts=(fact(f"visible when checkpoint {final.checkpoint_id} was decided: {rows_named(before)}", before),),
-        outcome=f"the final checkpoint {final.checkpoint_id} brings {rows_named(by_it)}",
+        steps=timeline(run, "trigger", "complete", "notified", points=points, since=30),
+        facts=(fact(f"visible when checkpoint {final} was decided: {rows_named(before)}", before),),
+        outcome=f"the final checkpoint {final} brings {rows_named(brought)}",
         checks=(
-            check("the last checkpoint, and no other, is final", [final.checkpoint_id], finals),
-            check("it brings rows that nothing else would", True, bool(by_it)),
             check(
-                "the job has finished, nothing lost or repeated", (True, [], []), (run.simulation.finished, lost, extra)
+                "the last checkpoint, and no other, is final",
+                [final],
+                [record.checkpoint_id for record in run.seen.decided if record.final],
             ),
+            check("rows become visible only by it", True, bool(brought)),
+            _finished(run),
         ),
     )
 
 
-def _stopped() -> Scene:
-    run = _run(
-        before=lambda simulation: simulation.post(
-            STOPPED_AT_MS, (0, FIRST_GENERATION), ("stop_with_checkpoint", None, None)
-        )
+def _finished(run: RecordedRun) -> Check:
+    return check(
+        "the job has finished, no row is lost or repeated",
+        (True, [], []),
+        (run.simulation.finished, *run.lost_and_repeated),
     )
-    final = run.stage.decided[-1]
-    offsets = run.simulation.covered(final)
-    covered = sorted((split, at) for split, end in offsets.items() for at in range(end))
+
+
+def _stopped() -> Scene:
+    run = _run(before=requested_at(STOPPED_AT_MS, "stop_with_checkpoint"))
+    final = run.seen.decided[-1]
+    offsets, covered = run.offsets(final.checkpoint_id), run.covered(final.checkpoint_id)
     written = sorted(run.rows_written())
+    kinds = "trigger", "complete", "notified"
     return Scene(
-        title="Somebody stops the job with a checkpoint",
-        ran=f"the same job, asked to stop at {STOPPED_AT_MS} ms",
-        steps=run.steps("trigger", "complete", "told", points=["end_of_input.after"], since=STOPPED_AT_MS - 5),
+        title="The job is stopped with a checkpoint",
+        ran=f"the same job, stop_with_checkpoint requested at {STOPPED_AT_MS} ms",
+        steps=timeline(run, *kinds, points=["end_of_input.after"], since=STOPPED_AT_MS - 5),
         facts=(fact(f"offsets in the final checkpoint: {offsets} of {SOURCE.length(0)}", offsets),),
-        outcome=f"{rows_named(written)} had been read, all of them are visible, and a later job goes on at {offsets}",
+        outcome=f"{rows_named(written)} had been read, all of them are visible, and a later job resumes at {offsets}",
         checks=(
             check("stopped before the input ended", True, 0 < len(covered) < SOURCE.splits * SOURCE.length(0)),
-            check("the final checkpoint covers what was read", written, covered),
-            check("and all of it is visible", covered, sorted(run.visible)),
+            check("the final checkpoint covers the rows read", written, covered),
+            check("all of them are visible", covered, sorted(run.visible)),
             check("the job has finished", (True, True), (run.simulation.finished, final.final)),
         ),
     )
 
 
-def _never_told() -> Scene:
-    """The last notification of one sink is lost: nothing follows that could carry it."""
-    sinks, usual = 2, _run()
-    last = sinks * len(usual.of("complete"))
+def _notification_lost() -> Scene:
+    """The last notification to one sink is lost, and no later notification can cover it."""
+    sinks = 2
+    last = sinks * len(_run().of("complete"))
     run = _run(schedule=f"checkpoint.notify#{last}=lose")
-    final = run.stage.decided[-1].checkpoint_id
-    restored = sorted({(each.actor, each.detail) for each in run.of("restored") if each.generation == 2})
-    lost, extra = once_each(SOURCE, run.visible)
-    at = run.of("fault")[0].at_ms
+    final = run.seen.decided[-1].checkpoint_id
+    notified = run.actors("notified", checkpoint_id=final, generation=1)
     return Scene(
         title="The last notification is lost",
         ran=f"the same job, {run.schedule}",
-        steps=run.steps("complete", "told", "generation", "restored", points=["commit.after"], since=at - 1),
-        facts=(
-            fact(
-                f"of {sinks} sinks one was told of checkpoint {final} in generation 1",
-                sorted({each.actor for each in run.of("told") if each.detail == final and each.generation == 1}),
-            ),
-        ),
+        steps=timeline(run, *RECOVERY, "notified", points=["commit.after"], since=run.crash_ms - 1),
+        facts=(fact(f"of {sinks} sinks {len(notified)} was notified of checkpoint {final} in generation 1", notified),),
         outcome=f"generation {run.generations} is restored from the final checkpoint {final}, only to settle it",
         checks=(
             check(
-                "the sinks are restored from the final checkpoint", [("sink[0]", final), ("sink[1]", final)], restored
+                "the sinks are restored from the final checkpoint",
+                [("sink[0]", final), ("sink[1]", final)],
+                sorted({(each.actor, each.detail) for each in run.of("restored", generation=2)}),
             ),
-            check("nobody reads again", [], run.rows_written(generation=2)),
-            check(
-                "the job has finished, nothing lost or repeated", (True, [], []), (run.simulation.finished, lost, extra)
-            ),
+            check("no row is read again", [], run.rows_written(generation=2)),
+            _finished(run),
         ),
     )

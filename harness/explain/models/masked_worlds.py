@@ -1,4 +1,4 @@
-"""Four places to keep masked rows in, two of them simulations of foreign systems, and the reader of each."""
+"""Four targets that hold masked rows, two of them simulations of foreign systems, and the reader of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InMemory:
         return self.store.read()
 
     def held(self) -> list[Identity]:
-        """Every row in the target, shown or not."""
+        """Every row in the target, revealed or not."""
         return sorted(row[:2] for rows in self.store.staged.values() for row in rows)
 
     def markers(self) -> list[str]:
@@ -85,7 +85,7 @@ class InLog:
         self.broker.append((generation, checkpoint_id), partition=2)
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        """Nothing can be removed from a log; no marker will ever cover it."""
+        """No row can be removed from a log; no marker will ever cover the hidden ones."""
 
     def _staged(self) -> list[tuple[Transaction, Identity]]:
         return [record.what for log in self.broker.logs[:2] for record in log]
@@ -101,7 +101,7 @@ class InLog:
         return sorted(row for _, row in self._staged())
 
     def markers(self) -> list[str]:
-        return [f"generation {generation} up to {one}" for generation, one in self._marked().items()]
+        return _named(self._marked())
 
     def hidden(self) -> list[str]:
         marked = self._marked()
@@ -151,10 +151,14 @@ class InTable:
         return self.table.read()
 
     def markers(self) -> list[str]:
-        return [f"generation {generation} up to {one}" for generation, one in self._marked().items()]
+        return _named(self._marked())
 
     def hidden(self) -> list[str]:
         return sorted({str(segment) for _, segment in self._segments() if self._is_hidden(segment)})
+
+
+def _named(marked: dict[int, int]) -> list[str]:
+    return [f"generation {generation} up to {checkpoint_id}" for generation, checkpoint_id in marked.items()]
 
 
 def _greatest(markers: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -164,4 +168,4 @@ def _greatest(markers: Iterable[tuple[int, int]]) -> dict[int, int]:
     return greatest
 
 
-World = InMemory | InFiles | InLog | InTable
+MaskedTarget = InMemory | InFiles | InLog | InTable

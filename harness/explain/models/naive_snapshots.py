@@ -79,7 +79,7 @@ def restored(numbers: Sequence[int], snapshot: Mapping[str, Any]) -> Operators:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class SnapshotTrial:
     """What one way to snapshot led to."""
 
     way: str
@@ -116,7 +116,7 @@ def _to_the_end(operators: Operators) -> Mapping[int, int]:
 
 def on_their_own(
     *, numbers: Sequence[int] = NUMBERS, after: Mapping[str, int] = {"source": 2, "first": 1, "second": 1}
-) -> Story:
+) -> SnapshotTrial:
     """`after`: how many rows each operator has had when it is snapshotted."""
     operators = Operators(numbers)
     snapshot: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def at_a_tick(
     tick: int = 3,
     delayed: Mapping[str, int] = {},
     paused: Mapping[str, int] = {},
-) -> Story:
+) -> SnapshotTrial:
     """In every tick of the clock a row passes all three, so that nothing is between them when the master broadcasts.
 
     `delayed`: operator -> ticks that the message to it takes longer. `paused`: operator -> ticks that it stands still
@@ -159,7 +159,7 @@ def at_a_tick(
     return _story("at a tick", numbers, snapshot=snapshot, after=taken_after)
 
 
-def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: Mapping[str, int] = {}) -> Story:
+def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: Mapping[str, int] = {}) -> SnapshotTrial:
     """The source is snapshotted after so many rows, and sends the barrier behind them. `paused`: as above, from then
     on; it makes no difference.
     """
@@ -180,8 +180,8 @@ def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: M
     return _story("with barriers", numbers, snapshot=snapshot, after=taken_after)
 
 
-def _story(way: str, numbers: Sequence[int], *, snapshot: Mapping[str, Any], after: Mapping[str, int]) -> Story:
-    return Story(
+def _story(way: str, numbers: Sequence[int], *, snapshot: Mapping[str, Any], after: Mapping[str, int]) -> SnapshotTrial:
+    return SnapshotTrial(
         way=way,
         snapshot=snapshot,
         taken_after=dict(after),
