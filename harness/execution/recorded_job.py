@@ -37,9 +37,10 @@ NO_OPTIONS: Final[dict[str, Any]] = {
     "max_concurrent_checkpoints": 3,
     "tolerable_checkpoint_failure_number": 10,
 }
-NOTED: Final = frozenset(  # notes of the engine that are recorded under their own kind, with their detail
-    "acknowledged declined complete aborted raised buffered stalled resumed".split() + ["upload cancelled"]
-)
+NOTED: Final = {  # notes of the engine that are recorded under their own kind, with their detail
+    *("acknowledged", "declined", "complete", "aborted", "raised"),
+    *("upload cancelled", "buffered", "stalled", "resumed"),
+}
 BARRIERS: Final = {"barrier": "", "timed_barrier": "", "urgent": " urgent"}  # message -> suffix of the event's kind
 CALLS: Final = {  # point -> the event that it is, with the effect's argument as detail
     "snapshot.after": "snapshot",
@@ -190,7 +191,7 @@ class RecordedRun:
     def of(
         self, *kinds: str, actor: str = "", checkpoint_id: int | None = None, generation: int = 0, until: float = 1e9
     ) -> list[RecordedEvent]:
-        """`actor`: the beginning of its name. `checkpoint_id`: only events whose detail it is."""
+        """`actor`: the beginning of its name. `checkpoint_id`: only events with this detail."""
         return [
             each
             for each in self.events
@@ -292,7 +293,7 @@ def record_job(
 
 
 def letters(text: str, *, splits: int = 2, batch_rows: int = 1) -> GeneratedInput:
-    """An input whose keys are these letters: `ab|ba` is split 0 with keys a and b, split 1 with b and a."""
+    """An input with these letters as keys: `ab|ba` is split 0 with keys a and b, split 1 with b and a."""
     keys = text.split("|") if "|" in text else [text] * splits
     assert len({len(of) for of in keys}) == 1, "every split has the same number of rows"
 

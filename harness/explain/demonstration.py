@@ -95,14 +95,6 @@ def _scene(scene: Scene) -> dict[str, Any]:
     }
 
 
-def fact(says: str, value: Any) -> Fact:
-    return Fact(says=says, value=value)
-
-
-def check(what: str, expected: Any, observed: Any) -> Check:
-    return Check(what=what, expected=expected, observed=observed)
-
-
 def plain(value: Any) -> Any:
     """As JSON holds it; sets in order, so that two equal runs give equal documents."""
     if isinstance(value, Mapping):

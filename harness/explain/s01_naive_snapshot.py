@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sinkproof.explain.demonstration import Scene, check, fact
+from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.models.naive_snapshots import (
     NUMBERS,
     SnapshotTrial,
@@ -15,8 +15,9 @@ from sinkproof.explain.models.naive_snapshots import (
     undisturbed,
     with_barriers,
 )
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import Transactional, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Batch, Row
@@ -31,7 +32,7 @@ SOURCE: Final = GeneratedInput(
 
 
 class RunningSum:
-    """An operator: each row to one whose value is the sum of all so far."""
+    """An operator: the value of each row becomes the sum of all values so far."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -80,24 +81,18 @@ def _naive(title: str, ran: str, trial: SnapshotTrial, *, right: bool = False) -
     wrong = [f"row {row}={trial.results[row]}, expected {trial.expected[row]}" for row in trial.wrong]
     lost = [f"the result of row {row} is lost" for row in trial.lost]
     source, *others = trial.taken_after.values()
-    return Scene(
-        title=title,
-        ran=f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}",
-        facts=(
-            fact(f"rows processed before its snapshot: {_named(trial.taken_after)}", trial.taken_after),
-            fact(f"snapshot: {_named(trial.snapshot)}", {name: str(state) for name, state in trial.snapshot.items()}),
-            fact(f"results: {_named(trial.results)}; right: {_named(trial.expected)}", trial.results),
-        ),
-        outcome="; ".join(lost + wrong) or "every result is right",
-        checks=(
-            check(
-                f"the states belong to {'one moment' if right else 'different moments'}",
-                right,
-                all(had == source for had in others),
-            ),
-            check(f"the results are {'right' if right else 'lost or wrong'}", right, trial.right),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}")
+    scene.fact(f"rows processed before its snapshot: {_named(trial.taken_after)}", trial.taken_after)
+    scene.fact(f"snapshot: {_named(trial.snapshot)}", {name: str(state) for name, state in trial.snapshot.items()})
+    scene.fact(f"results: {_named(trial.results)}; right: {_named(trial.expected)}", trial.results)
+    scene.check(
+        f"the states belong to {'one moment' if right else 'different moments'}",
+        right,
+        all(had == source for had in others),
     )
+    scene.check(f"the results are {'right' if right else 'lost or wrong'}", right, trial.right)
+    return scene.outcome("; ".join(lost + wrong) or "every result is right")
 
 
 def _named(values: Mapping[Any, Any]) -> str:
@@ -121,18 +116,12 @@ def _in_the_engine() -> Scene:
     for at in range(offset):
         truth[1].apply(truth[0].apply(SOURCE.batch(0, at)))
     results = {row.offset + 1: int(row.value) for row in target.rows}
-    return Scene(
-        title="The same operators and rows in the engine: right",
-        ran=f"the same job with a two-phase sink, nothing chained, {run.schedule}",
-        steps=timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9),
-        facts=(
-            fact(f"snapshot: offset={offset}, sums={totals}", [offset, *totals]),
-            fact(f"results: {_named(results)}; right: {_named(undisturbed())}", results),
-        ),
-        outcome=f"generation {run.generations} delivers the remaining rows: {len(results)} results",
-        checks=(
-            check("the states belong to the offset", [one.total for one in truth], totals),
-            check("the job crashed once", 2, run.generations),
-            check("every result is right", undisturbed(), results),
-        ),
-    )
+    scene = SceneBuilder("The same operators and rows in the engine: right")
+    scene.ran(f"the same job with a two-phase sink, nothing chained, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9)
+    scene.fact(f"snapshot: offset={offset}, sums={totals}", [offset, *totals])
+    scene.fact(f"results: {_named(results)}; right: {_named(undisturbed())}", results)
+    scene.check("the states belong to the offset", [one.total for one in truth], totals)
+    scene.check("the job crashed once", 2, run.generations)
+    scene.check("every result is right", undisturbed(), results)
+    return scene.outcome(f"generation {run.generations} delivers the remaining rows: {len(results)} results")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, row_name, rows_named, times
+from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named, times
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import (
     COUNTED,
     COUNTING,
@@ -15,7 +16,6 @@ from sinkproof.explain.small_jobs import (
     true_counts,
     wrong_counts,
 )
-from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointingMode
 
 LESSON: Final = (
@@ -46,24 +46,17 @@ def _scene(mode: CheckpointingMode, seed: int) -> Scene:
     aligned = mode is CheckpointingMode.EXACTLY_ONCE
     wrong = [f"count {text}" for text in wrong_counts(found, right)]
     twice = [f"row {row_name(row)} is processed {times(run.visible.count(row))}" for row in run.repeated]
-    return Scene(
-        title="Aligned (exactly_once): the right result" if aligned else "Tracked (at_least_once): a wrong result",
-        ran=f"2 sources -> keyed count -> two-phase sink, checkpointing_mode={mode.value}, {run.schedule}",
-        steps=timeline(
-            run, "barrier", "writes", "snapshot", "drains", actors=("sink", "coordinator"), until=run.crash_ms
-        ),
-        facts=(
-            fact(
-                f"offsets in checkpoint 1: {offsets}; rows in its snapshot beyond these offsets: {rows_named(early)}",
-                early,
-            ),
-            fact(f"counts delivered: {counts_named(found)}; in the input: {counts_named(right)}", found),
-        ),
-        outcome="; ".join([*twice, *wrong]) or f"every row is processed once: {counts_named(found)}",
-        checks=(
-            check("exactly the rows behind an early barrier are repeated", early, run.repeated),
-            check("no row is repeated" if aligned else "some rows are repeated", aligned, not twice),
-            check("no row is lost", [], lost),
-            check("the counts are right" if aligned else "some counts are wrong", aligned, not wrong),
-        ),
+    scene = SceneBuilder(
+        "Aligned (exactly_once): the right result" if aligned else "Tracked (at_least_once): a wrong result"
     )
+    scene.ran(f"2 sources -> keyed count -> two-phase sink, checkpointing_mode={mode.value}, {run.schedule}")
+    scene.timeline(run, "barrier", "writes", "snapshot", "drains", actors=("sink", "coordinator"), until=run.crash_ms)
+    scene.fact(
+        f"offsets in checkpoint 1: {offsets}; rows in its snapshot beyond these offsets: {rows_named(early)}", early
+    )
+    scene.fact(f"counts delivered: {counts_named(found)}; in the input: {counts_named(right)}", found)
+    scene.check("exactly the rows behind an early barrier are repeated", early, run.repeated)
+    scene.check("no row is repeated" if aligned else "some rows are repeated", aligned, not twice)
+    scene.check("no row is lost", [], lost)
+    scene.check("the counts are right" if aligned else "some counts are wrong", aligned, not wrong)
+    return scene.outcome("; ".join([*twice, *wrong]) or f"every row is processed once: {counts_named(found)}")

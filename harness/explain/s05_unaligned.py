@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import (
     COUNTED,
     COUNTING,
     Transactional,
-    each_row_once,
     greatest_values,
     run_job,
     true_counts,
     wrong_counts,
 )
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     ConfigurationError,
@@ -63,30 +63,26 @@ def _overtaking(seed: int) -> Scene:
     rows = _in_flight(run)
     waited = {"aligned": _waited(aligned), "unaligned": _waited(run)}
     kinds = "forwards urgent", "barrier urgent", "sends", "snapshot", "writes"
-    return Scene(
-        title="The barrier overtakes rows",
-        ran=f"2 sources -> keyed count -> two-phase sink, unaligned_checkpoints, seed={seed}",
-        steps=timeline(run, *kinds, until=run.of("snapshot", actor="sink")[0].at_ms + 4),
-        facts=(
-            fact(
-                f"from the first barrier to the snapshot: {waited['aligned']:g} ms aligned, {waited['unaligned']:g} ms "
-                "unaligned",
-                waited,
-            ),
-            fact(f"offsets in checkpoint 1: {run.offsets(1)}; rows in flight in it: {rows_named(rows)}", rows),
-        ),
-        outcome=f"the sink's snapshot is taken at once; {rows_named(rows)}, which the offsets cover and the count has "
-        "not processed, are kept in the checkpoint",
-        checks=(
-            check("there are rows in flight", True, bool(rows)),
-            check("no barrier waits for the other", 0.0, float(waited["unaligned"])),
-            check(
-                "they are exactly the covered rows that are not in the state",
-                set(run.covered(1)) - set(run.rows_written(before_snapshot=1)),
-                rows,
-            ),
-            check("the same checkpoint, aligned, holds none", [], _in_flight(aligned)),
-        ),
+    scene = SceneBuilder("The barrier overtakes rows")
+    scene.ran(f"2 sources -> keyed count -> two-phase sink, unaligned_checkpoints, seed={seed}")
+    scene.timeline(run, *kinds, until=run.of("snapshot", actor="sink")[0].at_ms + 4)
+    scene.fact(
+        f"from the first barrier to the snapshot: {waited['aligned']:g} ms aligned, {waited['unaligned']:g} ms "
+        "unaligned",
+        waited,
+    )
+    scene.fact(f"offsets in checkpoint 1: {run.offsets(1)}; rows in flight in it: {rows_named(rows)}", rows)
+    scene.check("there are rows in flight", True, bool(rows))
+    scene.check("no barrier waits for the other", 0.0, float(waited["unaligned"]))
+    scene.check(
+        "they are exactly the covered rows that are not in the state",
+        set(run.covered(1)) - set(run.rows_written(before_snapshot=1)),
+        rows,
+    )
+    scene.check("the same checkpoint, aligned, holds none", [], _in_flight(aligned))
+    return scene.outcome(
+        f"the sink's snapshot is taken at once; {rows_named(rows)}, which the offsets cover and the count has "
+        "not processed, are kept in the checkpoint"
     )
 
 
@@ -95,23 +91,15 @@ def _replayed(seed: int) -> Scene:
     rows, read = _in_flight(run), sorted(run.rows_read(generation=2))
     first = run.rows_written(generation=2)[: len(rows)]
     counts, right = greatest_values(target.rows), true_counts(COUNTED)
-    return Scene(
-        title="After a crash the rows in flight are replayed from the checkpoint",
-        ran=f"the same job, {run.schedule}",
-        steps=timeline(run, *RECOVERY, "writes", around_crash=(4, 14)),
-        facts=(
-            fact(
-                f"generation 2 processes {rows_named(rows)} first, before it reads any row: {rows_named(first)}", first
-            ),
-            fact(f"its sources read {rows_named(read)}", read),
-        ),
-        outcome=f"counts {counts_named(counts)}, expected {counts_named(right)}",
-        checks=(
-            check("the rows in flight come first", rows, sorted(first)),
-            check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read))),
-            check("exactly once again", ([], [], right), (*run.lost_and_repeated, counts)),
-        ),
-    )
+    scene = SceneBuilder("After a crash the rows in flight are replayed from the checkpoint")
+    scene.ran(f"the same job, {run.schedule}")
+    scene.timeline(run, *RECOVERY, "writes", around_crash=(4, 14))
+    scene.fact(f"generation 2 processes {rows_named(rows)} first, before it reads any row: {rows_named(first)}", first)
+    scene.fact(f"its sources read {rows_named(read)}", read)
+    scene.check("the rows in flight come first", rows, sorted(first))
+    scene.check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read)))
+    scene.check("exactly once again", ([], [], right), (*run.lost_and_repeated, counts))
+    return scene.outcome(f"counts {counts_named(counts)}, expected {counts_named(right)}")
 
 
 def _ignored(seed: int) -> Scene:
@@ -119,17 +107,13 @@ def _ignored(seed: int) -> Scene:
     rows = _in_flight(run)
     lost, repeated = run.lost_and_repeated
     wrong = [f"count {text}" for text in wrong_counts(greatest_values(target.rows), true_counts(COUNTED))]
-    return Scene(
-        title="The same restore, configured to ignore them: a wrong result",
-        ran=f"the same job, checkpoint_id_of_ignored_in_flight_data=1, {run.schedule}",
-        facts=(fact(f"in flight in checkpoint 1: {rows_named(rows)}", rows),),
-        outcome=f"{rows_named(lost)} lost; {'; '.join(wrong)}",
-        checks=(
-            check("exactly those rows are lost", rows, lost),
-            check("no row is repeated", [], repeated),
-            check("a count is wrong", True, bool(wrong)),
-        ),
-    )
+    scene = SceneBuilder("The same restore, configured to ignore them: a wrong result")
+    scene.ran(f"the same job, checkpoint_id_of_ignored_in_flight_data=1, {run.schedule}")
+    scene.fact(f"in flight in checkpoint 1: {rows_named(rows)}", rows)
+    scene.check("exactly those rows are lost", rows, lost)
+    scene.check("no row is repeated", [], repeated)
+    scene.check("a count is wrong", True, bool(wrong))
+    return scene.outcome(f"{rows_named(lost)} lost; {'; '.join(wrong)}")
 
 
 def _after_a_timeout(seed: int) -> Scene:
@@ -143,20 +127,16 @@ def _after_a_timeout(seed: int) -> Scene:
         timeout_ms: [record.checkpoint_id for record in run.seen.decided if in_flight(record)]
         for timeout_ms, run in runs.items()
     }
-    return Scene(
-        title="aligned_checkpoint_timeout: begin aligned, turn unaligned when that takes too long",
-        ran="the same job without a crash, with a timeout of 1 ms and of 50 ms",
-        facts=tuple(
-            fact(f"{timeout_ms} ms: checkpoints {found or 'none'} of {ids[timeout_ms]} hold rows in flight", found)
-            for timeout_ms, found in turned.items()
-        ),
-        outcome=f"with 1 ms {len(turned[1])} of {len(ids[1])} checkpoints turn unaligned, with 50 ms {len(turned[50])}",
-        checks=(
-            check("some are not aligned within 1 ms", True, bool(turned[1])),
-            check("all are aligned within 50 ms", [], turned[50]),
-            check("the final one stays aligned", False, ids[1][-1] in turned[1]),
-            each_row_once(*runs.values()),
-        ),
+    scene = SceneBuilder("aligned_checkpoint_timeout: begin aligned, turn unaligned when that takes too long")
+    scene.ran("the same job without a crash, with a timeout of 1 ms and of 50 ms")
+    for timeout_ms, found in turned.items():
+        scene.fact(f"{timeout_ms} ms: checkpoints {found or 'none'} of {ids[timeout_ms]} hold rows in flight", found)
+    scene.check("some are not aligned within 1 ms", True, bool(turned[1]))
+    scene.check("all are aligned within 50 ms", [], turned[50])
+    scene.check("the final one stays aligned", False, ids[1][-1] in turned[1])
+    scene.check("no row is lost or repeated", [([], [])] * 2, [run.lost_and_repeated for run in runs.values()])
+    return scene.outcome(
+        f"with 1 ms {len(turned[1])} of {len(ids[1])} checkpoints turn unaligned, with 50 ms {len(turned[50])}"
     )
 
 
@@ -179,14 +159,12 @@ def refusal_of_a_custom_exchange(*, forced: bool) -> str:
 def _forced() -> Scene:
     refused = refusal_of_a_custom_exchange(forced=False)
     run = run_job(_custom(), **UNALIGNED, force_unaligned_checkpoints=True)
-    return Scene(
-        title="force_unaligned_checkpoints: also where the job graph rules them out",
-        ran="source x2 -> sink x2 by a custom partitioner, without and with force_unaligned_checkpoints",
-        facts=(fact(f"without: {refused or 'accepted'}", refused),),
-        outcome=f"without it the job is {'refused' if refused else 'accepted'}; with it {len(run.seen.decided)} "
-        "checkpoints were complete",
-        checks=(
-            check("refused, with the reason", True, "custom exchange" in refused),
-            check("with force the job runs", ([], []), run.lost_and_repeated),
-        ),
+    scene = SceneBuilder("force_unaligned_checkpoints: also where the job graph rules them out")
+    scene.ran("source x2 -> sink x2 by a custom partitioner, without and with force_unaligned_checkpoints")
+    scene.fact(f"without: {refused or 'accepted'}", refused)
+    scene.check("refused, with the reason", True, "custom exchange" in refused)
+    scene.check("with force the job runs", ([], []), run.lost_and_repeated)
+    return scene.outcome(
+        f"without it the job is {'refused' if refused else 'accepted'}; with it {len(run.seen.decided)} "
+        "checkpoints were complete"
     )

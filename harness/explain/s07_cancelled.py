@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordingSimulation
 from sinkproof.explain.checkpoint_folders import listing, scratch_folder
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import COUNTED, counting, requested_at, run_job
-from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.dataflow.subtask import Subtask
@@ -89,33 +89,29 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
     following = next((each.detail for each in run.of("complete") if each.at_ms >= aborted), 0)
     why = f"persisting checkpoint {CANCELLED} of sink[1] takes {SLOW_MS} ms" if slow else schedule
     kinds = "trigger", "acknowledged", "declined", "complete", "aborted", "abort notified", "upload cancelled"
-    return Scene(
-        title=title,
-        ran="source x2 -> sink x2, checkpoints in a folder, "
-        f"max_concurrent_checkpoints={options.get('max_concurrent_checkpoints', 3)}; {why}",
-        steps=timeline(run, *kinds, since=run.of("trigger", checkpoint_id=CANCELLED)[0].at_ms - 1, until=aborted + 5),
-        facts=(
-            fact(f"files of checkpoint {CANCELLED} while it was pending: {len(storage.before)}", storage.before),
-            fact(
-                f"files of it afterwards: {len(storage.after)}; uploads cancelled: {', '.join(uploads) or 'none'}",
-                {"after": storage.after, "uploads": uploads},
-            ),
-        ),
-        outcome=f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} made its rows visible; "
-        f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}",
-        checks=(
-            check("it never became complete", False, bool(run.of("complete", checkpoint_id=CANCELLED))),
-            check("it had files, and has none afterwards", (True, []), (bool(storage.before), storage.after)),
-            check("an upload in progress is cancelled", ["sink[1]"] if slow else [], uploads),
-            check(
-                "every sink is notified of the abort",
-                ["sink[0]", "sink[1]"],
-                run.actors("abort notified", checkpoint_id=CANCELLED),
-            ),
-            check(
-                "without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated)
-            ),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(
+        "source x2 -> sink x2, checkpoints in a folder, "
+        f"max_concurrent_checkpoints={options.get('max_concurrent_checkpoints', 3)}; {why}"
+    )
+    scene.timeline(run, *kinds, since=run.of("trigger", checkpoint_id=CANCELLED)[0].at_ms - 1, until=aborted + 5)
+    scene.fact(f"files of checkpoint {CANCELLED} while it was pending: {len(storage.before)}", storage.before)
+    scene.fact(
+        f"files of it afterwards: {len(storage.after)}; uploads cancelled: {', '.join(uploads) or 'none'}",
+        {"after": storage.after, "uploads": uploads},
+    )
+    scene.check("it never became complete", False, bool(run.of("complete", checkpoint_id=CANCELLED)))
+    scene.check("it had files, and has none afterwards", (True, []), (bool(storage.before), storage.after))
+    scene.check("an upload in progress is cancelled", ["sink[1]"] if slow else [], uploads)
+    scene.check(
+        "every sink is notified of the abort",
+        ["sink[0]", "sink[1]"],
+        run.actors("abort notified", checkpoint_id=CANCELLED),
+    )
+    scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
+    return scene.outcome(
+        f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} made its rows visible; "
+        f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}"
     )
 
 
@@ -131,30 +127,26 @@ def _cancelled_job() -> Scene:
     complete = [each.detail for each in run.of("complete")]
     pending = [each.detail for each in run.of("trigger") if each.detail not in complete]
     covered = run.simulation.covered(latest)
-    return Scene(
-        title="The job is cancelled",
-        ran=f"the same job, cancelled at {CANCELLED_AT_MS} ms",
-        steps=timeline(run, "trigger", "acknowledged", "complete", "notified"),
-        facts=(
-            fact(f"triggered and not complete: {pending}", pending),
-            fact(
-                f"in the folder afterwards: {', '.join(left)} (states stored while the cancellation was on its way "
-                f"have no decision); once another generation has begun: {', '.join(left_later)}",
-                [left, left_later],
-            ),
-        ),
-        outcome=f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and no other row ever "
-        "becomes visible",
-        checks=(
-            check("a checkpoint was pending", True, bool(pending)),
-            check("only the complete one can be restored", complete[-1:], restorable),
-            check("only its files stay", [f"chk-{one}" for one in complete[-1:]], left_later),
-            check(
-                "the visible rows are those that it covers",
-                sorted((split, at) for split, end in covered.items() for at in range(end)),
-                sorted(run.visible),
-            ),
-        ),
+    scene = SceneBuilder("The job is cancelled")
+    scene.ran(f"the same job, cancelled at {CANCELLED_AT_MS} ms")
+    scene.timeline(run, "trigger", "acknowledged", "complete", "notified")
+    scene.fact(f"triggered and not complete: {pending}", pending)
+    scene.fact(
+        f"in the folder afterwards: {', '.join(left)} (states stored while the cancellation was on its way "
+        f"have no decision); once another generation has begun: {', '.join(left_later)}",
+        [left, left_later],
+    )
+    scene.check("a checkpoint was pending", True, bool(pending))
+    scene.check("only the complete one can be restored", complete[-1:], restorable)
+    scene.check("only its files stay", [f"chk-{one}" for one in complete[-1:]], left_later)
+    scene.check(
+        "the visible rows are those that it covers",
+        sorted((split, at) for split, end in covered.items() for at in range(end)),
+        sorted(run.visible),
+    )
+    return scene.outcome(
+        f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and no other row ever "
+        "becomes visible"
     )
 
 
@@ -167,17 +159,16 @@ def _channels() -> Scene:
     effects = subtask.on("aborted", CANCELLED, None)
     released = [row for effect in effects if effect[0] == "drain" for held in effect[1] for row in held[2].rows]
     late = list(subtask.on("barrier", 2, CANCELLED))
-    return Scene(
-        title="A blocked channel is unblocked at once",
-        ran=f"a count with channels 1 and 2: barrier {CANCELLED} and a row on channel 1, then the abort, then a late "
-        "barrier",
-        facts=(fact(f"blocked before the abort: channels {blocked}", blocked),),
-        outcome=f"the abort releases {rows_named(released)}; the late barrier on channel 2 has the effects: "
-        f"{late or 'none'}",
-        checks=(
-            check("channel 1 was blocked", [1], blocked),
-            check("its row is released", [(0, 0)], [row[:2] for row in released]),
-            check("no channel is blocked any more", [], sorted(subtask.alignment.blocked)),
-            check("no snapshot follows", [], late),
-        ),
+    scene = SceneBuilder("A blocked channel is unblocked at once")
+    scene.ran(
+        f"a count with channels 1 and 2: barrier {CANCELLED} and a row on channel 1, then the abort, then a late "
+        "barrier"
+    )
+    scene.fact(f"blocked before the abort: channels {blocked}", blocked)
+    scene.check("channel 1 was blocked", [1], blocked)
+    scene.check("its row is released", [(0, 0)], [row[:2] for row in released])
+    scene.check("no channel is blocked any more", [], sorted(subtask.alignment.blocked))
+    scene.check("no snapshot follows", [], late)
+    return scene.outcome(
+        f"the abort releases {rows_named(released)}; the late barrier on channel 2 has the effects: {late or 'none'}"
     )

@@ -10,17 +10,10 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.checkpoint_folders import listing, scratch_folder
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact
-from sinkproof.explain.small_jobs import (
-    COUNTED,
-    COUNTING,
-    Transactional,
-    each_row_once,
-    greatest_values,
-    run_job,
-    true_counts,
-)
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, counts_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import COUNTED, COUNTING, Transactional, greatest_values, run_job, true_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
@@ -67,20 +60,16 @@ def _content() -> Scene:
     offsets, counts, pending = _parts(record)
     rows = [COUNTED.batch(*row).rows[0] for row in run.covered(record.checkpoint_id)]
     right = {key: sum(row.key == key for row in rows) for key in sorted({row.key for row in rows})}
-    return Scene(
-        title="What checkpoint 1 holds",
-        ran="2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded",
-        facts=(
-            fact(f"system state, offsets of the splits: {offsets}", offsets),
-            fact(f"user state, counts by key: {counts_named(counts)}", counts),
-            fact(f"system state, pre-committed transactions: {', '.join(pending)}", pending),
-        ),
-        outcome=f"the {len(rows)} rows below the offsets have the counts {counts_named(right)}, as in the state",
-        checks=(
-            check("the counts are those of the covered rows", right, counts),
-            check("the sink's part names its pre-committed transaction", 1, len(pending)),
-            check("a part for each subtask", ["sink[0]", "source[0]", "source[1]"], sorted(record.states)),
-        ),
+    scene = SceneBuilder("What checkpoint 1 holds")
+    scene.ran("2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded")
+    scene.fact(f"system state, offsets of the splits: {offsets}", offsets)
+    scene.fact(f"user state, counts by key: {counts_named(counts)}", counts)
+    scene.fact(f"system state, pre-committed transactions: {', '.join(pending)}", pending)
+    scene.check("the counts are those of the covered rows", right, counts)
+    scene.check("the sink's part names its pre-committed transaction", 1, len(pending))
+    scene.check("a part for each subtask", ["sink[0]", "source[0]", "source[1]"], sorted(record.states))
+    return scene.outcome(
+        f"the {len(rows)} rows below the offsets have the counts {counts_named(right)}, as in the state"
     )
 
 
@@ -96,21 +85,17 @@ def _lost_with_memory() -> Scene:
     run, _ = _run(CoordinatorMemory())
     before, decided, restored = len(run.seen.visible_at_fault[0]), run.complete_at_crash, run.restored_from()
     _, repeated = run.lost_and_repeated
-    return Scene(
-        title="In the coordinator's memory: lost with it",
-        ran=f"the same job, {CRASH}; the new coordinator's memory is empty",
-        steps=timeline(run, *RECOVERY, until=run.crash_ms + 12),
-        facts=(
-            fact(f"checkpoints {decided} were complete, {before} rows visible", decided),
-            fact(f"rows that become visible a second time: {len(repeated)}", repeated),
-        ),
-        outcome=f"generation 2 begins from {'nothing' if restored == [0] else restored}: the rows committed before "
-        f"are delivered again ({len(repeated)} rows repeated)",
-        checks=(
-            check("a checkpoint was complete", True, bool(decided)),
-            check("no checkpoint is left", [0], restored),
-            check("the rows visible at the crash are the repeated rows", before, len(repeated)),
-        ),
+    scene = SceneBuilder("In the coordinator's memory: lost with it")
+    scene.ran(f"the same job, {CRASH}; the new coordinator's memory is empty")
+    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene.fact(f"checkpoints {decided} were complete, {before} rows visible", decided)
+    scene.fact(f"rows that become visible a second time: {len(repeated)}", repeated)
+    scene.check("a checkpoint was complete", True, bool(decided))
+    scene.check("no checkpoint is left", [0], restored)
+    scene.check("the rows visible at the crash are the repeated rows", before, len(repeated))
+    return scene.outcome(
+        f"generation 2 begins from {'nothing' if restored == [0] else restored}: the rows committed before "
+        f"are delivered again ({len(repeated)} rows repeated)"
     )
 
 
@@ -134,30 +119,24 @@ def _folder() -> Scene:
     decided, restored = storage.decisions[0], run.restored_from()
     kinds = sorted({type(state).__name__ for state in decided.states.values()})
     sizes = {name: state.size_bytes for name, state in decided.states.items()}
-    return Scene(
-        title="In a folder: it survives every process",
-        ran=f"the same job, checkpoints in a folder, {CRASH}",
-        steps=timeline(run, *RECOVERY, until=run.crash_ms + 12),
-        facts=(
-            fact(
-                f"what the coordinator keeps of checkpoint {decided.checkpoint_id}: {', '.join(kinds)} only, for "
-                f"{sum(sizes.values())} bytes of states",
-                sizes,
-            ),
-            fact(f"in the end the folder holds {', '.join(left)}", left),
-        ),
-        outcome=f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}",
-        checks=(
-            check("the coordinator keeps references only", ["Reference"], kinds),
-            check("the decision is a file of its own", True, any(name.endswith("/decision.json") for name in left)),
-            check("restored from checkpoint 2", [2], restored),
-            check(
-                "no row is lost or repeated, and the counts are right",
-                ([], [], true_counts(COUNTED)),
-                (*run.lost_and_repeated, counts),
-            ),
-        ),
+    scene = SceneBuilder("In a folder: it survives every process")
+    scene.ran(f"the same job, checkpoints in a folder, {CRASH}")
+    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene.fact(
+        f"what the coordinator keeps of checkpoint {decided.checkpoint_id}: {', '.join(kinds)} only, for "
+        f"{sum(sizes.values())} bytes of states",
+        sizes,
     )
+    scene.fact(f"in the end the folder holds {', '.join(left)}", left)
+    scene.check("the coordinator keeps references only", ["Reference"], kinds)
+    scene.check("the decision is a file of its own", True, any(name.endswith("/decision.json") for name in left))
+    scene.check("restored from checkpoint 2", [2], restored)
+    scene.check(
+        "no row is lost or repeated, and the counts are right",
+        ([], [], true_counts(COUNTED)),
+        (*run.lost_and_repeated, counts),
+    )
+    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
 
 
 def _objects() -> Scene:
@@ -174,23 +153,15 @@ def _objects() -> Scene:
         except Fenced as error:
             fenced = str(error).replace(str(folder), "FOLDER")
     restored, complete = run.restored_from(), len(run.of("complete"))
-    return Scene(
-        title="At any URL: immutable objects, and a log of decisions",
-        ran=f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation",
-        facts=(
-            fact(
-                f"entries of the log: {len(lines)}, for {run.generations} generations and {complete} decisions", lines
-            ),
-            fact(f"a later decision of the superseded coordinator: {fenced or 'is accepted'}", fenced),
-        ),
-        outcome=f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}",
-        checks=(
-            check("one log entry for each decision and each generation", run.generations + complete, len(lines)),
-            check("restored from checkpoint 2", [2], restored),
-            each_row_once(run),
-            check("the superseded coordinator is fenced", True, bool(fenced)),
-        ),
-    )
+    scene = SceneBuilder("At any URL: immutable objects, and a log of decisions")
+    scene.ran(f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation")
+    scene.fact(f"entries of the log: {len(lines)}, for {run.generations} generations and {complete} decisions", lines)
+    scene.fact(f"a later decision of the superseded coordinator: {fenced or 'is accepted'}", fenced)
+    scene.check("one log entry for each decision and each generation", run.generations + complete, len(lines))
+    scene.check("restored from checkpoint 2", [2], restored)
+    scene.check_each_row_once(run)
+    scene.check("the superseded coordinator is fenced", True, bool(fenced))
+    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
 
 
 def _damaged() -> Scene:
@@ -211,16 +182,15 @@ def _damaged() -> Scene:
         text = said[0].replace(str(folder), "FOLDER") if said else "nothing"
         text = re.sub(r"-[0-9a-f]{16}\.state", ".state", text)  # without digests
         aside = [name.rpartition("-")[0] for name in listing(folder, pattern="damaged-*")]
-    return Scene(
-        title="One byte changes on disk",
-        ran=f"two checkpoints retained ({[older, newer]}); the last byte of a state of the newer one is flipped, then "
-        "restored",
-        facts=(fact(f"the message: {text}", text),),
-        outcome=f"checkpoint {used or 'none'} is used instead of {newer}; the damaged one is set aside as "
-        f"{', '.join(aside)}",
-        checks=(
-            check("the damaged one is refused, the one before it used", older, used),
-            check("one message says so", 1, len(said)),
-            check("the damaged one is kept for inspection", [f"damaged-{newer}"], aside),
-        ),
+    scene = SceneBuilder("One byte changes on disk")
+    scene.ran(
+        f"two checkpoints retained ({[older, newer]}); the last byte of a state of the newer one is flipped, then "
+        "restored"
+    )
+    scene.fact(f"the message: {text}", text)
+    scene.check("the damaged one is refused, the one before it used", older, used)
+    scene.check("one message says so", 1, len(said))
+    scene.check("the damaged one is kept for inspection", [f"damaged-{newer}"], aside)
+    return scene.outcome(
+        f"checkpoint {used or 'none'} is used instead of {newer}; the damaged one is set aside as {', '.join(aside)}"
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun, letters
 from sinkproof.explain.checkpoint_folders import listing, scratch_folder
-from sinkproof.explain.demonstration import Check, Scene, check, fact
+from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import COUNTING, requested_at, run_job, slow_upload
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
@@ -29,11 +30,21 @@ LESSON: Final = (
 PLAN: Final = source_to_sink(letters("aebgaebgaebgaebg|gabegabegabegabe")).plan()
 EVERY: Final[dict[str, Any]] = {"checkpoint_interval": 8, "max_concurrent_checkpoints": 1}
 SLOW_UPLOAD_MS: Final = 30
-Compared = tuple[str, str, Any]  # a setting, its effect in words, the value
 
 
 def scenes() -> tuple[Scene, ...]:
     return (_timing(), _failures(), _modes(), _storage(), _refused())
+
+
+class OptionScene(SceneBuilder):
+    """Its facts are settings with their effects."""
+
+    def setting(self, setting: str, effect: str, value: Any) -> None:
+        self.fact(f"{setting}: {effect}", value)
+
+    def compared(self) -> Scene:
+        values = {str(fact.value) for fact in self.facts}
+        return self.outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
 
 
 def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
@@ -43,41 +54,26 @@ def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
     return run_job(PLAN, **{**EVERY, **options})
 
 
-def _scene(title: str, ran: str, *, compared: list[Compared], checks: list[Check]) -> Scene:
-    return Scene(
-        title=title,
-        ran=ran,
-        facts=tuple(fact(f"{setting}: {words}", value) for setting, words, value in compared),
-        outcome=f"{len(compared)} settings, {len({str(value) for _, _, value in compared})} different outcomes",
-        checks=tuple(checks),
-    )
-
-
 # -- when, and how many at a time -----------------------------------------------------------------
 
 
 def _timing() -> Scene:
+    scene = OptionScene("When checkpoints are triggered, and how many may be pending")
+    scene.ran("source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated")
     gaps = {n: _gaps(_run(checkpoint_interval=n, max_concurrent_checkpoints=9)) for n in (8, 20)}
+    for n, found in gaps.items():
+        scene.setting(f"checkpoint_interval={n}", f"triggers {sorted(set(found))} ms apart", found)
+    scene.check("the interval is kept", [[8], [20]], [sorted(set(found)) for found in gaps.values()])
     most = {n: _most_pending(_run(slow=True, max_concurrent_checkpoints=n)) for n in (1, 3)}
+    for n, pending in most.items():
+        scene.setting(f"max_concurrent_checkpoints={n}", f"at most {pending} pending at once", pending)
+    scene.check("the most pending at once is the configured number", [1, 3], list(most.values()))
     pauses = {n: _least_pause(_run(checkpoint_interval=20, min_pause_between_checkpoints=n)) for n in (0, 15)}
-    compared = [
-        *((f"checkpoint_interval={n}", f"triggers {sorted(set(g))} ms apart", g) for n, g in gaps.items()),
-        *((f"max_concurrent_checkpoints={n}", f"at most {m} pending at once", m) for n, m in most.items()),
-        *(
-            (f"min_pause_between_checkpoints={n}", f"at least {p:g} ms from the end of one to the next", p)
-            for n, p in pauses.items()
-        ),
-    ]
-    return _scene(
-        "When checkpoints are triggered, and how many may be pending",
-        "source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated otherwise",
-        compared=compared,
-        checks=[
-            check("the interval is kept", [[8], [20]], [sorted(set(g)) for g in gaps.values()]),
-            check("the most pending at once is the configured number", [1, 3], list(most.values())),
-            check("the pause is kept, and is shorter when not set", (True, True), (pauses[15] >= 15, pauses[0] < 15)),
-        ],
-    )
+    for n, pause in pauses.items():
+        effect = f"at least {pause:g} ms from the end of one to the next"
+        scene.setting(f"min_pause_between_checkpoints={n}", effect, pause)
+    scene.check("the pause is kept, and is shorter if not set", (True, True), (pauses[15] >= 15, pauses[0] < 15))
+    return scene.compared()
 
 
 def _gaps(run: RecordedRun) -> list[int]:
@@ -86,128 +82,92 @@ def _gaps(run: RecordedRun) -> list[int]:
 
 
 def _most_pending(run: RecordedRun) -> int:
-    pending, most = 0, 0
-    for each in run.of("trigger", "complete", "aborted"):
-        pending += 1 if each.kind == "trigger" else -1
-        most = max(most, pending)
-    return most
+    steps = (1 if each.kind == "trigger" else -1 for each in run.of("trigger", "complete", "aborted"))
+    return max(accumulate(steps))
 
 
 def _least_pause(run: RecordedRun) -> float:
     ends = {each.detail: each.at_ms for each in run.of("complete")}
-    final = max(ends)
-    return min(
-        (each.at_ms - ends[each.detail - 1] for each in run.of("trigger") if 1 < each.detail < final), default=0.0
-    )
+    by_time = [each for each in run.of("trigger") if 1 < each.detail < max(ends)]
+    return min((each.at_ms - ends[each.detail - 1] for each in by_time), default=0.0)
 
 
 # -- what is tolerated ----------------------------------------------------------------------------
 
 
 def _failures() -> Scene:
-    aborted = {
-        n: len(_run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2).of("aborted"))
-        for n in (25, 600)
-    }
+    scene = OptionScene("Which failures are tolerated")
+    scene.ran(f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink")
+    aborted = {}
+    for n in (25, 600):
+        run = _run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2)
+        aborted[n] = len(run.of("aborted"))
+        scene.setting(f"checkpoint_timeout={n}", f"{aborted[n]} checkpoints aborted", aborted[n])
+    scene.check("too short a timeout aborts, a longer one does not", (True, 0), (aborted[25] > 0, aborted[600]))
     declines = "sink[0].acknowledge.before#2=decline sink[0].acknowledge.before#3=decline"
-    restarts = {n: _run(schedule=declines, tolerable_checkpoint_failure_number=n).generations - 1 for n in (0, 1, 2)}
-    compared = [
-        *((f"checkpoint_timeout={n}", f"{count} checkpoints aborted", count) for n, count in aborted.items()),
-        *(
-            (f"tolerable_checkpoint_failure_number={n}, two declined in a row", f"the job restarts {m} times", m)
-            for n, m in restarts.items()
-        ),
-    ]
-    return _scene(
-        "Which failures are tolerated",
-        f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink",
-        compared=compared,
-        checks=[
-            check("too short a timeout aborts, a longer one does not", (True, 0), (aborted[25] > 0, aborted[600])),
-            check("one failure more than is tolerated restarts the job", [2, 1, 0], list(restarts.values())),
-        ],
-    )
+    restarts = []
+    for n in (0, 1, 2):
+        restarts.append(_run(schedule=declines, tolerable_checkpoint_failure_number=n).generations - 1)
+        setting = f"tolerable_checkpoint_failure_number={n}, two declined in a row"
+        scene.setting(setting, f"the job restarts {restarts[-1]} times", restarts[-1])
+    scene.check("one failure more than is tolerated restarts the job", [2, 1, 0], restarts)
+    return scene.compared()
 
 
 # -- modes ----------------------------------------------------------------------------------------
 
+UNALIGNED: Final[dict[str, Any]] = {"unaligned_checkpoints": True}
+MODES: Final[dict[str, dict[str, Any]]] = {
+    "exactly_once": {},
+    "at_least_once": {"checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
+    "unaligned_checkpoints": UNALIGNED,
+    "unaligned_checkpoints, aligned_checkpoint_timeout=50": {**UNALIGNED, "aligned_checkpoint_timeout": 50},
+    "unaligned_checkpoints, checkpoint_id_of_ignored_in_flight_data=1": {
+        **UNALIGNED,
+        "checkpoint_id_of_ignored_in_flight_data": 1,
+    },
+}
+
 
 def _modes() -> Scene:
     """The same latencies and the same crash in each mode: rows repeated, in flight, lost."""
-    modes: dict[str, dict[str, Any]] = {
-        "exactly_once": {},
-        "at_least_once": {"checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
-        "unaligned_checkpoints": {"unaligned_checkpoints": True},
-        "unaligned_checkpoints, aligned_checkpoint_timeout=50": {
-            "unaligned_checkpoints": True,
-            "aligned_checkpoint_timeout": 50,
-        },
-        "unaligned_checkpoints, checkpoint_id_of_ignored_in_flight_data=1": {
-            "unaligned_checkpoints": True,
-            "checkpoint_id_of_ignored_in_flight_data": 1,
-        },
-    }
-    found = {name: _repeated_in_flight_lost(options) for name, options in modes.items()}
-    compared = [
-        (name, f"{repeated} rows repeated, {flying} in flight in checkpoint 1, {lost} lost", [repeated, flying, lost])
-        for name, (repeated, flying, lost) in found.items()
-    ]
-    aligned, at_least, unaligned, in_time, ignored = found.values()
-    return _scene(
-        "Modes",
-        "2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job",
-        compared=compared,
-        checks=[
-            check("aligned: no row repeated, in flight or lost", (0, 0, 0), aligned),
-            check("at least once: rows repeated, none lost", (True, 0), (at_least[0] > 0, at_least[2])),
-            check(
-                "unaligned: rows in flight, none repeated or lost",
-                (0, True, 0),
-                (unaligned[0], unaligned[1] > 0, unaligned[2]),
-            ),
-            check("with a timeout that is long enough: as aligned", (0, 0, 0), in_time),
-            check("ignored: the rows in flight are lost", ignored[1], ignored[2]),
-        ],
-    )
-
-
-def _repeated_in_flight_lost(options: dict[str, Any]) -> tuple[int, int, int]:
-    run = run_job(
-        COUNTING, schedule="seed=2 checkpoint.notify#1=kill-job", **{**EVERY, "checkpoint_interval": 7, **options}
-    )
-    lost, _ = run.lost_and_repeated
-    return len(run.repeated), len(in_flight(run.seen.decided[0])), len(lost)
+    scene = OptionScene("Modes")
+    scene.ran("2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job")
+    found = []
+    for name, options in MODES.items():
+        options = {**EVERY, "checkpoint_interval": 7, **options}
+        run = run_job(COUNTING, schedule="seed=2 checkpoint.notify#1=kill-job", **options)
+        lost, _ = run.lost_and_repeated
+        repeated, flying = len(run.repeated), len(in_flight(run.seen.decided[0]))
+        found.append([repeated, flying, len(lost)])
+        effect = f"{repeated} rows repeated, {flying} in flight in checkpoint 1, {len(lost)} lost"
+        scene.setting(name, effect, found[-1])
+    aligned, at_least, (again, flying, gone), in_time, ignored = found
+    scene.check("aligned: no row repeated, in flight or lost", (0, 0, 0), aligned)
+    scene.check("at least once: rows repeated, none lost", (True, 0), (at_least[0] > 0, at_least[2]))
+    scene.check("unaligned: rows in flight, none repeated or lost", (0, True, 0), (again, flying > 0, gone))
+    scene.check("with a timeout that is long enough: as aligned", (0, 0, 0), in_time)
+    scene.check("ignored: the rows in flight are lost", ignored[1], ignored[2])
+    return scene.compared()
 
 
 # -- what is retained -----------------------------------------------------------------------------
 
 
 def _storage() -> Scene:
-    cleanups = {cleanup: _after_cancellation(cleanup) for cleanup in Cleanup}
+    scene = OptionScene("What is retained")
+    scene.ran("the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator")
+    cleanups = {cleanup.value: _after_cancellation(cleanup) for cleanup in Cleanup}
+    for name, left in cleanups.items():
+        scene.setting(
+            f"externalized_checkpoint_cleanup={name}", f"after cancellation: {', '.join(left) or 'nothing'}", left
+        )
+    scene.check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()])
     storages = {name: _restored_after_total_loss(name) for name in ("memory", "a folder")}
-    compared: list[Compared] = [
-        *(
-            (
-                f"externalized_checkpoint_cleanup={one.value}",
-                f"after cancellation: {', '.join(left) or 'nothing'}",
-                left,
-            )
-            for one, left in cleanups.items()
-        ),
-        *(
-            (f"checkpoint_storage={name}", f"a new coordinator finds checkpoint {found or 'none'}", found)
-            for name, found in storages.items()
-        ),
-    ]
-    return _scene(
-        "What is retained",
-        "the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator",
-        compared=compared,
-        checks=[
-            check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()]),
-            check("memory is lost, a folder is not", [False, True], [bool(found) for found in storages.values()]),
-        ],
-    )
+    for name, found in storages.items():
+        scene.setting(f"checkpoint_storage={name}", f"a new coordinator finds checkpoint {found or 'none'}", found)
+    scene.check("memory is lost, a folder is not", [False, True], [bool(found) for found in storages.values()])
+    return scene.compared()
 
 
 def _after_cancellation(cleanup: Cleanup) -> list[str]:
@@ -228,46 +188,40 @@ def _restored_after_total_loss(name: str) -> int:
 
 # -- what is refused ------------------------------------------------------------------------------
 
+IMPOSSIBLE: Final[tuple[dict[str, Any], ...]] = (
+    {"checkpoint_interval": 0},
+    {"checkpoint_interval": 10, "checkpoint_every_batches": 2},
+    {"unaligned_checkpoints": True, "max_concurrent_checkpoints": 2},
+    {"checkpoint_timeout": 0},
+)
+DOUBTFUL: Final[tuple[tuple[dict[str, Any], tuple[int, bool, int]], ...]] = (  # and (concurrent, unaligned, interval)
+    ({"min_pause_between_checkpoints": 5, "max_concurrent_checkpoints": 3}, (1, False, 10)),
+    ({"unaligned_checkpoints": True, "checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE}, (1, False, 10)),
+    ({"checkpoint_interval": 5, "min_pause_between_checkpoints": 50}, (1, False, 50)),
+)
+
 
 def _refused() -> Scene:
-    impossible: list[dict[str, Any]] = [
-        {"checkpoint_interval": 0},
-        {"checkpoint_interval": 10, "checkpoint_every_batches": 2},
-        {"unaligned_checkpoints": True, "max_concurrent_checkpoints": 2},
-        {"checkpoint_timeout": 0},
-    ]
-    doubtful: list[dict[str, Any]] = [
-        {"min_pause_between_checkpoints": 5, "max_concurrent_checkpoints": 3},
-        {"unaligned_checkpoints": True, "checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
-        {"checkpoint_interval": 5, "min_pause_between_checkpoints": 50},
-    ]
-    refusals = {_named(options): _refusal(options) for options in impossible}
+    scene = OptionScene("What is refused, and what is warned about")
+    scene.ran("configurations constructed, no job run")
+    refusals = [_refusal(options) for options in IMPOSSIBLE]
+    for options, why in zip(IMPOSSIBLE, refusals, strict=True):
+        scene.setting(_named(options), f"refused: {why}" if why else "accepted", why)
     custom = {forced: refusal_of_a_custom_exchange(forced=forced) for forced in (False, True)}
-    resolved = {_named(options): _resolved(options) for options in doubtful}
-    return _scene(
-        "What is refused, and what is warned about",
-        "configurations constructed, no job run",
-        compared=[
-            *((name, f"refused: {why}" if why else "accepted", why) for name, why in refusals.items()),
-            *(
-                (f"force_unaligned_checkpoints={forced}, behind a custom exchange", why or "accepted", why)
-                for forced, why in custom.items()
-            ),
-            *((name, f"warned: {why}", [why, *values]) for name, (why, values) in resolved.items()),
-        ],
-        checks=[
-            check(
-                "the impossible is refused with the reason", [True] * len(refusals), list(map(bool, refusals.values()))
-            ),
-            check("unaligned behind a custom exchange only if forced", [True, False], list(map(bool, custom.values()))),
-            check("the doubtful is warned about", [True] * len(resolved), [bool(why) for why, _ in resolved.values()]),
-            check(
-                "and resolved as Flink does (concurrent, unaligned, interval)",
-                [(1, False, 10), (1, False, 10), (1, False, 50)],
-                [values for _, values in resolved.values()],
-            ),
-        ],
+    for forced, why in custom.items():
+        scene.setting(f"force_unaligned_checkpoints={forced}, behind a custom exchange", why or "accepted", why)
+    resolved = [_resolved(options) for options, _ in DOUBTFUL]
+    for (options, _), (why, values) in zip(DOUBTFUL, resolved, strict=True):
+        scene.setting(_named(options), f"warned: {why}", [why, *values])
+    scene.check("the impossible is refused with the reason", [True] * len(IMPOSSIBLE), list(map(bool, refusals)))
+    scene.check("unaligned behind a custom exchange only if forced", [True, False], list(map(bool, custom.values())))
+    scene.check("the doubtful is warned about", [True] * len(DOUBTFUL), [bool(why) for why, _ in resolved])
+    scene.check(
+        "and resolved as Flink does (concurrent, unaligned, interval)",
+        [right for _, right in DOUBTFUL],
+        [values for _, values in resolved],
     )
+    return scene.compared()
 
 
 def _named(options: dict[str, Any]) -> str:

@@ -6,17 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.small_jobs import (
-    LETTERS,
-    Transactional,
-    counting,
-    each_row_once,
-    greatest_values,
-    run_job,
-    true_counts,
-)
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, Transactional, counting, greatest_values, run_job, true_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restart_strategy import (
     ExponentialDelay,
@@ -76,13 +69,13 @@ class UnavailableAtFirst(Transactional):
 
 
 class SinkOfUnavailable(TwoPhaseCommitSink):
-    def __init__(self, owner: UnavailableAtFirst) -> None:
-        super().__init__(MemoryTransactions(owner.store))
-        self.owner = owner
+    def __init__(self, unavailable: UnavailableAtFirst) -> None:
+        super().__init__(MemoryTransactions(unavailable.store))
+        self.unavailable = unavailable
 
     def open(self, context: Context) -> Iterable[int]:
-        if context.subtask == 0 and self.owner.failures_left > 0:
-            self.owner.failures_left -= 1
+        if context.subtask == 0 and self.unavailable.failures_left > 0:
+            self.unavailable.failures_left -= 1
             raise OSError("the target is down")
         return super().open(context)
 
@@ -91,32 +84,22 @@ def _strategies() -> Scene:
     tried = {name: _tried(make) for name, make, _, _ in STRATEGIES}
     recovered = {name: run.simulation.finished for name, (run, _) in tried.items()}
     delays = {name: [delay for delay in returned if delay is not None] for name, (_, returned) in tried.items()}
-    return Scene(
-        title=f"A target that is down {FAILURES} times",
-        ran="the same job under each strategy; sink[0] cannot be opened at first",
-        facts=tuple(
-            fact(
-                f"{name}: waits {', '.join(f'{delay:g}' for delay in delays[name]) or 'never'} (ms), "
-                + (f"recovers in generation {run.generations}" if recovered[name] else "gives up"),
-                [returned, recovered[name]],
-            )
-            for name, (run, returned) in tried.items()
-        ),
-        outcome=f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once",
-        checks=(
-            *(
-                check(
-                    f"{name}: its delays, and whether it gives up", [wanted, recovers], [delays[name], recovered[name]]
-                )
-                for name, _, wanted, recovers in STRATEGIES
-            ),
-            check(
-                "no row is lost or repeated under a strategy that recovers",
-                [],
-                [name for name, _, _, recovers in STRATEGIES if recovers and any(tried[name][0].lost_and_repeated)],
-            ),
-        ),
+    scene = SceneBuilder(f"A target that is down {FAILURES} times")
+    scene.ran("the same job under each strategy; sink[0] cannot be opened at first")
+    for name, (run, returned) in tried.items():
+        scene.fact(
+            f"{name}: waits {', '.join(f'{delay:g}' for delay in delays[name]) or 'never'} (ms), "
+            + (f"recovers in generation {run.generations}" if recovered[name] else "gives up"),
+            [returned, recovered[name]],
+        )
+    for name, _, wanted, recovers in STRATEGIES:
+        scene.check(f"{name}: its delays, and whether it gives up", [wanted, recovers], [delays[name], recovered[name]])
+    scene.check(
+        "no row is lost or repeated under a strategy that recovers",
+        [],
+        [name for name, _, _, recovers in STRATEGIES if recovers and any(tried[name][0].lost_and_repeated)],
     )
+    return scene.outcome(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
 
 
 def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
@@ -142,27 +125,19 @@ def _rescaled(before: int, after: int) -> Scene:
     lost, repeated = run.lost_and_repeated
     counts = greatest_values(target.rows)
     since, until = run.crash_ms - 5, opened[-1].at_ms
-    return Scene(
-        title=f"Restored with {after} instead of {before} counting and writing subtasks",
-        ran=f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}",
-        steps=timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until),
-        facts=(
-            fact(
-                f"visible at the crash: {rows_named(visible)}; the checkpoint is complete, so its rows must be", visible
-            ),
-            fact(
-                f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}",
-                commits,
-            ),
-        ),
-        outcome=f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} "
-        "too often",
-        checks=(
-            check("no row was visible at the crash", [], visible),
-            check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened})),
-            each_row_once(run),
-            check("every count was restored by the owner of its key", true_counts(LETTERS), counts),
-        ),
+    scene = SceneBuilder(f"Restored with {after} instead of {before} counting and writing subtasks")
+    scene.ran(f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}")
+    scene.timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until)
+    scene.fact(f"visible at the crash: {rows_named(visible)}; the checkpoint is complete, so its rows must be", visible)
+    scene.fact(
+        f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}", commits
+    )
+    scene.check("no row was visible at the crash", [], visible)
+    scene.check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened}))
+    scene.check_each_row_once(run)
+    scene.check("every count was restored by the owner of its key", true_counts(LETTERS), counts)
+    return scene.outcome(
+        f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} too often"
     )
 
 
@@ -178,14 +153,12 @@ def _named() -> Scene:
     read = sorted(set(run.rows_written()))
     last = first.seen.decided[-1].checkpoint_id
     lost, repeated = run.lost_and_repeated
-    return Scene(
-        title="Restored from a named checkpoint, not the latest",
-        ran=f"a job that ended with checkpoint {last}, started again from {chosen.checkpoint_id} on the same target",
-        facts=(fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets),),
-        outcome=f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
-        f"loses {len(lost)}",
-        checks=(
-            check("exactly the rows behind its offsets are read", remaining, read),
-            check("they are repeated, because this target appends", ([], remaining), (lost, repeated)),
-        ),
+    scene = SceneBuilder("Restored from a named checkpoint, not the latest")
+    scene.ran(f"a job that ended with checkpoint {last}, started again from {chosen.checkpoint_id} on the same target")
+    scene.fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets)
+    scene.check("exactly the rows behind its offsets are read", remaining, read)
+    scene.check("they are repeated, because this target appends", ([], remaining), (lost, repeated))
+    return scene.outcome(
+        f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
+        f"loses {len(lost)}"
     )

@@ -6,11 +6,12 @@ import json
 from typing import Final
 
 from sinkproof.execution.recorded_job import letters
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, row_name, rows_named
+from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named
 from sinkproof.explain.models.simulated_broker import Broker
 from sinkproof.explain.s23_kafka_transactions import KafkaTopic
-from sinkproof.explain.small_jobs import Transactional, counting, each_row_once, greatest_values, run_job, true_counts
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import Transactional, counting, greatest_values, run_job, true_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.operators import Map
 from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
@@ -45,24 +46,20 @@ def _counting() -> Scene:
     resumed = run.rows_read(generation=2)[0]
     written = run.rows_written(generation=1)
     counts = greatest_values(target.rows)
-    return Scene(
-        title="Count rows; crash after the third",
-        ran=f"1 source -> count -> two-phase sink, {ONE_KEY.length(0)} rows, a checkpoint every 2, {run.schedule}",
-        steps=timeline(run, "sends", "snapshot", *RECOVERY, "writes"),
-        facts=(
-            fact(f"checkpoint {first.checkpoint_id}: offset={offset}, count={count}", [offset, count]),
-            fact(f"written before the crash: {rows_named(written)}", written),
-        ),
-        outcome=f"generation 2 resumes at row {row_name(resumed)} and counts it as {count + 1}; in the end "
-        f"{counts_named(counts)}",
-        checks=(
-            check("after two rows the snapshot holds offset=2 and count=2", [2, 2], [offset, count]),
-            check("the third row had been read before the crash", True, (0, 2) in written),
-            check("the third row is the first that is read again", (0, 2), resumed),
-            check("the count is right in the end", true_counts(ONE_KEY), counts),
-            each_row_once(run),
-            check("the last checkpoint is final", True, bool(latest and latest.final)),
-        ),
+    scene = SceneBuilder("Count rows; crash after the third")
+    scene.ran(f"1 source -> count -> two-phase sink, {ONE_KEY.length(0)} rows, a checkpoint every 2, {run.schedule}")
+    scene.timeline(run, "sends", "snapshot", *RECOVERY, "writes")
+    scene.fact(f"checkpoint {first.checkpoint_id}: offset={offset}, count={count}", [offset, count])
+    scene.fact(f"written before the crash: {rows_named(written)}", written)
+    scene.check("after two rows the snapshot holds offset=2 and count=2", [2, 2], [offset, count])
+    scene.check("the third row had been read before the crash", True, (0, 2) in written)
+    scene.check("the third row is the first that is read again", (0, 2), resumed)
+    scene.check("the count is right in the end", true_counts(ONE_KEY), counts)
+    scene.check_each_row_once(run)
+    scene.check("the last checkpoint is final", True, bool(latest and latest.final))
+    return scene.outcome(
+        f"generation 2 resumes at row {row_name(resumed)} and counts it as {count + 1}; in the end "
+        f"{counts_named(counts)}"
     )
 
 
@@ -82,26 +79,24 @@ def _etl() -> Scene:
     run = run_job(plan, target=target, schedule=schedule)
     to_kafka = run_job(plan, target=KafkaTopic(Broker(partitions=2)), schedule=schedule)
     splits = {each.actor: sorted({row[0] for row in each.detail}) for each in run.of("writes")}
-    return Scene(
-        title="Extract, transform, load with parallelism 2, forward",
-        ran=f"source x2 -> transform x2 -> sink x2, subtask i to subtask i, {schedule}; into memory, and into a "
-        "simulation of a Kafka broker (S23)",
-        steps=timeline(run, "snapshot", *RECOVERY, points=["commit.after"], actors=("coordinator", "sink"), until=60),
-        facts=(
-            fact(f"splits of the rows that each sink writes: {splits}", splits),
-            fact(f"a reader of the broker's committed rows gets {rows_named(to_kafka.visible)}", to_kafka.visible),
-        ),
-        outcome=f"after a kill between pre-commit and vote, and a restore from checkpoint {run.restored_from()}, "
-        f"{len(run.visible)} transformed rows are visible, each once",
-        checks=(
-            check("forward: each sink has one split", {"sink[0]": [0], "sink[1]": [1]}, splits),
-            check(
-                "every row is transformed",
-                {f"V{split}.{at}" for split in range(2) for at in range(ETL.length(split))},
-                {row.value for row in target.rows},
-            ),
-            each_row_once(run),
-            check("nor in the broker", ([], []), to_kafka.lost_and_repeated),
-            check("both runs crashed", [2, 2], [run.generations, to_kafka.generations]),
-        ),
+    scene = SceneBuilder("Extract, transform, load with parallelism 2, forward")
+    scene.ran(
+        f"source x2 -> transform x2 -> sink x2, subtask i to subtask i, {schedule}; into memory, and into a "
+        "simulation of a Kafka broker (S23)"
+    )
+    scene.timeline(run, "snapshot", *RECOVERY, points=["commit.after"], actors=("coordinator", "sink"), until=60)
+    scene.fact(f"splits of the rows that each sink writes: {splits}", splits)
+    scene.fact(f"a reader of the broker's committed rows gets {rows_named(to_kafka.visible)}", to_kafka.visible)
+    scene.check("forward: each sink has one split", {"sink[0]": [0], "sink[1]": [1]}, splits)
+    scene.check(
+        "every row is transformed",
+        {f"V{split}.{at}" for split in range(2) for at in range(ETL.length(split))},
+        {row.value for row in target.rows},
+    )
+    scene.check_each_row_once(run)
+    scene.check("nor in the broker", ([], []), to_kafka.lost_and_repeated)
+    scene.check("both runs crashed", [2, 2], [run.generations, to_kafka.generations])
+    return scene.outcome(
+        f"after a kill between pre-commit and vote, and a restore from checkpoint {run.restored_from()}, "
+        f"{len(run.visible)} transformed rows are visible, each once"
     )

@@ -6,8 +6,9 @@ import socket
 from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, letters
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional, each_row_once, run_job
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import Transactional, run_job
 from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.operators import Map
 
@@ -42,24 +43,19 @@ def _chained_or_not() -> Scene:
     sent = {name: sum(len(each.detail[1]) for each in run.of("sends")) for name, run in runs.items()}
     total = SOURCE.splits * SOURCE.length(0)
     chained, *others = (sorted(target.rows) for target in targets.values())
-    return Scene(
-        title="By a call, or through a channel to another subtask",
-        ran="source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways",
-        facts=tuple(
-            fact(
-                f"{name}: {len(plan.subtasks)} subtasks ({', '.join(plan.names[1:])}), {sent[name]} rows through "
-                "channels",
-                [list(plan.names[1:]), sent[name]],
-            )
-            for name, plan in plans.items()
-        ),
-        outcome=f"{total} rows pass {', '.join(str(count // total) for count in sent.values())} channels each, and "
-        f"arrive as the same {len(chained)} rows",
-        checks=(
-            check("rows through channels", [0, total, 2 * total], list(sent.values())),
-            check("the output does not depend on it", [True, True], [rows == chained for rows in others]),
-            each_row_once(*runs.values()),
-        ),
+    scene = SceneBuilder("By a call, or through a channel to another subtask")
+    scene.ran("source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways")
+    for name, plan in plans.items():
+        scene.fact(
+            f"{name}: {len(plan.subtasks)} subtasks ({', '.join(plan.names[1:])}), {sent[name]} rows through channels",
+            [list(plan.names[1:]), sent[name]],
+        )
+    scene.check("rows through channels", [0, total, 2 * total], list(sent.values()))
+    scene.check("the output does not depend on it", [True, True], [rows == chained for rows in others])
+    scene.check("no row is lost or repeated", [([], [])] * 3, [run.lost_and_repeated for run in runs.values()])
+    return scene.outcome(
+        f"{total} rows pass {', '.join(str(count // total) for count in sent.values())} channels each, and "
+        f"arrive as the same {len(chained)} rows"
     )
 
 
@@ -99,25 +95,19 @@ def _network() -> Scene:
                 into.give_credits(1)
         out.take_credits()
     size = sum(message.size for message in messages)
-    return Scene(
-        title="Over the network, to another worker",
-        ran="the channel that workers use between them, on a pair of sockets; 3 batches and a barrier behind the first",
-        facts=(
-            fact(f"{size} bytes of Arrow messages for {len(rows)} rows", size),
-            fact(
-                f"of {CREDITS} credits {left} were left when all was sent, and {out.credits} when it was processed",
-                [CREDITS, left, out.credits],
-            ),
-        ),
-        outcome=f"arrived, in order: {', '.join(arrived)}",
-        checks=(
-            check("the receiver knows the sender", (1, 1), hello),
-            check("the same rows arrive, in order", [row[:2] for batch in batches for row in batch], rows),
-            check("the barrier keeps its place", 1, arrived.index("barrier 1") if "barrier 1" in arrived else None),
-            check(
-                "each batch costs a credit until it is processed",
-                [CREDITS - len(batches), CREDITS],
-                [left, out.credits],
-            ),
-        ),
+    scene = SceneBuilder("Over the network, to another worker")
+    scene.ran(
+        "the channel that workers use between them, on a pair of sockets; 3 batches and a barrier behind the first"
     )
+    scene.fact(f"{size} bytes of Arrow messages for {len(rows)} rows", size)
+    scene.fact(
+        f"of {CREDITS} credits {left} were left when all was sent, and {out.credits} when it was processed",
+        [CREDITS, left, out.credits],
+    )
+    scene.check("the receiver knows the sender", (1, 1), hello)
+    scene.check("the same rows arrive, in order", [row[:2] for batch in batches for row in batch], rows)
+    scene.check("the barrier keeps its place", 1, arrived.index("barrier 1") if "barrier 1" in arrived else None)
+    scene.check(
+        "each batch costs a credit until it is processed", [CREDITS - len(batches), CREDITS], [left, out.credits]
+    )
+    return scene.outcome(f"arrived, in order: {', '.join(arrived)}")

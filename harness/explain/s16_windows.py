@@ -6,9 +6,10 @@ import json
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.demonstration import Check, Scene, check, fact, rows_named
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import Transactional, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.dataflow.event_time import Watermarks
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Vertex
@@ -32,6 +33,7 @@ def _row(split: int, offset: int) -> Row:
 
 SOURCE: Final = GeneratedInput(_row, splits=2, rows_per_split=len(TIMES), batch_rows=1)
 EVERY_ROW: Final = [_row(split, at) for split in range(2) for at in range(len(TIMES))]
+EXPECTED: Final = expected_results(EVERY_ROW, size_ms=SIZE_MS)
 
 
 def scenes() -> tuple[Scene, ...]:
@@ -59,10 +61,6 @@ def _window_states(record: CheckpointRecord) -> list[dict[str, Any]]:
     return [json.loads(state) for of in record.states.values() for state in of.get("window", {}).values()]
 
 
-def _exact(what: str, target: Transactional) -> Check:
-    return check(what, expected_results(EVERY_ROW, size_ms=SIZE_MS), sorted(target.rows))
-
-
 def _fired() -> Scene:
     run, target = _run()
     fired, passed_on = run.of("sends", actor="window"), run.of("watermark", actor="window")
@@ -70,30 +68,23 @@ def _fired() -> Scene:
     end = json.loads(first.detail[1][0].value)["window"][1]
     before = [float(each.detail[1]) for each in passed_on if each.at_ms <= first.at_ms][-1]
     results = _results(target.rows)
-    return Scene(
-        title="A window is one row, when the watermark has passed its end",
-        ran=f"2 sources -> tumbling windows of {SIZE_MS} ms by key -> two-phase sink, event times {TIMES} in each "
-        "split",
-        steps=timeline(run, "watermark", "sends", actors=("source", "window"), until=first.at_ms),
-        facts=(
-            fact(
-                f"the first result came at {first.at_ms:g} ms, when the watermark had reached {before:g}: its window "
-                f"ends at {end}",
-                [first.at_ms, before, end],
-            ),
-            fact(
-                f"watermarks that the window operator sends: {', '.join(f'{one:g}' for one in watermarks)}", watermarks
-            ),
-            fact(f"results: {'; '.join(results)}", results),
-        ),
-        outcome=f"{len(EVERY_ROW)} rows, out of order, became {len(results)} results, in {len(fired)} batches",
-        checks=(
-            check("each window once", len(expected_results(EVERY_ROW, size_ms=SIZE_MS)), len(results)),
-            _exact("each window with exactly its rows", target),
-            check("none before the watermark has passed its end", True, before >= end - 1),
-            check("watermarks never decrease", sorted(watermarks), watermarks),
-        ),
+    scene = SceneBuilder("A window is one row, when the watermark has passed its end")
+    scene.ran(
+        f"2 sources -> tumbling windows of {SIZE_MS} ms by key -> two-phase sink, event times {TIMES} in each split"
     )
+    scene.timeline(run, "watermark", "sends", actors=("source", "window"), until=first.at_ms)
+    scene.fact(
+        f"the first result came at {first.at_ms:g} ms, when the watermark had reached {before:g}: its window "
+        f"ends at {end}",
+        [first.at_ms, before, end],
+    )
+    scene.fact(f"watermarks that the window operator sends: {', '.join(f'{one:g}' for one in watermarks)}", watermarks)
+    scene.fact(f"results: {'; '.join(results)}", results)
+    scene.check("each window once", len(EXPECTED), len(results))
+    scene.check("each window with exactly its rows", EXPECTED, sorted(target.rows))
+    scene.check("none before the watermark has passed its end", True, before >= end - 1)
+    scene.check("watermarks never decrease", sorted(watermarks), watermarks)
+    return scene.outcome(f"{len(EVERY_ROW)} rows, out of order, became {len(results)} results, in {len(fired)} batches")
 
 
 def _crashed() -> Scene:
@@ -105,21 +96,15 @@ def _crashed() -> Scene:
         for state in _window_states(run.record(last))
         for key, start, count, _ in state["windows"]
     )
-    return Scene(
-        title="A crash with windows open",
-        ran=f"the same job, {CRASH}",
-        steps=timeline(run, *RECOVERY, around_crash=(8, 14)),
-        facts=(
-            fact(f"checkpoint {last}: offsets {offsets}, open windows {'; '.join(held)}", held),
-            fact(f"read again: {rows_named(sorted(again))}", sorted(again)),
-        ),
-        outcome=f"the open windows were restored: {'; '.join(_results(target.rows))}",
-        checks=(
-            check("windows were open", True, bool(held)),
-            check("rows that the offsets cover are not read again", [], [r for r in again if r[1] < offsets[r[0]]]),
-            _exact("each window once, with exactly its rows", target),
-        ),
-    )
+    scene = SceneBuilder("A crash with windows open")
+    scene.ran(f"the same job, {CRASH}")
+    scene.timeline(run, *RECOVERY, around_crash=(8, 14))
+    scene.fact(f"checkpoint {last}: offsets {offsets}, open windows {'; '.join(held)}", held)
+    scene.fact(f"read again: {rows_named(sorted(again))}", sorted(again))
+    scene.check("windows were open", True, bool(held))
+    scene.check("rows that the offsets cover are not read again", [], [r for r in again if r[1] < offsets[r[0]]])
+    scene.check("each window once, with exactly its rows", EXPECTED, sorted(target.rows))
+    return scene.outcome(f"the open windows were restored: {'; '.join(_results(target.rows))}")
 
 
 def _late() -> Scene:
@@ -127,13 +112,9 @@ def _late() -> Scene:
     run, target = _run(disorder_ms=0)
     late = sum(state["late"] for state in _window_states(run.seen.decided[-1]))
     counted = sum(json.loads(row.value)["count"] for row in target.rows)
-    return Scene(
-        title="Watermarks that promise too much: late rows are dropped, and counted",
-        ran=f"the same job without a crash, out_of_order_ms=0 instead of {DISORDER_MS}",
-        facts=(fact(f"late rows in the state of the final checkpoint: {late}", late),),
-        outcome=f"{counted} of {len(EVERY_ROW)} rows are in the results: {'; '.join(_results(target.rows))}",
-        checks=(
-            check("some rows are late", True, late > 0),
-            check("every row is either counted or late", len(EVERY_ROW), counted + late),
-        ),
-    )
+    scene = SceneBuilder("Watermarks that promise too much: late rows are dropped, and counted")
+    scene.ran(f"the same job without a crash, out_of_order_ms=0 instead of {DISORDER_MS}")
+    scene.fact(f"late rows in the state of the final checkpoint: {late}", late)
+    scene.check("some rows are late", True, late > 0)
+    scene.check("every row is either counted or late", len(EVERY_ROW), counted + late)
+    return scene.outcome(f"{counted} of {len(EVERY_ROW)} rows are in the results: {'; '.join(_results(target.rows))}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import Identity
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
+from sinkproof.explain.demonstration import Scene, rows_named
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.small_jobs import LETTERS, Straight, each_row_once, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, Straight, run_job
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
@@ -63,29 +64,27 @@ def _with_checkpoints(*, commits: bool) -> Scene:
     offsets, again = run.offsets(last), run.rows_read(generation=2)
     first = {split: min(row[1] for row in again if row[0] == split) for split in offsets}
     end = broker.group_offsets[GROUP]
-    return Scene(
-        title="Checkpointing on: offsets live in the checkpoint"
+    scene = SceneBuilder(
+        "Checkpointing on: offsets live in the checkpoint"
         if commits
-        else "The same with commit_offsets_on_checkpoints=False",
-        ran=f"2 sources -> two-phase sink x2, offsets committed to {SIMULATED} on completion: {commits}; {CRASH}; then "
-        "the group's offsets are reset to 0",
-        steps=timeline(run, *RECOVERY, "sends", actors=("coordinator", "source"), around_crash=(9, 12)),
-        facts=(
-            fact(f"the group's offsets before the reset: {before or 'none'}, after it: {after}", [before, after]),
-            fact(f"offsets in checkpoint {last}: {offsets}; the sources resume at {first}", [offsets, first]),
-        ),
-        outcome=f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}",
-        checks=(
-            check("committed on completion" if commits else "never committed", offsets if commits else {}, before),
-            check("recovery resumes at the offsets in the checkpoint", offsets, first),
-            each_row_once(run),
-            check(
-                "the offsets that monitoring reads in the end",
-                covered(run.simulation.storage.latest()) if commits else beginning,
-                end,
-            ),
-        ),
+        else "The same with commit_offsets_on_checkpoints=False"
     )
+    scene.ran(
+        f"2 sources -> two-phase sink x2, offsets committed to {SIMULATED} on completion: {commits}; {CRASH}; then "
+        "the group's offsets are reset to 0"
+    )
+    scene.timeline(run, *RECOVERY, "sends", actors=("coordinator", "source"), around_crash=(9, 12))
+    scene.fact(f"the group's offsets before the reset: {before or 'none'}, after it: {after}", [before, after])
+    scene.fact(f"offsets in checkpoint {last}: {offsets}; the sources resume at {first}", [offsets, first])
+    scene.check("committed on completion" if commits else "never committed", offsets if commits else {}, before)
+    scene.check("recovery resumes at the offsets in the checkpoint", offsets, first)
+    scene.check_each_row_once(run)
+    scene.check(
+        "the offsets that monitoring reads in the end",
+        covered(run.simulation.storage.latest()) if commits else beginning,
+        end,
+    )
+    return scene.outcome(f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}")
 
 
 def _without_checkpoints(when: str, title: str) -> Scene:
@@ -95,20 +94,16 @@ def _without_checkpoints(when: str, title: str) -> Scene:
     visible = target.read()
     lost = [(0, at) for at in range(LETTERS.length(0)) if (0, at) not in visible]
     repeated = sorted({row for row in visible if visible.count(row) > 1})
-    return Scene(
-        title=title,
-        ran=f"a client of {SIMULATED} that polls {POLLED} rows at a time and writes them to a plain sink; it crashes "
-        "in its second poll, and another client resumes at the group's offset",
-        facts=(
-            fact(f"the first wrote {rows_named(first)}", first),
-            fact(f"the second wrote {rows_named(second)}", second),
-        ),
-        outcome=f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}",
-        checks=(
-            check("rows are lost" if when == "before" else "no row is lost", when == "before", bool(lost)),
-            check("rows are repeated" if when == "after" else "no row is repeated", when == "after", bool(repeated)),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(
+        f"a client of {SIMULATED} that polls {POLLED} rows at a time and writes them to a plain sink; it crashes "
+        "in its second poll, and another client resumes at the group's offset"
     )
+    scene.fact(f"the first wrote {rows_named(first)}", first)
+    scene.fact(f"the second wrote {rows_named(second)}", second)
+    scene.check("rows are lost" if when == "before" else "no row is lost", when == "before", bool(lost))
+    scene.check("rows are repeated" if when == "after" else "no row is repeated", when == "after", bool(repeated))
+    return scene.outcome(f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}")
 
 
 def _consume(broker: Broker, target: Straight, *, generation: int, commit: str) -> list[Identity]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional, each_row_once, run_job
-from sinkproof.explain.timeline import ENDS, RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import Transactional, run_job
+from sinkproof.explain.timeline import ENDS, RECOVERY
 
 LESSON: Final = (
     "pending means: durable, and not visible. Only the restored checkpoint says which of the pending transactions it "
@@ -27,27 +28,17 @@ def _invisible() -> Scene:
     pending = sorted(set(run.covered(second)) - set(earlier))
     shown = sorted(set(pending) & set(visible))
     until = run.of("complete")[1].at_ms + 5
-    return Scene(
-        title=f"All have acknowledged checkpoint {second}, the decision is not durable yet",
-        ran="source x2 -> sink x2, two-phase into memory; a reader reads right before the decision",
-        steps=timeline(
-            run,
-            *("acknowledged", "complete"),
-            points=["commit.after"],
-            actors=("coordinator", "sink"),
-            until=until,
-        ),
-        facts=(
-            fact(f"pre-committed for checkpoint {second}: {rows_named(pending)}", pending),
-            fact(f"visible at that moment: {rows_named(visible)}", visible),
-        ),
-        outcome=f"of the {len(pending)} pending rows a reader sees {len(shown)}",
-        checks=(
-            check("rows are pending", True, bool(pending)),
-            check("no pending row is visible", [], shown),
-            check("the visible rows belong to checkpoint 1", [], sorted(set(visible) - set(earlier))),
-        ),
+    scene = SceneBuilder(f"All have acknowledged checkpoint {second}, the decision is not durable yet")
+    scene.ran("source x2 -> sink x2, two-phase into memory; a reader reads right before the decision")
+    scene.timeline(
+        run, *("acknowledged", "complete"), points=["commit.after"], actors=("coordinator", "sink"), until=until
     )
+    scene.fact(f"pre-committed for checkpoint {second}: {rows_named(pending)}", pending)
+    scene.fact(f"visible at that moment: {rows_named(visible)}", visible)
+    scene.check("rows are pending", True, bool(pending))
+    scene.check("no pending row is visible", [], shown)
+    scene.check("the visible rows belong to checkpoint 1", [], sorted(set(visible) - set(earlier)))
+    return scene.outcome(f"of the {len(pending)} pending rows a reader sees {len(shown)}")
 
 
 def _restored() -> Scene:
@@ -62,25 +53,19 @@ def _restored() -> Scene:
     early = set(run.seen.visible_when_deciding[later])
     committed = sorted(name for name in pending if name in target.store.committed)
     aborted = sorted(set(pending) - set(target.store.committed) - set(target.store.prepared))
-    return Scene(
-        title=f"A crash with {len(pending)} transactions pending; checkpoint {decided} is restored",
-        ran=f"the same job, {run.schedule}",
-        steps=timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=("coordinator", "sink"), around_crash=(9, 16)),
-        facts=(
-            fact(f"pending at the crash (sink-subtask-generation-sequence): {', '.join(pending)}", pending),
-            fact(f"covered by checkpoint {decided}: {', '.join(promised)}", promised),
-        ),
-        outcome=f"committed by the next attempts: {', '.join(committed)}; aborted: {', '.join(aborted)}; every row is "
-        "visible once",
-        checks=(
-            check("some were covered, some were not", (True, True), (bool(promised), bool(others))),
-            check("the covered transactions are committed", promised, committed),
-            check(
-                "their rows are visible before a newer checkpoint is complete",
-                [],
-                sorted(set(run.covered(decided)) - early),
-            ),
-            check("every newer transaction is aborted", others, aborted),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder(f"A crash with {len(pending)} transactions pending; checkpoint {decided} is restored")
+    scene.ran(f"the same job, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=("coordinator", "sink"), around_crash=(9, 16))
+    scene.fact(f"pending at the crash (sink-subtask-generation-sequence): {', '.join(pending)}", pending)
+    scene.fact(f"covered by checkpoint {decided}: {', '.join(promised)}", promised)
+    scene.check("some were covered, some were not", (True, True), (bool(promised), bool(others)))
+    scene.check("the covered transactions are committed", promised, committed)
+    scene.check(
+        "their rows are visible before a newer checkpoint is complete", [], sorted(set(run.covered(decided)) - early)
+    )
+    scene.check("every newer transaction is aborted", others, aborted)
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"committed by the next attempts: {', '.join(committed)}; aborted: {', '.join(aborted)}; every row is "
+        "visible once"
     )

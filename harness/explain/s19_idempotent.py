@@ -6,9 +6,10 @@ from random import Random
 from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, once_each
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named, times
+from sinkproof.explain.demonstration import Scene, rows_named, times
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.sink_adapters.memory.memory_clients import MemoryTable
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Context, Row
@@ -22,7 +23,7 @@ LESSON: Final = (
 SCHEDULE: Final = "sink[0].write.after#5=kill-job"
 
 
-class UpsertTarget:
+class UpsertTable:
     """A table with one row for each key, and the log of its changes."""
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class UpsertTarget:
         return self.store.read()
 
 
-class RandomKeys(UpsertTarget):
+class RandomKeys(UpsertTable):
     def sink(self) -> IdempotentSink:
         return RandomKeySink(MemoryTable(self.store))
 
@@ -57,40 +58,36 @@ class RandomKeySink(IdempotentSink):
 
 def scenes() -> tuple[Scene, ...]:
     return (
-        _scene(UpsertTarget(), "Keys that a replay produces again: right in the end"),
+        _scene(UpsertTable(), "Keys that a replay produces again: right in the end"),
         _scene(RandomKeys(), "Keys that are random in each attempt: wrong"),
     )
 
 
-def _scene(target: UpsertTarget, title: str) -> Scene:
+def _scene(target: UpsertTable, title: str) -> Scene:
     run = run_job(target=target, schedule=SCHEDULE)
-    right = type(target) is UpsertTarget
+    right = type(target) is UpsertTable
     replayed = sorted(set(run.rows_written(generation=1)) & set(run.rows_written(generation=2)))
     lost, repeated = run.lost_and_repeated
     _, changed_again = once_each(LETTERS, target.store.read_changes())
     early = run.seen.visible_when_deciding[1]
     keys = sorted(key for key, row in dict(target.store.changelog).items() if row[:2] == replayed[0])
-    return Scene(
-        title=title,
-        ran=f"source x2 -> idempotent sink x2 into a table, {SCHEDULE}",
-        steps=timeline(run, "writes", *RECOVERY, around_crash=(8, 16)),
-        facts=(
-            fact(f"written before and again after the crash: {rows_named(replayed)}", replayed),
-            fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early),
-            fact(f"rows that the table's change log has twice: {rows_named(changed_again)}", changed_again),
-            fact(f"keys of row {rows_named(replayed[:1])} in the table: {', '.join(keys)}", keys),
-        ),
-        outcome=f"{len(run.visible)} rows in the table, expected {ROW_COUNT}; {len(lost)} lost"
-        + (f"; {rows_named(repeated)} are there {times(max(map(run.visible.count, repeated)))}" if repeated else ""),
-        checks=(
-            check("rows are replayed", True, bool(replayed)),
-            check("readers see rows early", True, bool(early)),
-            check("a reader of the changes sees the replayed rows again", replayed, changed_again),
-            check("no row is lost", [], lost),
-            check(
-                "no row is there twice" if right else "exactly the replayed ones are there twice",
-                [] if right else replayed,
-                repeated,
-            ),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(f"source x2 -> idempotent sink x2 into a table, {SCHEDULE}")
+    scene.timeline(run, "writes", *RECOVERY, around_crash=(8, 16))
+    scene.fact(f"written before and again after the crash: {rows_named(replayed)}", replayed)
+    scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
+    scene.fact(f"rows that the table's change log has twice: {rows_named(changed_again)}", changed_again)
+    scene.fact(f"keys of row {rows_named(replayed[:1])} in the table: {', '.join(keys)}", keys)
+    scene.check("rows are replayed", True, bool(replayed))
+    scene.check("readers see rows early", True, bool(early))
+    scene.check("a reader of the changes sees the replayed rows again", replayed, changed_again)
+    scene.check("no row is lost", [], lost)
+    scene.check(
+        "no row is there twice" if right else "exactly the replayed ones are there twice",
+        [] if right else replayed,
+        repeated,
+    )
+    return scene.outcome(
+        f"{len(run.visible)} rows in the table, expected {ROW_COUNT}; {len(lost)} lost"
+        + (f"; {rows_named(repeated)} are there {times(max(map(run.visible.count, repeated)))}" if repeated else "")
     )

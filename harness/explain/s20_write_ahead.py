@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import each_row_once, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.sink_adapters.memory.memory_clients import MemoryCommitter, MemoryLog, MemoryTable
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import CommitOutcome, Row
@@ -130,21 +131,17 @@ def _normal() -> Scene:
     early = run.seen.visible_when_deciding[1]
     last = run.seen.decided[-1].checkpoint_id
     parts, held = target.sent_by_first, {one: _waiting(run, one) for one in (1, last)}
-    return Scene(
-        title="Rows wait in the state, are sent after completion, and are then discarded",
-        ran="source x2 -> write-ahead sink x2 into a log",
-        steps=timeline(run, "complete", "notified", points=SENT, until=run.of("complete")[1].at_ms),
-        facts=(
-            fact(f"visible when checkpoint 1 was decided: {rows_named(early)}", early),
-            fact(f"parts of sink[0] in the state of checkpoint 1: {held[1]}, of checkpoint {last}: {held[last]}", held),
-        ),
-        outcome=f"sink[0] sent {', '.join(parts)}; the committer has recorded {len(target.store.recorded)} parts",
-        checks=(
-            check("no row is visible early", [], early),
-            check("parts are sent in the order of their checkpoints", sorted(parts), parts),
-            check("a part that was sent is not in later snapshots", False, held[1][0] in held[last]),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("Rows wait in the state, are sent after completion, and are then discarded")
+    scene.ran("source x2 -> write-ahead sink x2 into a log")
+    scene.timeline(run, "complete", "notified", points=SENT, until=run.of("complete")[1].at_ms)
+    scene.fact(f"visible when checkpoint 1 was decided: {rows_named(early)}", early)
+    scene.fact(f"parts of sink[0] in the state of checkpoint 1: {held[1]}, of checkpoint {last}: {held[last]}", held)
+    scene.check("no row is visible early", [], early)
+    scene.check("parts are sent in the order of their checkpoints", sorted(parts), parts)
+    scene.check("a part that was sent is not in later snapshots", False, held[1][0] in held[last])
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"sink[0] sent {', '.join(parts)}; the committer has recorded {len(target.store.recorded)} parts"
     )
 
 
@@ -154,20 +151,14 @@ def _blocked() -> Scene:
     notified = [each.detail for each in run.of("notified", actor="sink[0]")]
     sends = run.points("publish.after", actor="sink[0]")
     parts = target.sent_by_first
-    return Scene(
-        title="A part that cannot be sent yet blocks newer ones",
-        ran=f"the same job; the target refuses the first part of sink[0] {REFUSALS} times",
-        steps=timeline(run, "notified", points=(*SENT, "settle.before"), actors=("sink[0]",)),
-        facts=(fact(f"sink[0] tried {len(sends)} times, first at {sends[0].at_ms:g} ms", len(sends)),),
-        outcome=f"notified of {notified}; sent in the end: {', '.join(parts)}",
-        checks=(
-            check("the part is sent again", True, len(sends) > len(parts)),
-            check("the order is kept nevertheless", sorted(parts), parts),
-            check(
-                "without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated)
-            ),
-        ),
-    )
+    scene = SceneBuilder("A part that cannot be sent yet blocks newer ones")
+    scene.ran(f"the same job; the target refuses the first part of sink[0] {REFUSALS} times")
+    scene.timeline(run, "notified", points=(*SENT, "settle.before"), actors=("sink[0]",))
+    scene.fact(f"sink[0] tried {len(sends)} times, first at {sends[0].at_ms:g} ms", len(sends))
+    scene.check("the part is sent again", True, len(sends) > len(parts))
+    scene.check("the order is kept nevertheless", sorted(parts), parts)
+    scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
+    return scene.outcome(f"notified of {notified}; sent in the end: {', '.join(parts)}")
 
 
 def _dropped() -> Scene:
@@ -176,19 +167,15 @@ def _dropped() -> Scene:
     run = run_job(target=target, schedule="sink[0].record.after#1=kill-job")
     restored = _waiting(run, 1)
     sent = target.sent.count(restored[0])
-    return Scene(
-        title="A part that the committer has recorded is dropped on restore",
-        ran=f"the same job, {run.schedule}",
-        steps=timeline(run, *RECOVERY, points=SENT, until=60),
-        facts=(fact(f"restored to sink[0]: {', '.join(restored)}", restored),),
-        outcome=f"the committer has recorded {restored[0]}; it is sent {sent} time in all",
-        checks=(
-            check("the part is restored", ["sink-0-1"], restored),
-            check("it is not sent again", 1, sent),
-            check("later parts are sent", True, bool(run.points("publish.after", actor="sink[0]", generation=2))),
-            each_row_once(run),
-        ),
-    )
+    scene = SceneBuilder("A part that the committer has recorded is dropped on restore")
+    scene.ran(f"the same job, {run.schedule}")
+    scene.timeline(run, *RECOVERY, points=SENT, until=60)
+    scene.fact(f"restored to sink[0]: {', '.join(restored)}", restored)
+    scene.check("the part is restored", ["sink-0-1"], restored)
+    scene.check("it is not sent again", 1, sent)
+    scene.check("later parts are sent", True, bool(run.points("publish.after", actor="sink[0]", generation=2)))
+    scene.check_each_row_once(run)
+    return scene.outcome(f"the committer has recorded {restored[0]}; it is sent {sent} time in all")
 
 
 def _hole(title: str, target: LogTarget, schedule: str) -> Scene:
@@ -198,16 +185,14 @@ def _hole(title: str, target: LogTarget, schedule: str) -> Scene:
     lost, repeated = run.lost_and_repeated
     is_open = type(target) is LogTarget
     points = "append.after", "upsert.after", "publish.after"
-    return Scene(
-        title=title,
-        ran=f"the same job, {schedule}",
-        steps=timeline(run, *RECOVERY, points=points, actors=("coordinator", "sink[0]"), around_crash=(4, 12)),
-        facts=(fact(f"rows of sink[0] in the target at the crash: {rows_named(sent)}", sent),),
-        outcome=f"{rows_named(repeated)} {'is sent again: repeated in the output' if repeated else 'is repeated'}; "
-        f"{len(lost)} lost",
-        checks=(
-            check("rows were sent before the crash", True, bool(sent)),
-            check("exactly those are repeated" if is_open else "no row is repeated", sent if is_open else [], repeated),
-            check("no row is lost", [], lost),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(f"the same job, {schedule}")
+    scene.timeline(run, *RECOVERY, points=points, actors=("coordinator", "sink[0]"), around_crash=(4, 12))
+    scene.fact(f"rows of sink[0] in the target at the crash: {rows_named(sent)}", sent)
+    scene.check("rows were sent before the crash", True, bool(sent))
+    scene.check("exactly those are repeated" if is_open else "no row is repeated", sent if is_open else [], repeated)
+    scene.check("no row is lost", [], lost)
+    return scene.outcome(
+        f"{rows_named(repeated)} {'is sent again: repeated in the output' if repeated else 'is repeated'}; "
+        f"{len(lost)} lost"
     )

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.small_jobs import LETTERS, Transactional, each_row_once, run_job, slow_upload
-from sinkproof.explain.timeline import ENDS, RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, Transactional, run_job, slow_upload
+from sinkproof.explain.timeline import ENDS, RECOVERY
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
@@ -91,24 +92,21 @@ def _calls() -> Scene:
     run = run_job(target=target, schedule="sink[0].notify_complete.before#1=kill")
     calls = {name: of for name, of in target.calls.items() if name.startswith("sink-0-")}
     first = next(iter(calls))
-    return Scene(
-        title="begin, write, pre_commit, commit, abort; recover_and_commit, recover_and_abort",
-        ran=f"source x2 -> two-phase sink x2 into memory, {run.schedule}",
-        steps=timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=FIRST_SINK, until=60),
-        facts=tuple(fact(f"{name}: {', '.join(of)}", of) for name, of in calls.items()),
-        outcome=f"{first}, which was pre-committed before the crash, ends with {calls[first][-1]}; the transactions "
-        "that the crashed attempt had begun after it are aborted, and their rows replayed",
-        checks=(
-            check(
-                "every transaction ends, one way or the other", {"commit", "abort"}, {of[-1] for of in calls.values()}
-            ),
-            check(
-                "the pre-committed one is committed by the next attempt",
-                ["begin", "write", "pre_commit", "commit"],
-                calls[first],
-            ),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("begin, write, pre_commit, commit, abort; recover_and_commit, recover_and_abort")
+    scene.ran(f"source x2 -> two-phase sink x2 into memory, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=FIRST_SINK, until=60)
+    for name, of in calls.items():
+        scene.fact(f"{name}: {', '.join(of)}", of)
+    scene.check("every transaction ends, one way or the other", {"commit", "abort"}, {of[-1] for of in calls.values()})
+    scene.check(
+        "the pre-committed one is committed by the next attempt",
+        ["begin", "write", "pre_commit", "commit"],
+        calls[first],
+    )
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"{first}, which was pre-committed before the crash, ends with {calls[first][-1]}; the transactions "
+        "that the crashed attempt had begun after it are aborted, and their rows replayed"
     )
 
 
@@ -117,18 +115,14 @@ def _user_context() -> Scene:
     target = RecordingTarget()
     run = run_job(target=target, later=source_to_sink(LETTERS, sinks=1).plan(), schedule="checkpoint.notify#1=kill-job")
     made, used = target.contexts_made, target.contexts_used
-    return Scene(
-        title="A user context is made once for each subtask, and survives a restore",
-        ran=f"the same job, {run.schedule}, then one sink subtask instead of two",
-        facts=(
-            fact(f"made: {', '.join(made)}", made),
-            fact(f"used in each open: {used}", used),
-        ),
-        outcome=f"{len(used)} times a sink was opened, {len(made)} contexts were made; the last one has {used[-1]}",
-        checks=(
-            check("made once for each subtask", 2, len(made)),
-            check("the remaining subtask has its own, then that of the removed one", made, used[-1]),
-        ),
+    scene = SceneBuilder("A user context is made once for each subtask, and survives a restore")
+    scene.ran(f"the same job, {run.schedule}, then one sink subtask instead of two")
+    scene.fact(f"made: {', '.join(made)}", made)
+    scene.fact(f"used in each open: {used}", used)
+    scene.check("made once for each subtask", 2, len(made))
+    scene.check("the remaining subtask has its own, then that of the removed one", made, used[-1])
+    return scene.outcome(
+        f"{len(used)} times a sink was opened, {len(made)} contexts were made; the last one has {used[-1]}"
     )
 
 
@@ -138,21 +132,17 @@ def _several_pending() -> Scene:
     pending = [entry[2] for entry in json.loads(run.record(2).states["sink[0]"]["sink"])["pending"]]
     prepared = run.seen.probed_at_fault[0]
     committed = [name for name in pending if name in target.store.committed]
-    return Scene(
-        title="Several transactions may be pending at once",
-        ran=f"the same job with up to 3 concurrent checkpoints, {run.schedule}",
-        steps=timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=FIRST_SINK, until=run.crash_ms + 6),
-        facts=(
-            fact(f"the snapshot of sink[0] in checkpoint 2 lists {', '.join(pending)}", pending),
-            fact(f"pre-committed in the target at the crash: {', '.join(prepared)}", prepared),
-        ),
-        outcome=f"of the {len(pending)} listed all {len(committed)} are committed in the end, oldest first; newer ones "
-        "are aborted",
-        checks=(
-            check("more than one is listed", True, len(pending) > 1),
-            check("all of them are committed", pending, committed),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("Several transactions may be pending at once")
+    scene.ran(f"the same job with up to 3 concurrent checkpoints, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=FIRST_SINK, until=run.crash_ms + 6)
+    scene.fact(f"the snapshot of sink[0] in checkpoint 2 lists {', '.join(pending)}", pending)
+    scene.fact(f"pre-committed in the target at the crash: {', '.join(prepared)}", prepared)
+    scene.check("more than one is listed", True, len(pending) > 1)
+    scene.check("all of them are committed", pending, committed)
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"of the {len(pending)} listed all {len(committed)} are committed in the end, oldest first; newer ones "
+        "are aborted"
     )
 
 
@@ -195,17 +185,15 @@ def _with_timeout(**options: Any) -> tuple[RecordedRun, ExpiringTarget, list[str
 def _warned() -> Scene:
     run, _, messages = _with_timeout(before=slow_upload("sink[1]", SLOW_MS))
     first = messages[0] if messages else "nothing"
-    return Scene(
-        title="A slow checkpoint, complete just in time: a warning",
-        ran=f"the same job without a crash; transactions time out after {TIMEOUT_SECONDS:g} s, persisting takes "
-        f"{SLOW_MS} ms",
-        facts=(fact(f"{len(messages)} warnings; the first: {first}", messages),),
-        outcome=f"{len(run.visible)} rows are visible, each once: the loss that was warned of did not happen",
-        checks=(
-            check("the warning precedes the timeout", True, "has been pending for" in first),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("A slow checkpoint, complete just in time: a warning")
+    scene.ran(
+        f"the same job without a crash; transactions time out after {TIMEOUT_SECONDS:g} s, persisting takes "
+        f"{SLOW_MS} ms"
     )
+    scene.fact(f"{len(messages)} warnings; the first: {first}", messages)
+    scene.check("the warning precedes the timeout", True, "has been pending for" in first)
+    scene.check_each_row_once(run)
+    return scene.outcome(f"{len(run.visible)} rows are visible, each once: the loss that was warned of did not happen")
 
 
 def _lost() -> Scene:
@@ -218,23 +206,18 @@ def _lost() -> Scene:
     lost = sorted(set(covered) - set(run.visible))
     errors = [each.detail for each in run.of("raised")]
     left = {"open": len(target.store.opened), "pre-committed": len(target.store.prepared)}
-    return Scene(
-        title="Recovery comes after the timeout: a stated loss",
-        ran=f"the same job, {run.schedule}, restart after {delay_ms:g} ms",
-        steps=timeline(run, *RECOVERY, "raised", actors=FIRST_SINK),
-        facts=(
-            fact(f"checkpoint {decided} is complete and covers {rows_named(covered)}", covered),
-            fact(f"visible: {rows_named(run.visible)}; in the target: {counts_named(left)}", run.visible),
-        ),
-        outcome=f"{rows_named(lost)} of a complete checkpoint are gone, and the job ends with: "
-        f"{run.simulation.failure}",
-        checks=(
-            check("rows of a complete checkpoint are lost", True, bool(lost)),
-            check("the job fails rather than continue without them", False, run.simulation.finished),
-            check(
-                "every restart reports the loss",
-                True,
-                bool(errors) and all(TransactionLost.__name__ in error for error in errors),
-            ),
-        ),
+    scene = SceneBuilder("Recovery comes after the timeout: a stated loss")
+    scene.ran(f"the same job, {run.schedule}, restart after {delay_ms:g} ms")
+    scene.timeline(run, *RECOVERY, "raised", actors=FIRST_SINK)
+    scene.fact(f"checkpoint {decided} is complete and covers {rows_named(covered)}", covered)
+    scene.fact(f"visible: {rows_named(run.visible)}; in the target: {counts_named(left)}", run.visible)
+    scene.check("rows of a complete checkpoint are lost", True, bool(lost))
+    scene.check("the job fails rather than continue without them", False, run.simulation.finished)
+    scene.check(
+        "every restart reports the loss",
+        True,
+        bool(errors) and all(TransactionLost.__name__ in error for error in errors),
+    )
+    return scene.outcome(
+        f"{rows_named(lost)} of a complete checkpoint are gone, and the job ends with: {run.simulation.failure}"
     )

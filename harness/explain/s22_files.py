@@ -6,9 +6,10 @@ import json
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import Identity
-from sinkproof.explain.demonstration import Scene, TimelineEntry, check, fact, rows_named
-from sinkproof.explain.small_jobs import LETTERS, each_row_once, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, TimelineEntry, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, run_job
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.sink_adapters.files import file_readers as readers
 from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.files.file_system import Files
@@ -90,34 +91,32 @@ def _life() -> Scene:
     restored: dict[str, Any] = {"restored": [(0, state)], "subtasks_restored": [0], "parallelism_restored": 1}
     other.open(Context(generation=2, checkpoint_id_restored=2, **restored))
     observe("another process opened")
-    return Scene(
-        title="In progress, pending, committed; finished by handle",
-        ran="one two-phase file sink, called step by step; the second checkpoint is finished by another sink, from the "
-        "snapshot's bytes",
-        unit="step",
-        steps=tuple(
-            TimelineEntry(at=number, lane=lane, what=what)
-            for number, (event, files, _) in enumerate(observed, start=1)
-            for lane, what in [("sink", event), *(("target", path) for path in files)]
-        ),
-        facts=(
-            fact(f"handle in snapshot 2: {', '.join(handles)}", handles),
-            *(fact(f"{event}: a reader sees {rows_named(rows)}", rows) for event, _, rows in observed),
-        ),
-        outcome=f"in the end {rows_named(observed[-1][2])} are committed; the row behind snapshot 2 is gone, and will "
-        "be replayed",
-        checks=(
-            check(
-                "the file's states",
-                [["open"], ["pending"], ["jsonl"], ["jsonl", "open", "pending"], ["jsonl", "jsonl"]],
-                [sorted(path.rpartition("/")[2].partition(".")[2] for path in files) for _, files, _ in observed],
-            ),
-            check(
-                "visible only when committed",
-                [[], [], [(0, 0), (0, 1)], [(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]],
-                [rows for _, _, rows in observed],
-            ),
-        ),
+    scene = SceneBuilder("In progress, pending, committed; finished by handle", unit="step")
+    scene.ran(
+        "one two-phase file sink, called step by step; the second checkpoint is finished by another sink, from the "
+        "snapshot's bytes"
+    )
+    scene.steps = tuple(
+        TimelineEntry(at=number, lane=lane, what=what)
+        for number, (event, files, _) in enumerate(observed, start=1)
+        for lane, what in [("sink", event), *(("target", path) for path in files)]
+    )
+    scene.fact(f"handle in snapshot 2: {', '.join(handles)}", handles)
+    for event, _, rows in observed:
+        scene.fact(f"{event}: a reader sees {rows_named(rows)}", rows)
+    scene.check(
+        "the file's states",
+        [["open"], ["pending"], ["jsonl"], ["jsonl", "open", "pending"], ["jsonl", "jsonl"]],
+        [sorted(path.rpartition("/")[2].partition(".")[2] for path in files) for _, files, _ in observed],
+    )
+    scene.check(
+        "visible only when committed",
+        [[], [], [(0, 0), (0, 1)], [(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]],
+        [rows for _, _, rows in observed],
+    )
+    return scene.outcome(
+        f"in the end {rows_named(observed[-1][2])} are committed; the row behind snapshot 2 is gone, and will "
+        "be replayed"
     )
 
 
@@ -134,17 +133,14 @@ def _rolled() -> Scene:
     sizes = {path: len(target.disk.read(path)) for path in parts}
     first, second = (sum(f"part-{sequence:08d}-" in path for path in parts) for sequence in (1, 2))
     full = [size for path, size in sizes.items() if "part-00000001-" in path][:-1]
-    return Scene(
-        title=f"Part files are rolled by size ({ROLL_BYTES} bytes) and with each checkpoint",
-        ran="six rows, checkpoint 1, one row, checkpoint 2",
-        facts=tuple(fact(f"{path} ({sizes[path]} bytes): {rows_named(rows)}", rows) for path, rows in parts.items()),
-        outcome=f"{first} files of checkpoint 1, {second} of checkpoint 2",
-        checks=(
-            check("several for the larger one, one for the other", (True, 1), (first > 1, second)),
-            check("a file is rolled as soon as it is large enough", True, bool(full) and min(full) >= ROLL_BYTES),
-            check("all rows, in order", [(0, at) for at in range(7)], [row for rows in parts.values() for row in rows]),
-        ),
-    )
+    scene = SceneBuilder(f"Part files are rolled by size ({ROLL_BYTES} bytes) and with each checkpoint")
+    scene.ran("six rows, checkpoint 1, one row, checkpoint 2")
+    for path, rows in parts.items():
+        scene.fact(f"{path} ({sizes[path]} bytes): {rows_named(rows)}", rows)
+    scene.check("several for the larger one, one for the other", (True, 1), (first > 1, second))
+    scene.check("a file is rolled as soon as it is large enough", True, bool(full) and min(full) >= ROLL_BYTES)
+    scene.check("all rows, in order", [(0, at) for at in range(7)], [row for rows in parts.values() for row in rows])
+    return scene.outcome(f"{first} files of checkpoint 1, {second} of checkpoint 2")
 
 
 def _buckets() -> Scene:
@@ -160,13 +156,12 @@ def _buckets() -> Scene:
     wanted: dict[str, list[Identity]] = {}
     for row in batch:
         wanted.setdefault(f"key={row.key}", []).append(row[:2])
-    return Scene(
-        title="Buckets: a folder for each key",
-        ran="four rows in one transaction, bucket = key",
-        facts=tuple(fact(f"{bucket}: {rows_named(rows)}", rows) for bucket, rows in sorted(found.items())),
-        outcome=f"one transaction commits {len(parts)} files in {len(found)} buckets",
-        checks=(check("every row is in the bucket of its key", wanted, found),),
-    )
+    scene = SceneBuilder("Buckets: a folder for each key")
+    scene.ran("four rows in one transaction, bucket = key")
+    for bucket, rows in sorted(found.items()):
+        scene.fact(f"{bucket}: {rows_named(rows)}", rows)
+    scene.check("every row is in the bucket of its key", wanted, found)
+    return scene.outcome(f"one transaction commits {len(parts)} files in {len(found)} buckets")
 
 
 def _crashed() -> Scene:
@@ -182,21 +177,17 @@ def _crashed() -> Scene:
     finished = [path for path in _tree(target.disk) if path.startswith("committed/")]
     residue = readers.transactions_residue(target.disk)
     lanes = ("coordinator", "sink[0]")
-    return Scene(
-        title="A crash at a commit, and another between the renames of the recovery",
-        ran=f"source x2 -> file sink x2, a file for each row, {run.schedule}",
-        steps=timeline(run, *RECOVERY, points=["commit.after"], actors=lanes, since=28, until=70),
-        facts=(
-            fact(f"at the second crash {len(left)} files were pending: {', '.join(left)}", left),
-            fact(f"visible then: {rows_named(visible)}", visible),
-        ),
-        outcome=f"generation {run.generations} finishes it: {len(finished)} files committed, left over: {len(residue)}",
-        checks=(
-            check("both faults were injected", 2, len(run.of("fault"))),
-            check("files were pending", True, bool(left)),
-            each_row_once(run),
-            check("no file is left in progress or pending", [], residue),
-        ),
+    scene = SceneBuilder("A crash at a commit, and another between the renames of the recovery")
+    scene.ran(f"source x2 -> file sink x2, a file for each row, {run.schedule}")
+    scene.timeline(run, *RECOVERY, points=["commit.after"], actors=lanes, since=28, until=70)
+    scene.fact(f"at the second crash {len(left)} files were pending: {', '.join(left)}", left)
+    scene.fact(f"visible then: {rows_named(visible)}", visible)
+    scene.check("both faults were injected", 2, len(run.of("fault")))
+    scene.check("files were pending", True, bool(left))
+    scene.check_each_row_once(run)
+    scene.check("no file is left in progress or pending", [], residue)
+    return scene.outcome(
+        f"generation {run.generations} finishes it: {len(finished)} files committed, left over: {len(residue)}"
     )
 
 
@@ -213,16 +204,10 @@ def _torn() -> Scene:
     second.open(Context(generation=2))
     second.write(_batch((0, 1), (0, 2)))
     rows, files, torn = readers.read_log(disk), _tree(disk), len(disk.read(path))
-    return Scene(
-        title="A line that was torn by the crash",
-        ran="a plain file sink crashes in the middle of a line; the next attempt writes on",
-        facts=(
-            fact(f"files: {', '.join(files)}", files),
-            fact(f"valid length of the first: {len(whole)} of {torn} bytes", [len(whole), torn]),
-        ),
-        outcome=f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other",
-        checks=(
-            check("the torn line is not read, and hides no other", [(0, 0), (0, 1), (0, 1), (0, 2)], rows),
-            check("the next attempt writes to a file of its own", 2, len(files)),
-        ),
-    )
+    scene = SceneBuilder("A line that was torn by the crash")
+    scene.ran("a plain file sink crashes in the middle of a line; the next attempt writes on")
+    scene.fact(f"files: {', '.join(files)}", files)
+    scene.fact(f"valid length of the first: {len(whole)} of {torn} bytes", [len(whole), torn])
+    scene.check("the torn line is not read, and hides no other", [(0, 0), (0, 1), (0, 1), (0, 2)], rows)
+    scene.check("the next attempt writes to a file of its own", 2, len(files))
+    return scene.outcome(f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other")

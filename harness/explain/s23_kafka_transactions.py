@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_broker import MARKER, Broker, ProducerSession
-from sinkproof.explain.small_jobs import each_row_once, run_job
-from sinkproof.explain.timeline import ENDS, RECOVERY, timeline
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.timeline import ENDS, RECOVERY
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
@@ -125,7 +126,7 @@ def scenes() -> tuple[Scene, ...]:
         _resumed(),
         _lingering(WithoutSweep, "Wrong: an open transaction of a crashed attempt blocks every reader behind it"),
         _lingering(ProducerPerTransaction, "Right: it is found and aborted"),
-        _reused(PoolOfTwo, "Wrong, on purpose: a pool of two producers, whose recovery commits a later transaction"),
+        _reused(PoolOfTwo, "Wrong, on purpose: a pool of two producers; recovery commits a later transaction"),
         _reused(ProducerPerTransaction, "Right: a transactional id for each transaction"),
         _marked(),
         _cost(),
@@ -142,18 +143,16 @@ def _resumed() -> Scene:
     names = run.seen.probed_at_fault[0]
     first = next(each.at_ms for each in run.points("commit.after") if each.at_ms > run.crash_ms)
     committed = sorted(set(names) & set(broker.markers()))
-    return Scene(
-        title="A transaction is committed by another process, by producer id and epoch",
-        ran=f"2 sources -> two-phase sink into {SIMULATED}; {run.schedule}",
-        steps=timeline(run, *RECOVERY, points=ENDS, since=run.crash_ms - 3, until=first + 1),
-        facts=(fact(f"open at the crash: {', '.join(names)}", names),),
-        outcome=f"the next process commits {', '.join(committed)} and aborts the others; {len(run.visible)} rows are "
-        "read, each once",
-        checks=(
-            check("a covered transaction is committed by a process that did not begin it", True, bool(committed)),
-            check("not every open transaction was covered", True, len(committed) < len(names)),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("A transaction is committed by another process, by producer id and epoch")
+    scene.ran(f"2 sources -> two-phase sink into {SIMULATED}; {run.schedule}")
+    scene.timeline(run, *RECOVERY, points=ENDS, since=run.crash_ms - 3, until=first + 1)
+    scene.fact(f"open at the crash: {', '.join(names)}", names)
+    scene.check("a covered transaction is committed by a process that did not begin it", True, bool(committed))
+    scene.check("not every open transaction was covered", True, len(committed) < len(names))
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"the next process commits {', '.join(committed)} and aborts the others; {len(run.visible)} rows are "
+        "read, each once"
     )
 
 
@@ -163,21 +162,17 @@ def _lingering(transactions: Transactions, title: str) -> Scene:
     lost, repeated = run.lost_and_repeated
     everything, still_open = set(broker.read(committed=False)), broker.open_ids()
     stable, end = broker.last_stable_offset(0), len(broker.logs[0])
-    return Scene(
-        title=title,
-        ran=f"the same job, {run.schedule}",
-        facts=(
-            fact(f"open when the job has ended: {', '.join(still_open) or 'none'}", still_open),
-            fact(f"last stable offset {stable} of {end}", [stable, end]),
-        ),
-        outcome=f"a reader of committed rows gets {len(run.visible)} of {len(everything)}: "
-        + (f"the rows behind offset {stable} are blocked" if lost else "no transaction blocks it"),
-        checks=(
-            check("every row is in the log", ROW_COUNT, len(everything)),
-            check("no transaction is left open" if right else "a transaction is left open", right, not still_open),
-            check("readers get everything" if right else "readers are blocked", right, not lost),
-            check("no row is repeated", [], repeated),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(f"the same job, {run.schedule}")
+    scene.fact(f"open when the job has ended: {', '.join(still_open) or 'none'}", still_open)
+    scene.fact(f"last stable offset {stable} of {end}", [stable, end])
+    scene.check("every row is in the log", ROW_COUNT, len(everything))
+    scene.check("no transaction is left open" if right else "a transaction is left open", right, not still_open)
+    scene.check("readers get everything" if right else "readers are blocked", right, not lost)
+    scene.check("no row is repeated", [], repeated)
+    return scene.outcome(
+        f"a reader of committed rows gets {len(run.visible)} of {len(everything)}: "
+        + (f"the rows behind offset {stable} are blocked" if lost else "no transaction blocks it")
     )
 
 
@@ -201,34 +196,28 @@ def _reused(transactions: Transactions, title: str) -> Scene:
     beyond = sorted(row for row in run.rows_written(generation=1) if row[1] >= restored[row[0]])
     lost, repeated = run.lost_and_repeated
     until = run.crash_ms + 12
-    return Scene(
-        title=title,
-        ran=f"the same job, persisting checkpoint 2 takes {SLOW_MS} ms, {run.schedule}",
-        steps=timeline(
-            run,
-            *("snapshot", *RECOVERY),
-            points=("begin.after", *ENDS),
-            actors=("coordinator", "sink"),
-            since=10,
-            until=until,
-        ),
-        facts=(
-            fact(
-                f"complete at the crash: {complete}, covering {restored}; written beyond: {rows_named(beyond)}", beyond
-            ),
-        ),
-        outcome=f"recovery commits checkpoint {complete[-1]} once more: "
+    scene = SceneBuilder(title)
+    scene.ran(f"the same job, persisting checkpoint 2 takes {SLOW_MS} ms, {run.schedule}")
+    scene.timeline(
+        run,
+        *("snapshot", *RECOVERY),
+        points=("begin.after", *ENDS),
+        actors=("coordinator", "sink"),
+        since=10,
+        until=until,
+    )
+    scene.fact(f"complete at the crash: {complete}, covering {restored}; written beyond: {rows_named(beyond)}", beyond)
+    scene.check("rows beyond the checkpoint were open at the crash", True, bool(beyond))
+    scene.check("they are not repeated" if right else "some of them are repeated", right, not repeated)
+    scene.check("no other row is repeated", [], sorted(set(repeated) - set(beyond)))
+    scene.check("no row is lost", [], lost)
+    return scene.outcome(
+        f"recovery commits checkpoint {complete[-1]} once more: "
         + (
             f"and so the rows of a later one; {rows_named(repeated)} are there twice"
             if repeated
             else "it was committed already, nothing changes"
-        ),
-        checks=(
-            check("rows beyond the checkpoint were open at the crash", True, bool(beyond)),
-            check("they are not repeated" if right else "some of them are repeated", right, not repeated),
-            check("no other row is repeated", [], sorted(set(repeated) - set(beyond))),
-            check("no row is lost", [], lost),
-        ),
+        )
     )
 
 
@@ -246,18 +235,15 @@ def _marked() -> Scene:
         outcomes = [target.commit(handle), target.commit(handle)]
         broker.expire_ids()
         found[name] = [outcome.value for outcome in (*outcomes, target.commit(handle))]
-    return Scene(
-        title="A marker in the transaction makes commit idempotent for ever",
-        ran="one transaction: committed, committed again, and again when its transactional id has expired",
-        facts=tuple(fact(f"{name}: {', '.join(outcomes)}", outcomes) for name, outcomes in found.items()),
-        outcome=f"once the id has expired the answer is {found['with a marker'][-1]!r} with a marker, and "
-        f"{found['without'][-1]!r} without, although the rows are there",
-        checks=(
-            check("with a marker", ["committed", "already", "already"], found["with a marker"]),
-            check(
-                "without, it cannot be distinguished from a loss", ["committed", "already", "lost"], found["without"]
-            ),
-        ),
+    scene = SceneBuilder("A marker in the transaction makes commit idempotent for ever")
+    scene.ran("one transaction: committed, committed again, and again when its transactional id has expired")
+    for name, values in found.items():
+        scene.fact(f"{name}: {', '.join(values)}", values)
+    scene.check("with a marker", ["committed", "already", "already"], found["with a marker"])
+    scene.check("without, it cannot be distinguished from a loss", ["committed", "already", "lost"], found["without"])
+    return scene.outcome(
+        f"once the id has expired the answer is {found['with a marker'][-1]!r} with a marker, and "
+        f"{found['without'][-1]!r} without, although the rows are there"
     )
 
 
@@ -265,19 +251,15 @@ def _cost() -> Scene:
     """Requests to the broker for the same rows."""
     each, pool = (_run(one)[1].requests for one in (ProducerPerTransaction, PoolOfTwo))
     transactions = each["EndTxn"]
-    return Scene(
-        title="What it costs",
-        ran="the same job without a crash, requests counted by the broker",
-        facts=tuple(
-            fact(f"{name}: {counts_named(counts)}", dict(counts))
-            for name, counts in (("a producer for each transaction", each), ("a pool of two", pool))
-        ),
-        outcome=f"for {transactions} transactions and {ROW_COUNT} rows: {each['InitProducerId'] - pool['InitProducerId']} "
+    scene = SceneBuilder("What it costs")
+    scene.ran("the same job without a crash, requests counted by the broker")
+    for name, counts in (("a producer for each transaction", each), ("a pool of two", pool)):
+        scene.fact(f"{name}: {counts_named(counts)}", dict(counts))
+    scene.check("a request for each transaction's producer", transactions, each["InitProducerId"])
+    scene.check("two for the pool", 2, pool["InitProducerId"])
+    scene.check("a marker for each transaction", ROW_COUNT + transactions, each["Produce"])
+    return scene.outcome(
+        f"for {transactions} transactions and {ROW_COUNT} rows: {each['InitProducerId'] - pool['InitProducerId']} "
         f"requests more for producers and {each['Produce'] - pool['Produce']} for markers, that is "
-        f"{(sum(each.values()) - sum(pool.values())) / transactions:g} for each transaction",
-        checks=(
-            check("a request for each transaction's producer", transactions, each["InitProducerId"]),
-            check("two for the pool", 2, pool["InitProducerId"]),
-            check("a marker for each transaction", ROW_COUNT + transactions, each["Produce"]),
-        ),
+        f"{(sum(each.values()) - sum(pool.values())) / transactions:g} for each transaction"
     )

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, each_row_once, run_job, true_counts, wrong_counts
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job, true_counts, wrong_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.sink_adapters.protocol import Context, Row, Sink
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
@@ -106,24 +107,20 @@ def _write_ahead() -> Scene:
     before: Counter[str] = run.seen.probed_at_fault[0]
     statements, early = target.table.statements, run.seen.visible_when_deciding[1]
     points, actors = ("publish.after", "record.after"), ("coordinator", "sink[0]")
-    return Scene(
-        title="Write-ahead, with a committer in a table of its own",
-        ran=f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}",
-        steps=timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50),
-        facts=(
-            fact(
-                f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
-                dict(before),
-            ),
-            fact(f"statements in the end: {counts_named(statements)}", dict(statements)),
-        ),
-        outcome=f"{target.written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once",
-        checks=(
-            check("no row is visible before checkpoint 1 is complete", [], early),
-            check("rows were written twice", True, target.written_again > 0),
-            each_row_once(run),
-            check("every part is recorded once", len(target.table.sent), statements["INSERT sent"]),
-        ),
+    scene = SceneBuilder("Write-ahead, with a committer in a table of its own")
+    scene.ran(f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}")
+    scene.timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
+    scene.fact(
+        f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
+        dict(before),
+    )
+    scene.fact(f"statements in the end: {counts_named(statements)}", dict(statements))
+    scene.check("no row is visible before checkpoint 1 is complete", [], early)
+    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.check_each_row_once(run)
+    scene.check("every part is recorded once", len(target.table.sent), statements["INSERT sent"])
+    return scene.outcome(
+        f"{target.written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
     )
 
 
@@ -131,20 +128,16 @@ def _idempotent() -> Scene:
     target = IdempotentTarget()
     run = _run(target, "sink[0].write.after#5=kill-job")
     statements, early = target.table.statements, run.seen.visible_when_deciding[1]
-    return Scene(
-        title="Idempotent: every row at once, under its own key",
-        ran=f"the same rows into an idempotent sink; {run.schedule}",
-        facts=(
-            fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early),
-            fact(f"statements: {counts_named(statements)}", dict(statements)),
-        ),
-        outcome=f"{target.written_again} rows were written again; in the end {len(run.visible)} rows, each once, and "
-        "visible early",
-        checks=(
-            check("rows were written twice", True, target.written_again > 0),
-            check("readers see rows early", True, bool(early)),
-            each_row_once(run),
-        ),
+    scene = SceneBuilder("Idempotent: every row at once, under its own key")
+    scene.ran(f"the same rows into an idempotent sink; {run.schedule}")
+    scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
+    scene.fact(f"statements: {counts_named(statements)}", dict(statements))
+    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.check("readers see rows early", True, bool(early))
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"{target.written_again} rows were written again; in the end {len(run.visible)} rows, each once, and "
+        "visible early"
     )
 
 
@@ -154,18 +147,14 @@ def _write_ahead_into_counters() -> Scene:
     run = _run(target, BEFORE_RECORD)
     counts, right = dict(target.table.counters), true_counts(LETTERS)
     wrong = wrong_counts(counts, right)
-    return Scene(
-        title="The same into counters: a wrong result",
-        ran=f"the same write-ahead sink, into counters by key; {run.schedule}",
-        facts=(fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts),),
-        outcome=f"the part that was sent twice was counted twice: {'; '.join(wrong)}",
-        checks=(
-            check(
-                "counters are too great by the rows sent again",
-                target.written_again,
-                sum(counts.values()) - sum(right.values()),
-            ),
-            check("some are wrong", True, bool(wrong)),
-            check("the rows beside them are right", ([], []), run.lost_and_repeated),
-        ),
+    scene = SceneBuilder("The same into counters: a wrong result")
+    scene.ran(f"the same write-ahead sink, into counters by key; {run.schedule}")
+    scene.fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts)
+    scene.check(
+        "counters are too great by the rows sent again",
+        target.written_again,
+        sum(counts.values()) - sum(right.values()),
     )
+    scene.check("some are wrong", True, bool(wrong))
+    scene.check("the rows beside them are right", ([], []), run.lost_and_repeated)
+    return scene.outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")

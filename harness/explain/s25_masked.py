@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, record_job
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.models.masked_worlds import InFiles, InLog, InMemory, InTable, MaskedTarget
-from sinkproof.explain.small_jobs import LETTERS_TO_SINK, each_row_once, run_job
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.models.masked_worlds import InFiles, InLog, InMemory, InTable, MaskedExample
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS_TO_SINK, run_job
+from sinkproof.explain.timeline import RECOVERY
 
 LESSON: Final = (
     "rows are neither moved nor sent twice: the marker is one fact, written in one step, and readers honour it. So a "
@@ -19,11 +20,11 @@ BEFORE_REVEAL: Final = "sink[0].reveal.before#2=kill-job"
 
 
 def scenes() -> tuple[Scene, ...]:
-    makers: tuple[Callable[[], MaskedTarget], ...] = (InMemory, InFiles, InLog, InTable)
+    makers: tuple[Callable[[], MaskedExample], ...] = (InMemory, InFiles, InLog, InTable)
     return tuple(scene for make in makers for scene in (_revealed(make()), _crashed(make())))
 
 
-def _revealed(target: MaskedTarget) -> Scene:
+def _revealed(target: MaskedExample) -> Scene:
     """Whenever the reader reads, all rows in the target are listed, too."""
     held: list[tuple[list[Identity], list[Identity]]] = []
 
@@ -35,26 +36,20 @@ def _revealed(target: MaskedTarget) -> Scene:
     staged, visible = held[0]
     last = run.seen.visible_when_deciding[run.seen.decided[-1].checkpoint_id]
     until = run.points("reveal.after")[1].at_ms
-    return Scene(
-        title=f"In {target.name}: hidden, then visible",
-        ran=f"source x2 -> masked sink x2 into {target.name}",
-        steps=timeline(run, "writes", "complete", points=["reveal.after"], until=until),
-        facts=(
-            fact(f"when checkpoint 1 was decided the target held {rows_named(staged)}", staged),
-            fact(f"a reader saw {rows_named(visible)}; at the last decision {rows_named(sorted(last))}", visible),
-            fact(f"markers in the end: {', '.join(target.markers())}", target.markers()),
-        ),
-        outcome=f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}",
-        checks=(
-            check("rows were in the target before they were visible", (True, []), (bool(staged), visible)),
-            check("later a reader sees some", True, bool(last)),
-            each_row_once(run),
-            check("no row stays hidden", [], target.hidden()),
-        ),
-    )
+    scene = SceneBuilder(f"In {target.name}: hidden, then visible")
+    scene.ran(f"source x2 -> masked sink x2 into {target.name}")
+    scene.timeline(run, "writes", "complete", points=["reveal.after"], until=until)
+    scene.fact(f"when checkpoint 1 was decided the target held {rows_named(staged)}", staged)
+    scene.fact(f"a reader saw {rows_named(visible)}; at the last decision {rows_named(sorted(last))}", visible)
+    scene.fact(f"markers in the end: {', '.join(target.markers())}", target.markers())
+    scene.check("rows were in the target before they were visible", (True, []), (bool(staged), visible))
+    scene.check("later a reader sees some", True, bool(last))
+    scene.check_each_row_once(run)
+    scene.check("no row stays hidden", [], target.hidden())
+    return scene.outcome(f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}")
 
 
-def _crashed(target: MaskedTarget) -> Scene:
+def _crashed(target: MaskedExample) -> Scene:
     """Checkpoint 2 is complete, and its marker is not written; later rows are staged, too."""
     run = run_job(target=target, probe=lambda: (target.held(), target.hidden()), schedule=BEFORE_REVEAL)
     held, hidden = run.seen.probed_at_fault[0]
@@ -64,31 +59,25 @@ def _crashed(target: MaskedTarget) -> Scene:
     again = set(run.rows_written(generation=2))
     log = isinstance(target, InLog)
     since, until = run.crash_ms - 6, run.points("collect.after")[-1].at_ms
-    return Scene(
-        title=f"In {target.name}: a crash before the marker of checkpoint {decided}",
-        ran=f"the same job, {BEFORE_REVEAL}",
-        steps=timeline(run, *RECOVERY, points=["reveal.after", "collect.after"], since=since, until=until),
-        facts=(
-            fact(f"in the target at the crash, and hidden: {', '.join(hidden)}", hidden),
-            fact(
-                f"of these, covered by checkpoint {decided}: {rows_named(promised)}; never to be revealed: "
-                f"{rows_named(others)}",
-                [promised, others],
-            ),
-        ),
-        outcome=f"the next attempts reveal {rows_named(promised)}; {rows_named(others)} "
-        f"{'stay in the log, where no marker will ever cover them' if log else 'are collected'}, and are written anew",
-        checks=(
-            check("some rows were covered, some were not", (True, True), (bool(promised), bool(others))),
-            check("the covered rows are not written again", [], sorted(again & covered)),
-            check("the others are", [], sorted(set(others) - again)),
-            each_row_once(run),
-            check(
-                "rows that stay hidden for ever remain in a log"
-                if log
-                else "each row is in the target once in the end",
-                sorted([*run.visible, *(others if log else [])]),
-                target.held(),
-            ),
-        ),
+    scene = SceneBuilder(f"In {target.name}: a crash before the marker of checkpoint {decided}")
+    scene.ran(f"the same job, {BEFORE_REVEAL}")
+    scene.timeline(run, *RECOVERY, points=["reveal.after", "collect.after"], since=since, until=until)
+    scene.fact(f"in the target at the crash, and hidden: {', '.join(hidden)}", hidden)
+    scene.fact(
+        f"of these, covered by checkpoint {decided}: {rows_named(promised)}; never to be revealed: "
+        f"{rows_named(others)}",
+        [promised, others],
+    )
+    scene.check("some rows were covered, some were not", (True, True), (bool(promised), bool(others)))
+    scene.check("the covered rows are not written again", [], sorted(again & covered))
+    scene.check("the others are", [], sorted(set(others) - again))
+    scene.check_each_row_once(run)
+    scene.check(
+        "rows that stay hidden for ever remain in a log" if log else "each row is in the target once in the end",
+        sorted([*run.visible, *(others if log else [])]),
+        target.held(),
+    )
+    return scene.outcome(
+        f"the next attempts reveal {rows_named(promised)}; {rows_named(others)} "
+        f"{'stay in the log, where no marker will ever cover them' if log else 'are collected'}, and are written again"
     )

@@ -9,7 +9,8 @@ from sinkproof.chaos.clock import now
 from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, ReaderLog, RecordingSimulation
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.explain.checkpoint_folders import scratch_folder
-from sinkproof.explain.demonstration import Fact, Scene, check, fact
+from sinkproof.explain.demonstration import Scene
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -28,8 +29,8 @@ from sinkproof.table.late_recovery import LATE, SOURCE, TIMEOUT_SECONDS, recover
 
 LESSON: Final = (
     "a sink that waits for completion shows no row early, at the price of latency and of state or space in the target; "
-    "a sink that writes at once is visible at once, and repeats. Only two-phase commit can lose rows by a late recovery, "
-    "only masking needs readers that know the marker."
+    "a sink that writes at once is visible at once, and repeats. Only two-phase commit can lose rows by a late "
+    "recovery, only masking needs readers that know the marker."
 )
 MEASURED: Final = tuple(name for name in PAIRS if name.startswith(("memory/", "files/")) and "parquet" not in name)
 BULK: Final = GeneratedInput(
@@ -79,50 +80,45 @@ def scenes() -> tuple[Scene, ...]:
     speeds = {name: rows_per_second for name, (_, rows_per_second) in found.items()}
     crashes = sum(row.crashed.crashes for row in table.values())
     strategies = dict.fromkeys(name.partition("/")[2] for name in table)
-    scene = Scene(
-        title="Every pair in memory and files",
-        ran="for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
-        f"{SOURCE.splits * SOURCE.length(0)} rows, observed",
-        facts=(
-            fact(HEADER, HEADER.split()),
-            *(fact(row.line(name), row.value) for name, row in table.items()),
-            fact(KEY, None),
-            Fact(says=f"rows per second, simulated, in this run: {_speeds_named(speeds)}", value=speeds, varies=True),
-            *(
-                fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
-                for strategy in strategies
-            ),
-        ),
-        outcome=f"{len(table)} pairs, {crashes} crashes; grades measured: "
-        f"{', '.join(sorted({r.grade for r in table.values()}))}",
-        checks=(
-            *(
-                check(f"{name}: the grade is the one expected", PAIRS[name].grade, row.grade)
-                for name, row in table.items()
-            ),
-            check(
-                "no claim of any pair is violated",
-                [],
-                [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
-            ),
-            check(
-                "rows are visible early exactly in the pairs that do not wait for completion",
-                [name for name in table if not checkpoints_to_wait(name)],
-                [name for name, row in table.items() if row.early],
-            ),
-            check(
-                "no pair that claims NO_EARLY_ROWS shows rows early",
-                [],
-                [name for name, row in table.items() if row.early and _claims(name) & Claim.NO_EARLY_ROWS],
-            ),
-            check(
-                "a late recovery loses rows only in targets with a transaction timeout",
-                [name for name in table if name in EXPIRES],
-                [name for name, row in table.items() if row.lost_by_timeout],
-            ),
-        ),
+    scene = SceneBuilder("Every pair in memory and files")
+    scene.ran(
+        "for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
+        f"{SOURCE.splits * SOURCE.length(0)} rows, observed"
     )
-    return (scene,)
+    scene.fact(HEADER, HEADER.split())
+    for name, row in table.items():
+        scene.fact(row.line(name), row.value)
+    scene.fact(KEY, None)
+    scene.fact(f"rows per second, simulated, in this run: {_speeds_named(speeds)}", speeds, varies=True)
+    for strategy in strategies:
+        scene.fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
+    for name, row in table.items():
+        scene.check(f"{name}: the grade is the one expected", PAIRS[name].grade, row.grade)
+    scene.check(
+        "no claim of any pair is violated",
+        [],
+        [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
+    )
+    scene.check(
+        "rows are visible early exactly in the pairs that do not wait for completion",
+        [name for name in table if not checkpoints_to_wait(name)],
+        [name for name, row in table.items() if row.early],
+    )
+    scene.check(
+        "no pair that claims NO_EARLY_ROWS shows rows early",
+        [],
+        [name for name, row in table.items() if row.early and _claims(name) & Claim.NO_EARLY_ROWS],
+    )
+    scene.check(
+        "a late recovery loses rows only in targets with a transaction timeout",
+        [name for name in table if name in EXPIRES],
+        [name for name, row in table.items() if row.lost_by_timeout],
+    )
+    finished = scene.outcome(
+        f"{len(table)} pairs, {crashes} crashes; grades measured: "
+        f"{', '.join(sorted({r.grade for r in table.values()}))}"
+    )
+    return (finished,)
 
 
 def _speeds_named(speeds: Mapping[str, float]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named, times
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named, times
+from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import (
     COUNTED,
     COUNTING,
@@ -14,7 +15,7 @@ from sinkproof.explain.small_jobs import (
     run_job,
     true_counts,
 )
-from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.explain.timeline import RECOVERY
 
 LESSON: Final = (
     "the engine restores its own state exactly; rows that have left it are not part of that state. Only a sink that "
@@ -40,26 +41,19 @@ def _with(target: Straight | Transactional, title: str) -> Scene:
     counts = greatest_values(target.rows)
     rows = set(run.visible)
     most = max(run.visible.count(row) for row in rows)
-    return Scene(
-        title=title,
-        ran=f"2 sources -> keyed count -> {'plain' if plain else 'two-phase'} sink, exactly_once, {SCHEDULE}",
-        steps=timeline(run, "writes", *RECOVERY, around_crash=(10, 16)),
-        facts=(
-            fact(f"written before the crash: {rows_named(written)}", written),
-            fact(
-                f"the restored checkpoint covers {restored or 'nothing'}; written beyond it: {rows_named(uncovered)}",
-                uncovered,
-            ),
-            fact(f"state in the end: {counts_named(counts)}", counts),
-        ),
-        outcome=f"the state is exact; in the output {rows_named(repeated)} {'are' if repeated else 'is'} repeated "
-        f"({len(run.visible)} rows, expected {len(rows)}; each row at most {times(most)})",
-        checks=(
-            check("the state is exact", true_counts(COUNTED), counts),
-            check("rows were written beyond the checkpoint", True, bool(uncovered)),
-            check("no row is lost", [], lost),
-            check(
-                "exactly those are repeated" if plain else "no row is repeated", uncovered if plain else [], repeated
-            ),
-        ),
+    scene = SceneBuilder(title)
+    scene.ran(f"2 sources -> keyed count -> {'plain' if plain else 'two-phase'} sink, exactly_once, {SCHEDULE}")
+    scene.timeline(run, "writes", *RECOVERY, around_crash=(10, 16))
+    scene.fact(f"written before the crash: {rows_named(written)}", written)
+    scene.fact(
+        f"the restored checkpoint covers {restored or 'nothing'}; written beyond it: {rows_named(uncovered)}", uncovered
+    )
+    scene.fact(f"state in the end: {counts_named(counts)}", counts)
+    scene.check("the state is exact", true_counts(COUNTED), counts)
+    scene.check("rows were written beyond the checkpoint", True, bool(uncovered))
+    scene.check("no row is lost", [], lost)
+    scene.check("exactly those are repeated" if plain else "no row is repeated", uncovered if plain else [], repeated)
+    return scene.outcome(
+        f"the state is exact; in the output {rows_named(repeated)} {'are' if repeated else 'is'} repeated "
+        f"({len(run.visible)} rows, expected {len(rows)}; each row at most {times(most)})"
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters, record_job
-from sinkproof.explain.demonstration import Check, check
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex, source_to_sink
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
@@ -20,7 +19,7 @@ from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 
 def counting(source: Input, *, sources: int = 2, counts: int = 1, chain: bool = True) -> JobGraph:
-    """A keyed exchange into a keyed count, whose subtasks the sinks are chained to."""
+    """A keyed exchange into a keyed count, with the sinks chained to it."""
     vertices = (
         Vertex(name="source", parallelism=sources, source=source),
         Vertex(name="count", parallelism=counts, operator=KeyedCount, chain=chain),
@@ -36,7 +35,7 @@ COUNTED: Final = letters("aabaab|babaab")
 COUNTING: Final = counting(COUNTED).plan()  # 2 sources -> keyed count -> sink
 
 
-class Target(Protocol):
+class JobTarget(Protocol):
     def sink(self) -> Sink:
         """Another sink over the same target."""
 
@@ -79,7 +78,7 @@ class Straight:
         return list(self.store.log)
 
 
-def run_job(plan: Plan = LETTERS_TO_SINK, *, target: Target | None = None, **options: Any) -> RecordedRun:
+def run_job(plan: Plan = LETTERS_TO_SINK, *, target: JobTarget | None = None, **options: Any) -> RecordedRun:
     """Into a two-phase sink of its own, or into `target`. `options`: of record_job."""
     target = target or Transactional()
     return record_job(plan, target.sink, read=target.read, **options)
@@ -97,12 +96,6 @@ def slow_upload(subtask: str, upload_ms: int) -> Callable[[RecordingSimulation],
         simulation.latency.upload[simulation.names.index(subtask)] = upload_ms
 
     return install
-
-
-def each_row_once(*runs: RecordedRun) -> Check:
-    found = [run.lost_and_repeated for run in runs]
-    what = "no row is lost or repeated"
-    return check(what, ([], []), found[0]) if len(runs) == 1 else check(what, [([], [])] * len(runs), found)
 
 
 def greatest_values(rows: list[Row]) -> dict[str, int]:

@@ -16,7 +16,7 @@ POINTS: Final = {
     "begin.after": "begins a transaction",
     "commit.after": "committed",
     "abort.after": "aborted a transaction",
-    "publish.after": "asked the target to send",
+    "publish.after": "sent to the target",
     "record.after": "recorded as sent",
     "upsert.after": "upserted",
     "append.after": "appended",

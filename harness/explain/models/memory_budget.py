@@ -6,7 +6,7 @@
 
 The user's share is the rest. Network, managed and user memory are divided among the worker's slots. The network
 share is cut into segments of 32 KiB, and each of them is one buffer: as many credits can be out at once as there are
-segments for input, and a job whose channels need more is refused before it starts.
+segments for input, and a job with channels that need more is refused before it starts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def budget_of(process_mib: float, *, slots: int = 1) -> MemoryBudget:
     user = flink - FRAMEWORK_MIB - network - managed
     if user <= 0:
         raise BudgetError(
-            f"a worker of {process_mib:g} MiB has no memory left for the user: {METASPACE_MIB:g} metaspace, {overhead:g} "
+            f"a worker of {process_mib:g} MiB has nothing left for the user: {METASPACE_MIB:g} metaspace, {overhead:g} "
             f"overhead, {FRAMEWORK_MIB:g} framework, {network:g} network, {managed:g} managed; give it more"
         )
     return MemoryBudget(

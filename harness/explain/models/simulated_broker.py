@@ -1,10 +1,10 @@
 """A small simulation of a Kafka broker: as much of its protocol as right and wrong sinks need.
 
-One topic with partitions. A transactional id has a producer id and an epoch; initialising the id again raises the epoch,
-aborts its open transaction, and fences producers with an older epoch. Rows of a transaction are in the log at once;
-readers of committed rows stop at the first row of the oldest open transaction (the last stable offset) and skip aborted
-ones. Ending a transaction that has ended the same way before succeeds again, for the same (producer id, epoch): the
-broker cannot distinguish transactions of one epoch, and this is the cause of the reuse defect.
+One topic with partitions. A transactional id has a producer id and an epoch; initialising the id again raises the
+epoch, aborts its open transaction, and fences producers with an older epoch. Rows of a transaction are in the log at
+once; readers of committed rows stop at the first row of the oldest open transaction (the last stable offset) and skip
+aborted ones. Ending a transaction that has ended the same way before succeeds again, for the same (producer id, epoch):
+the broker cannot distinguish transactions of one epoch, and this is the cause of the reuse defect.
 """
 
 from __future__ import annotations
