@@ -232,10 +232,10 @@ class RecordedRun:
 
     def offsets(self, checkpoint_id: int) -> dict[int, int]:
         """Split -> how many of its rows the checkpoint covers."""
-        return self.simulation.covered(self.record(checkpoint_id))
+        return dict(sorted(self.simulation.covered(self.record(checkpoint_id)).items()))
 
     def covered(self, checkpoint_id: int) -> list[Identity]:
-        return [(split, at) for split, end in sorted(self.offsets(checkpoint_id).items()) for at in range(end)]
+        return [(split, at) for split, end in self.offsets(checkpoint_id).items() for at in range(end)]
 
     def rows_read(self, *, generation: int) -> list[Identity]:
         """Rows that source subtasks sent, in order."""

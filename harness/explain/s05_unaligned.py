@@ -81,8 +81,8 @@ def _overtaking(seed: int) -> Scene:
     )
     scene.check("the same checkpoint, aligned, holds none", [], _in_flight(aligned))
     return scene.outcome(
-        f"the sink's snapshot is taken at once; {rows_named(rows)}, which the offsets cover and the count has "
-        "not processed, are kept in the checkpoint"
+        f"the sink's snapshot is taken at once; the rows in flight, {rows_named(rows)}, which the offsets cover and "
+        "the count has not processed, are kept in the checkpoint"
     )
 
 
@@ -94,7 +94,9 @@ def _replayed(seed: int) -> Scene:
     scene = SceneBuilder("After a crash the rows in flight are replayed from the checkpoint")
     scene.ran(f"the same job, {run.schedule}")
     scene.timeline(run, *RECOVERY, "writes", around_crash=(4, 14))
-    scene.fact(f"generation 2 processes {rows_named(rows)} first, before it reads any row: {rows_named(first)}", first)
+    scene.fact(
+        f"rows in flight: {rows_named(rows)}; the first rows that generation 2 processes: {rows_named(first)}", first
+    )
     scene.fact(f"its sources read {rows_named(read)}", read)
     scene.check("the rows in flight come first", rows, sorted(first))
     scene.check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read)))
@@ -130,7 +132,9 @@ def _after_a_timeout(seed: int) -> Scene:
     scene = SceneBuilder("aligned_checkpoint_timeout: begin aligned, turn unaligned when that takes too long")
     scene.ran("the same job without a crash, with a timeout of 1 ms and of 50 ms")
     for timeout_ms, found in turned.items():
-        scene.fact(f"{timeout_ms} ms: checkpoints {found or 'none'} of {ids[timeout_ms]} hold rows in flight", found)
+        scene.fact(
+            f"{timeout_ms} ms: of checkpoints {ids[timeout_ms]} these hold rows in flight: {found or 'none'}", found
+        )
     scene.check("some are not aligned within 1 ms", True, bool(turned[1]))
     scene.check("all are aligned within 50 ms", [], turned[50])
     scene.check("the final one stays aligned", False, ids[1][-1] in turned[1])

@@ -86,7 +86,7 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
         left = listing(folder, pattern="chk-*")
     aborted = next((each.at_ms for each in run.of("aborted", checkpoint_id=CANCELLED)), 0.0)
     uploads = run.actors("upload cancelled", checkpoint_id=CANCELLED)
-    following = next((each.detail for each in run.of("complete") if each.at_ms >= aborted), 0)
+    following = min((each.detail for each in run.of("complete") if each.detail > CANCELLED), default=0)
     why = f"persisting checkpoint {CANCELLED} of sink[1] takes {SLOW_MS} ms" if slow else schedule
     kinds = "trigger", "acknowledged", "declined", "complete", "aborted", "abort notified", "upload cancelled"
     scene = SceneBuilder(title)
@@ -102,7 +102,8 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
     )
     scene.check("it never became complete", False, bool(run.of("complete", checkpoint_id=CANCELLED)))
     scene.check("it had files, and has none afterwards", (True, []), (bool(storage.before), storage.after))
-    scene.check("an upload in progress is cancelled", ["sink[1]"] if slow else [], uploads)
+    what = "the upload in progress is cancelled" if slow else "no upload was in progress"
+    scene.check(what, ["sink[1]"] if slow else [], uploads)
     scene.check(
         "every sink is notified of the abort",
         ["sink[0]", "sink[1]"],
@@ -110,7 +111,7 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
     )
     scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
     return scene.outcome(
-        f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} made its rows visible; "
+        f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} covers its rows; "
         f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}"
     )
 

@@ -165,7 +165,11 @@ def _storage() -> Scene:
     scene.check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()])
     storages = {name: _restored_after_total_loss(name) for name in ("memory", "a folder")}
     for name, found in storages.items():
-        scene.setting(f"checkpoint_storage={name}", f"a new coordinator finds checkpoint {found or 'none'}", found)
+        scene.setting(
+            f"checkpoint_storage={name}",
+            f"a new coordinator finds {f'checkpoint {found}' if found else 'no checkpoint'}",
+            found,
+        )
     scene.check("memory is lost, a folder is not", [False, True], [bool(found) for found in storages.values()])
     return scene.compared()
 

@@ -88,7 +88,7 @@ def _strategies() -> Scene:
     scene.ran("the same job under each strategy; sink[0] cannot be opened at first")
     for name, (run, returned) in tried.items():
         scene.fact(
-            f"{name}: waits {', '.join(f'{delay:g}' for delay in delays[name]) or 'never'} (ms), "
+            f"{name}: delays {', '.join(f'{delay:g}' for delay in delays[name]) or 'none'} (ms), "
             + (f"recovers in generation {run.generations}" if recovered[name] else "gives up"),
             [returned, recovered[name]],
         )
@@ -128,7 +128,7 @@ def _rescaled(before: int, after: int) -> Scene:
     scene = SceneBuilder(f"Restored with {after} instead of {before} counting and writing subtasks")
     scene.ran(f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}")
     scene.timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until)
-    scene.fact(f"visible at the crash: {rows_named(visible)}; the checkpoint is complete, so its rows must be", visible)
+    scene.fact(f"visible at the crash: {rows_named(visible)}; the restore must commit the complete checkpoint", visible)
     scene.fact(
         f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}", commits
     )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import LETTERS, Transactional, run_job, slow_upload
+from sinkproof.explain.small_jobs import LETTERS, Transactional, collected_warnings, run_job, slow_upload
 from sinkproof.explain.timeline import ENDS, RECOVERY
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -156,28 +153,9 @@ class ExpiringTarget(Transactional):
         return TwoPhaseCommitSink(MemoryTransactions(self.store, transaction_timeout=TIMEOUT_SECONDS))
 
 
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """The log of two-phase sinks, kept from the terminal."""
-    messages: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    log, handler = logging.getLogger("sinkproof.sink_adapters.strategies.transaction_timeout"), Collector()
-    propagates, log.propagate = log.propagate, False
-    log.addHandler(handler)
-    try:
-        yield messages
-    finally:
-        log.removeHandler(handler)
-        log.propagate = propagates
-
-
 def _with_timeout(**options: Any) -> tuple[RecordedRun, ExpiringTarget, list[str]]:
     target = ExpiringTarget()
-    with _warnings() as messages:
+    with collected_warnings() as messages:
         run = run_job(target=target, max_concurrent_checkpoints=9, **options)
     return run, target, messages
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters
+from sinkproof.execution.recorded_job import RecordedRun, RecordingSimulation, letters
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.models.simulated_broker import MARKER, Broker, ProducerSession
+from sinkproof.explain.models.broker_transactions import (
+    KafkaTopic,
+    PoolOfTwo,
+    ProducerPerTransaction,
+    Transactions,
+    WithoutSweep,
+)
+from sinkproof.explain.models.simulated_broker import Broker
 from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import run_job
 from sinkproof.explain.timeline import ENDS, RECOVERY
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
-from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
+from sinkproof.sink_adapters.protocol import Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
-from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "the broker knows a producer id and an epoch, not which of its transactions a handle means. A transactional id for "
@@ -26,99 +32,6 @@ ROW_COUNT: Final = SOURCE.splits * SOURCE.length(0)
 PLAN: Final = source_to_sink(SOURCE, sinks=1).plan()
 SIMULATED: Final = "a small simulation of a Kafka broker (transactional ids, epochs, last stable offset)"
 SLOW_MS: Final = 60
-
-
-class ProducerPerTransaction:
-    """A transactional id for each transaction, and a marker in it."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.producers: dict[str, ProducerSession] = {}
-
-    def attach(self, context: Context) -> None:
-        self.subtask = context.subtask
-
-    def begin(self, transaction: Transaction) -> None:
-        self.producers[transaction] = self.broker.init_producer(transaction)
-
-    def write(self, transaction: Transaction, batch: Batch) -> None:
-        for row in batch:
-            self.broker.produce(self.producers[transaction], row[:2], partition=self.subtask)
-
-    def pre_commit(self, transaction: Transaction) -> list[Any]:
-        self.broker.produce(self.producers[transaction], (MARKER, str(transaction)), partition=self.subtask)
-        return list(self.producers.pop(transaction))
-
-    def commit(self, handle: list[Any]) -> CommitOutcome:
-        """If the id has expired in the broker, the marker decides."""
-        outcome = self.broker.end(ProducerSession(*handle), "commit")
-        if outcome is CommitOutcome.LOST and handle[0] in self.broker.markers():
-            return CommitOutcome.ALREADY
-        return outcome
-
-    def fence(self, owner: Owner, generation: int) -> None:
-        """Not here: the sweep of lingering transactions fences, because initialising an id raises its epoch."""
-
-    def lingering(self, owner: Owner, before_generation: int) -> list[Any]:
-        names = [Transaction.parse(name) for name in self.broker.open_ids()]
-        left = [name for name in names if owner.owns(name.subtask) and name.generation < before_generation]
-        return [list(self.broker.known[name].producer) for name in left]
-
-    def abort(self, transaction: Any) -> None:
-        self.broker.init_producer(transaction[0] if isinstance(transaction, list) else transaction)
-
-
-class PoolOfTwo(ProducerPerTransaction):
-    """Two producers used in turn, each with one transactional id and one epoch: the reuse defect."""
-
-    def attach(self, context: Context) -> None:
-        super().attach(context)
-        names = [f"{context.sink_id}-{context.subtask}-pool-{number}" for number in (1, 2)]
-        known = [self.broker.known.get(name) for name in names]
-        # Initialising the ids would abort the transactions that are to be committed: the epochs are reused.
-        self.pool = [
-            one.producer if one else self.broker.init_producer(name) for one, name in zip(known, names, strict=True)
-        ]
-
-    def begin(self, transaction: Transaction) -> None:
-        self.producers[transaction] = self.pool[0]
-        self.pool.reverse()
-
-    def pre_commit(self, transaction: Transaction) -> list[Any]:
-        return list(self.producers.pop(transaction))
-
-    def commit(self, handle: list[Any]) -> CommitOutcome:
-        return self.broker.end(ProducerSession(*handle), "commit")
-
-    def lingering(self, owner: Owner, before_generation: int) -> list[Any]:
-        mine = [name for name in self.broker.open_ids() if name.split("-")[1] == str(owner.subtask)]
-        return [list(self.broker.known[name].producer) for name in mine]
-
-    def abort(self, transaction: Any) -> None:
-        self.broker.end(ProducerSession(*transaction), "abort")
-
-
-class WithoutSweep(ProducerPerTransaction):
-    """Does not search for transactions that earlier attempts left open."""
-
-    def lingering(self, owner: Owner, before_generation: int) -> list[Any]:
-        return []
-
-
-Transactions = type[ProducerPerTransaction]
-
-
-class KafkaTopic:
-    """A topic of the simulated broker, and the two-phase sink into it."""
-
-    def __init__(self, broker: Broker, transactions: Transactions = ProducerPerTransaction) -> None:
-        self.broker, self.transactions = broker, transactions
-
-    def sink(self) -> TwoPhaseCommitSink:
-        return TwoPhaseCommitSink(self.transactions(self.broker))
-
-    def read(self) -> list[Identity]:
-        return self.broker.read()
 
 
 def scenes() -> tuple[Scene, ...]:
@@ -135,7 +48,7 @@ def scenes() -> tuple[Scene, ...]:
 
 def _run(transactions: Transactions, **options: Any) -> tuple[RecordedRun, Broker]:
     broker = Broker()
-    return run_job(PLAN, target=KafkaTopic(broker, transactions), probe=broker.open_ids, **options), broker
+    return run_job(PLAN, target=KafkaTopic(broker, transactions=transactions), probe=broker.open_ids, **options), broker
 
 
 def _resumed() -> Scene:

@@ -11,6 +11,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.explain.checkpoint_folders import scratch_folder
 from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import collected_warnings
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -138,7 +139,8 @@ def _measured(name: str) -> tuple[PairMeasures, float]:
             runner.reset()
             early, late, effects, state = _observed(contract, scratch)
             runner.reset()
-            lost = recovered_late(contract, scratch).rows_lost
+            with collected_warnings():
+                lost = recovered_late(contract, scratch).rows_lost
             runner.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
     return PairMeasures(crashed, early, late, effects, state, peak, lost), rows_per_second

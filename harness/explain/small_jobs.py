@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters, record_job
@@ -96,6 +98,25 @@ def slow_upload(subtask: str, upload_ms: int) -> Callable[[RecordingSimulation],
         simulation.latency.upload[simulation.names.index(subtask)] = upload_ms
 
     return install
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Warnings of two-phase sinks about transactions near their timeout, kept from the terminal."""
+    messages: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+
+    log, handler = logging.getLogger("sinkproof.sink_adapters.strategies.transaction_timeout"), Collector()
+    propagates, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagates
 
 
 def greatest_values(rows: list[Row]) -> dict[str, int]:

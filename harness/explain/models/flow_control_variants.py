@@ -16,22 +16,22 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Outlet
+from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
 
 FAST, SLOW = 0, 1
 CHANNELS: Final = (FAST, SLOW)
 BARRIER: Final = "barrier"
 
-Item = tuple[str, int]  # kind, number
+TrafficItem = tuple[str, int]  # kind, number
 
 
 class FlowControlVariant(Protocol):
     def may_send(self, channel: int) -> bool:
         """Whether the sender produces a batch for this receiver now."""
 
-    def send(self, channel: int, event: Item) -> None: ...
+    def send(self, channel: int, item: TrafficItem) -> None: ...
 
-    def take(self, channel: int) -> Item | None:
+    def take(self, channel: int) -> TrafficItem | None:
         """The next item for the receiver; None: none has arrived."""
 
     @property
@@ -41,15 +41,15 @@ class FlowControlVariant(Protocol):
 
 class Unbounded:
     def __init__(self) -> None:
-        self.piles: tuple[deque[Item], ...] = tuple(deque() for _ in CHANNELS)
+        self.piles: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
         return True
 
-    def send(self, channel: int, event: Item) -> None:
-        self.piles[channel].append(event)
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self.piles[channel].append(item)
 
-    def take(self, channel: int) -> Item | None:
+    def take(self, channel: int) -> TrafficItem | None:
         return self.piles[channel].popleft() if self.piles[channel] else None
 
     @property
@@ -75,19 +75,19 @@ class SharedConnection:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.wire: deque[tuple[int, Item]] = deque()
-        self.buffers: tuple[deque[Item], ...] = tuple(deque() for _ in CHANNELS)
+        self.wire: deque[tuple[int, TrafficItem]] = deque()
+        self.buffers: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
         return len(self.wire) < self.room
 
-    def send(self, channel: int, event: Item) -> None:
-        self.wire.append((channel, event))
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self.wire.append((channel, item))
 
-    def take(self, channel: int) -> Item | None:
+    def take(self, channel: int) -> TrafficItem | None:
         while self.wire and len(self.buffers[self.wire[0][0]]) < self.room:
-            to, event = self.wire.popleft()
-            self.buffers[to].append(event)
+            to, item = self.wire.popleft()
+            self.buffers[to].append(item)
         return self.buffers[channel].popleft() if self.buffers[channel] else None
 
     @property
@@ -104,10 +104,10 @@ class Credits:
     def may_send(self, channel: int) -> bool:
         return self.outlets[channel].backlog < self.buffers.queued
 
-    def send(self, channel: int, event: Item) -> None:
-        self._deliver(channel, self.outlets[channel].put(*event))
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self._deliver(channel, self.outlets[channel].put(*item))
 
-    def _deliver(self, channel: int, items: list) -> None:  # type: ignore[type-arg]
+    def _deliver(self, channel: int, items: list[Item]) -> None:
         for item in items:
             self._grant(channel, self.gates[channel].arrive(channel, item))
 
@@ -115,7 +115,7 @@ class Credits:
         for _, credits_ in grants:
             self._deliver(channel, self.outlets[channel].grant(credits_))
 
-    def take(self, channel: int) -> Item | None:
+    def take(self, channel: int) -> TrafficItem | None:
         if self.gates[channel].next_channel(()) is None:
             return None
         kind, payload, grants = self.gates[channel].take(channel)

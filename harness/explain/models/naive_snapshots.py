@@ -93,8 +93,8 @@ class Snapshot:
         numbers, (total, results) = self.operators.numbers, self.states["second"]
         again = Operators(numbers, self.states["source"], [self.states["first"], total], results=dict(results))
         return SnapshotTrial(
-            snapshot=self.states,
-            taken_after=self.taken_after,
+            snapshot={name: self.states[name] for name in NAMES},
+            taken_after={name: self.taken_after[name] for name in NAMES},
             expected=undisturbed(numbers=numbers),
             results=_to_the_end(again),
         )

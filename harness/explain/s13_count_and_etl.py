@@ -7,8 +7,8 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import letters
 from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named
+from sinkproof.explain.models.broker_transactions import KafkaTopic
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.s23_kafka_transactions import KafkaTopic
 from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import Transactional, counting, greatest_values, run_job, true_counts
 from sinkproof.explain.timeline import RECOVERY
@@ -97,6 +97,6 @@ def _etl() -> Scene:
     scene.check("nor in the broker", ([], []), to_kafka.lost_and_repeated)
     scene.check("both runs crashed", [2, 2], [run.generations, to_kafka.generations])
     return scene.outcome(
-        f"after a kill between pre-commit and vote, and a restore from checkpoint {run.restored_from()}, "
+        f"after a kill between pre-commit and vote, and a restore from checkpoint {run.restored_from()[0]}, "
         f"{len(run.visible)} transformed rows are visible, each once"
     )
