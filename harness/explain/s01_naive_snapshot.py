@@ -109,7 +109,7 @@ def _in_the_engine() -> Scene:
     edges = Edge("source", "first"), Edge("first", "second"), Edge("second", "sink")
     target = Transactional()
     plan = JobGraph(vertices, edges).plan(chaining=False)
-    run = run_job(plan, target=target, schedule="checkpoint.notify#1=kill-job")
+    run = run_job(plan=plan, target=target, schedule="checkpoint.notify#1=kill-job")
     states, offset = run.seen.decided[0].states, run.simulation.covered(run.seen.decided[0])[0]
     totals = [json.loads(states[f"{name}[0]"][name][0]) for name in ("first", "second")]
     truth = [RunningSum(), RunningSum()]

@@ -96,7 +96,7 @@ def _effect_named(effect: Any) -> str:
 
 
 def _run(seed: int) -> RecordedRun:
-    return run_job(PLAN, schedule=f"seed={seed} no-fault", checkpoint_interval=9)
+    return run_job(plan=PLAN, schedule=f"seed={seed} no-fault", checkpoint_interval=9)
 
 
 def _running() -> Scene:

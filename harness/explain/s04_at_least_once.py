@@ -35,7 +35,9 @@ def _run(mode: CheckpointingMode, seed: int) -> tuple[RecordedRun, Transactional
     """Checkpoint 1 is complete; then the whole job is killed, and a new generation starts from it."""
     target = Transactional()
     schedule = f"seed={seed} checkpoint.notify#1=kill-job"
-    return run_job(COUNTING, target=target, schedule=schedule, checkpoint_interval=7, checkpointing_mode=mode), target
+    return run_job(
+        plan=COUNTING, target=target, schedule=schedule, checkpoint_interval=7, checkpointing_mode=mode
+    ), target
 
 
 def _scene(mode: CheckpointingMode, seed: int) -> Scene:

@@ -43,7 +43,7 @@ def scenes() -> tuple[Scene, ...]:
 
 def _run(seed: int, *, crash: str = CRASH, **options: Any) -> tuple[RecordedRun, Transactional]:
     target = Transactional()
-    return run_job(COUNTING, target=target, schedule=f"seed={seed} {crash}", **options), target
+    return run_job(plan=COUNTING, target=target, schedule=f"seed={seed} {crash}", **options), target
 
 
 def _in_flight(run: RecordedRun) -> list[Any]:
@@ -162,7 +162,7 @@ def refusal_of_a_custom_exchange(*, forced: bool) -> str:
 
 def _forced() -> Scene:
     refused = refusal_of_a_custom_exchange(forced=False)
-    run = run_job(_custom(), **UNALIGNED, force_unaligned_checkpoints=True)
+    run = run_job(plan=_custom(), **UNALIGNED, force_unaligned_checkpoints=True)
     scene = SceneBuilder("force_unaligned_checkpoints: also where the job graph rules them out")
     scene.ran("source x2 -> sink x2 by a custom partitioner, without and with force_unaligned_checkpoints")
     scene.fact(f"without: {refused or 'accepted'}", refused)

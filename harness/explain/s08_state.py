@@ -41,7 +41,7 @@ def scenes() -> tuple[Scene, ...]:
 def _run(storage: Any, *, schedule: str = CRASH) -> tuple[RecordedRun, dict[str, int]]:
     """And the counts delivered."""
     target = Transactional()
-    run = run_job(COUNTING, target=target, storage=storage, schedule=schedule)
+    run = run_job(plan=COUNTING, target=target, storage=storage, schedule=schedule)
     return run, greatest_values(target.rows)
 
 

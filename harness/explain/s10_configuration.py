@@ -51,7 +51,7 @@ def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
     """`slow`: snapshots of sink[1] take SLOW_UPLOAD_MS to persist."""
     if slow:
         options["before"] = slow_upload("sink[1]", SLOW_UPLOAD_MS)
-    return run_job(PLAN, **{**EVERY, **options})
+    return run_job(plan=PLAN, **{**EVERY, **options})
 
 
 # -- when, and how many at a time -----------------------------------------------------------------
@@ -136,7 +136,7 @@ def _modes() -> Scene:
     found = []
     for name, options in MODES.items():
         options = {**EVERY, "checkpoint_interval": 7, **options}
-        run = run_job(COUNTING, schedule="seed=2 checkpoint.notify#1=kill-job", **options)
+        run = run_job(plan=COUNTING, schedule="seed=2 checkpoint.notify#1=kill-job", **options)
         lost, _ = run.lost_and_repeated
         repeated, flying = len(run.repeated), len(in_flight(run.seen.decided[0]))
         found.append([repeated, flying, len(lost)])

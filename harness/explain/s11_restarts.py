@@ -114,7 +114,7 @@ def _rescaled(before: int, after: int) -> Scene:
     """A checkpoint is complete, no sink has been notified; the restore has another parallelism."""
     target = Transactional()
     run = run_job(
-        counting(LETTERS, counts=before).plan(),
+        plan=counting(LETTERS, counts=before).plan(),
         target=target,
         later=counting(LETTERS, counts=after).plan(),
         schedule="checkpoint.notify#1=kill-job",

@@ -24,7 +24,7 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _run(**options: Any) -> RecordedRun:
-    return run_job(source_to_sink(SOURCE).plan(), **options)
+    return run_job(plan=source_to_sink(SOURCE).plan(), **options)
 
 
 def _bounded() -> Scene:

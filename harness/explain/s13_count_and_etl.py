@@ -34,7 +34,7 @@ def _counting() -> Scene:
     """One source, one count. After two rows there is a checkpoint; then the whole job is killed."""
     target = Transactional()
     run = run_job(
-        counting(ONE_KEY, sources=1).plan(),
+        plan=counting(ONE_KEY, sources=1).plan(),
         target=target,
         schedule="sink[0].write.after#3=kill-job",
         timing=Timing(pace=20),  # so that checkpoint 1 is complete before the third row is read
@@ -76,8 +76,8 @@ def _etl() -> Scene:
     )
     plan = JobGraph(vertices, (Edge("source", "transform"), Edge("transform", "sink"))).plan(chaining=False)
     target, schedule = Transactional(), "sink[1].pre_commit.after#2=kill"
-    run = run_job(plan, target=target, schedule=schedule)
-    to_kafka = run_job(plan, target=KafkaTopic(Broker(partitions=2)), schedule=schedule)
+    run = run_job(plan=plan, target=target, schedule=schedule)
+    to_kafka = run_job(plan=plan, target=KafkaTopic(Broker(partitions=2)), schedule=schedule)
     splits = {each.actor: sorted({row[0] for row in each.detail}) for each in run.of("writes")}
     scene = SceneBuilder("Extract, transform, load with parallelism 2, forward")
     scene.ran(

@@ -39,7 +39,7 @@ def _chained_or_not() -> Scene:
         "chaining turned off": _graph().plan(chaining=False),
     }
     targets = {name: Transactional() for name in plans}
-    runs = {name: run_job(plan, target=targets[name]) for name, plan in plans.items()}
+    runs = {name: run_job(plan=plan, target=targets[name]) for name, plan in plans.items()}
     sent = {name: sum(len(each.detail[1]) for each in run.of("sends")) for name, run in runs.items()}
     total = SOURCE.splits * SOURCE.length(0)
     chained, *others = (sorted(target.rows) for target in targets.values())

@@ -90,7 +90,7 @@ def _plan(rows: int) -> Plan:
 
 
 def _run(rows: int, buffers: Buffers) -> RecordedRun:
-    return run_job(_plan(rows), buffers=buffers, checkpoint_interval=2_000, max_concurrent_checkpoints=1)
+    return run_job(plan=_plan(rows), buffers=buffers, checkpoint_interval=2_000, max_concurrent_checkpoints=1)
 
 
 def _peak(run: RecordedRun) -> int:

@@ -48,7 +48,7 @@ def _run(*, schedule: str = "no-fault", disorder_ms: int = DISORDER_MS) -> tuple
     )
     edges = Edge("source", "window", Exchange.KEYED), Edge("window", "sink")
     target, plan = Transactional(), JobGraph(vertices, edges).plan(chaining=False)
-    return run_job(plan, target=target, schedule=schedule, checkpoint_interval=9), target
+    return run_job(plan=plan, target=target, schedule=schedule, checkpoint_interval=9), target
 
 
 def _results(rows: list[Row]) -> list[str]:

@@ -48,7 +48,9 @@ def scenes() -> tuple[Scene, ...]:
 
 def _run(transactions: Transactions, **options: Any) -> tuple[RecordedRun, Broker]:
     broker = Broker()
-    return run_job(PLAN, target=KafkaTopic(broker, transactions=transactions), probe=broker.open_ids, **options), broker
+    return run_job(
+        plan=PLAN, target=KafkaTopic(broker, transactions=transactions), probe=broker.open_ids, **options
+    ), broker
 
 
 def _resumed() -> Scene:

@@ -32,7 +32,7 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _with(target: Straight | Transactional, title: str) -> Scene:
-    run = run_job(COUNTING, target=target, schedule=SCHEDULE)
+    run = run_job(plan=COUNTING, target=target, schedule=SCHEDULE)
     plain = isinstance(target, Straight)
     written, complete = run.rows_written(generation=1), run.complete_at_crash
     restored = run.offsets(complete[-1]) if complete else {}

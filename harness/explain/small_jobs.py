@@ -80,7 +80,7 @@ class Straight:
         return list(self.store.log)
 
 
-def run_job(plan: Plan = LETTERS_TO_SINK, *, target: JobTarget | None = None, **options: Any) -> RecordedRun:
+def run_job(*, plan: Plan = LETTERS_TO_SINK, target: JobTarget | None = None, **options: Any) -> RecordedRun:
     """Into a two-phase sink of its own, or into `target`. `options`: of record_job."""
     target = target or Transactional()
     return record_job(plan, target.sink, read=target.read, **options)
