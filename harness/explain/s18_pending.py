@@ -31,7 +31,7 @@ def _invisible() -> Scene:
     scene = SceneBuilder(f"All have acknowledged checkpoint {second}, the decision is not durable yet")
     scene.ran("source x2 -> sink x2, two-phase into memory; a reader reads right before the decision")
     scene.timeline(
-        run, *("acknowledged", "complete"), points=["commit.after"], actors=("coordinator", "sink"), until=until
+        run, "acknowledged", "complete", points=["commit.after"], actors=("coordinator", "sink"), until=until
     )
     scene.fact(f"pre-committed for checkpoint {second}: {rows_named(pending)}", pending)
     scene.fact(f"visible at that moment: {rows_named(visible)}", visible)

@@ -110,17 +110,10 @@ def _reused(transactions: Transactions, title: str) -> Scene:
     restored = run.offsets(complete[-1])
     beyond = sorted(row for row in run.rows_written(generation=1) if row[1] >= restored[row[0]])
     lost, repeated = run.lost_and_repeated
-    until = run.crash_ms + 12
     scene = SceneBuilder(title)
     scene.ran(f"the same job, persisting checkpoint 2 takes {SLOW_MS} ms, {run.schedule}")
-    scene.timeline(
-        run,
-        *("snapshot", *RECOVERY),
-        points=("begin.after", *ENDS),
-        actors=("coordinator", "sink"),
-        since=10,
-        until=until,
-    )
+    points, actors = ("begin.after", *ENDS), ("coordinator", "sink")
+    scene.timeline(run, "snapshot", *RECOVERY, points=points, actors=actors, since=10, until=run.crash_ms + 12)
     scene.fact(f"complete at the crash: {complete}, covering {restored}; written beyond: {rows_named(beyond)}", beyond)
     scene.check("rows beyond the checkpoint were open at the crash", True, bool(beyond))
     scene.check("they are not repeated" if right else "some of them are repeated", right, not repeated)
