@@ -1,8 +1,10 @@
-"""Runs one small job under virtual time and writes down everything that happens in it, for people to look at."""
+"""Runs one small job in the simulated shell, under virtual time, and records every event in it.
+
+The demonstrations of `explain` and the comparison table read their figures from such a run.
+"""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.explain.demonstration import Step, row_name
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import (
@@ -21,7 +22,7 @@ from sinkproof.reference_engine.checkpointing.memory_storage import (
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, RestartStrategy
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
 from sinkproof.reference_engine.dataflow.job_graph import Plan
-from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput, Source
 from sinkproof.reference_engine.shells.effects import Action
 from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
@@ -36,161 +37,108 @@ NO_OPTIONS: Final[dict[str, Any]] = {
     "max_concurrent_checkpoints": 3,
     "tolerable_checkpoint_failure_number": 10,
 }
+NOTED: Final = {  # notes of the engine that are recorded under their own kind, with their detail
+    *("acknowledged", "declined", "complete", "aborted", "raised"),
+    *("upload cancelled", "buffered", "stalled", "resumed"),
+}
+BARRIERS: Final = {"barrier": "", "timed_barrier": "", "urgent": " urgent"}  # message -> suffix of the event's kind
+CALLS: Final = {  # point -> the event that it is, with the effect's argument as detail
+    "snapshot.after": "snapshot",
+    "notify_complete.after": "notified",
+    "notify_aborted.before": "abort notified",
+}
 
 
-class Happening(NamedTuple):
-    """`generation` counts from 1. What `detail` is depends on `what`: see SENTENCES."""
+class RecordedEvent(NamedTuple):
+    """`generation` counts from 1. The type of `detail` depends on `kind`: a checkpoint id, rows, (receiver, rows)..."""
 
     at_ms: float
     actor: str
     generation: int
-    what: str
+    kind: str
     detail: Any
 
 
-POINTS: Final = {
-    "begin.after": "begins a transaction",
-    "commit.after": "committed",
-    "abort.after": "aborted a transaction",
-    "publish.after": "has asked the target to send",
-    "record.after": "recorded as sent",
-    "upsert.after": "upserted",
-    "append.after": "appended",
-    "stage.after": "staged",
-    "reveal.after": "revealed",
-    "collect.after": "collected what no marker covers",
-    "settle.before": "is asked again",
-    "end_of_input.after": "knows that no row follows",
-}
-SENTENCES: Final[dict[str, Callable[[Any], str]]] = {
-    "trigger": lambda checkpoint_id: f"triggers {checkpoint_id}",
-    "complete": lambda checkpoint_id: f"{checkpoint_id} is complete",
-    "aborted": lambda checkpoint_id: f"aborts {checkpoint_id}",
-    "generation": lambda number: f"starts generation {number}",
-    "sends": lambda detail: f"{_rows(detail[1])} -> {detail[0]}",
-    "forwards": lambda detail: f"barrier {detail[1]} -> {detail[0]}",
-    "barrier": lambda detail: f"barrier {detail[1]} from {detail[0]}",
-    "forwards urgent": lambda detail: f"urgent barrier {detail[1]} -> {detail[0]}",
-    "barrier urgent": lambda detail: f"urgent barrier {detail[1]} from {detail[0]}",
-    "writes": lambda rows: f"writes {_rows(rows)}",
-    "drains": lambda rows: f"now the held {_rows(rows)}",
-    "snapshot": lambda checkpoint_id: f"snapshot {checkpoint_id}",
-    "acknowledged": lambda checkpoint_id: f"acknowledges {checkpoint_id}",
-    "declined": lambda checkpoint_id: f"declines {checkpoint_id}",
-    "told": lambda checkpoint_id: f"told that {checkpoint_id} is complete",
-    "told aborted": lambda checkpoint_id: f"told that {checkpoint_id} is aborted",
-    "upload cancelled": lambda checkpoint_id: f"gives up persisting {checkpoint_id}",
-    "restored": lambda checkpoint_id: f"restored from {checkpoint_id or 'nothing'}",
-    "fault": lambda detail: f"{detail[1]} at {detail[0]}",
-    "raised": lambda error: f"fails: {error}",
-    "watermark": lambda detail: f"watermark {detail[1]:g} -> {detail[0]}",
-    "buffered": lambda count: f"holds {count} batches",
-    "stalled": lambda _: "stops: its queue is full",
-    "resumed": lambda _: "goes on",
-    "point": lambda point: POINTS.get(point, point),
-}
-
-
-def _rows(rows: Iterable[Row]) -> str:
-    return " ".join(map(_row, rows))
-
-
-def _row(row: Row) -> str:
-    """A row of a source by its identity, the result of a window by its key and window: its identity is a digest."""
-    if not row.value.startswith('{"window"'):
-        return row_name(row)
-    start, end = json.loads(row.value)["window"]
-    return f"{row.key} [{start},{end})"
-
-
-class WatchedSimulation(Simulation):
-    """Writes down what is posted and noted, what its actors do, and the points they pass."""
+class RecordingSimulation(Simulation):
+    """Records messages posted, notes of the engine, effects of the actors, and the points that they reach."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.happened: list[Happening] = []
-        self._doing: dict[int, Any] = {}  # actor -> what its last effect was about
+        self.recorded: list[RecordedEvent] = []
+        self._argument: dict[int, Any] = {}  # actor -> argument of its latest effect
         super().__init__(*arguments, **options)
-        self.actions = {name: self._watched(name, action) for name, action in self.actions.items()}
-        self.on_point = lambda _, point: self._passed(point)
+        self.actions = {name: self._recording(name, action) for name, action in self.actions.items()}
+        self.on_point = lambda _, point: self._reached(point)
 
-    def happen(self, what: str, detail: Any, *, actor: str | None = None, at_ms: float | None = None) -> None:
+    def record(self, kind: str, detail: Any, *, actor: str | None = None, at_ms: float | None = None) -> None:
         name = self.names[self.actor[0]] if actor is None else actor
         at = self.now if at_ms is None else at_ms
-        self.happened.append(Happening(at, name, self.generation - FIRST_GENERATION + 1, what, detail))
+        self.recorded.append(RecordedEvent(at, name, self.generation - FIRST_GENERATION + 1, kind, detail))
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         super().note(actor, what, detail)
         if detail in KINDS:
-            self.happen("fault", (what, detail), actor=actor)
+            self.record("fault", (what, detail), actor=actor)
         elif what == "generation":
-            self.happen("generation", self.generation - FIRST_GENERATION + 1, actor=actor)
-        elif what in SENTENCES:
-            self.happen(what, detail, actor=actor)
+            self.record("generation", self.generation - FIRST_GENERATION + 1, actor=actor)
+        elif what in NOTED:
+            self.record(what, detail, actor=actor)
 
     def post(self, delay: float, key: tuple[int, int], event: tuple[str, Any, Any]) -> None:
+        """A trigger or an abort is posted to several subtasks: it is recorded once."""
         super().post(delay, key, event)
-        known = ("trigger", event[1]), ("aborted", event[1])
-        for what, checkpoint_id in known:
-            last = next((each.detail for each in reversed(self.happened) if each.what == what), None)
-            if key[0] != 0 and event[0] == what and last != checkpoint_id:
-                self.happen(what, checkpoint_id, actor="coordinator")
+        kind, checkpoint_id, _ = event
+        if key[0] != 0 and kind in ("trigger", "aborted"):
+            latest = next((each.detail for each in reversed(self.recorded) if each.kind == kind), None)
+            if latest != checkpoint_id:
+                self.record(kind, checkpoint_id, actor="coordinator")
 
-    def _watched(self, name: str, action: Action) -> Action:
+    def _recording(self, name: str, action: Action) -> Action:
         def act(shell: Any, key: tuple[int, int], effect: tuple[Any, ...]) -> None:
-            self._doing[key[0]] = effect[1] if len(effect) > 1 else None
+            self._argument[key[0]] = effect[1] if len(effect) > 1 else None
             if name == "send":
                 self._sent(key, effect)
             elif name == "drain":
                 held = [row for kind, _, payload in effect[1] if kind == "rows" for row in payload.rows]
-                self.happen("drains", held) if held else None
+                self.record("drains", held) if held else None
             elif name == "upload" and key not in self.sinks:  # a sink's snapshot is a point of its own
-                self.happen("snapshot", effect[1])
+                self.record("snapshot", effect[1])
             elif name == "open":
-                self.happen("restored", self.restored[key].checkpoint_id)
+                self.record("restored", self.restored[key].checkpoint_id)
             action(shell, key, effect)
 
         return act
 
     def _sent(self, key: tuple[int, int], effect: tuple[Any, ...]) -> None:
         _, to, kind, payload = effect
-        arrives = self.now + self.latency.channel[key[0], to]
         if kind == "rows":
-            self.happen("sends", (self.names[to], payload.rows))
+            self.record("sends", (self.names[to], payload.rows))
         elif kind == "watermark":
-            self.happen("watermark", (self.names[to], payload))
+            self.record("watermark", (self.names[to], payload))
         elif kind in BARRIERS:
             checkpoint_id = payload[0] if isinstance(payload, tuple) else payload
-            self.happen(f"forwards{BARRIERS[kind]}", (self.names[to], checkpoint_id))
-            came = (self.names[key[0]], checkpoint_id)
-            self.happen(f"barrier{BARRIERS[kind]}", came, actor=self.names[to], at_ms=arrives)
+            self.record(f"forwards{BARRIERS[kind]}", (self.names[to], checkpoint_id))
+            arrives, arrived = self.now + self.latency.channel[key[0], to], (self.names[key[0]], checkpoint_id)
+            self.record(f"barrier{BARRIERS[kind]}", arrived, actor=self.names[to], at_ms=arrives)
 
-    def _passed(self, point: str) -> None:
-        status: Any = self._doing.get(self.actor[0])
+    def _reached(self, point: str) -> None:
+        argument: Any = self._argument.get(self.actor[0])
         if point == "write.after":
-            self.happen("writes", status.rows)
-        elif point in DONE:
-            self.happen(DONE[point], status)
-        self.happen("point", point)
-
-
-BARRIERS: Final = {"barrier": "", "timed_barrier": "", "urgent": " urgent"}
-DONE: Final = {
-    "snapshot.after": "snapshot",
-    "notify_complete.after": "told",
-    "notify_aborted.before": "told aborted",
-}
+            self.record("writes", argument.rows)
+        elif point in CALLS:
+            self.record(CALLS[point], argument)
+        self.record("point", point)
 
 
 @dataclass
-class Stage:
-    """A Watcher: what an independent reader saw, at the moments that count."""
+class ReaderLog:
+    """A Watcher: the rows that an independent reader saw at each decision, at each fault and in the end."""
 
     read: Callable[[], Iterable[Identity]]
-    look: Callable[[], Any] = lambda: None  # at what else, when a fault strikes
+    probe: Callable[[], Any] = lambda: None  # something else to observe when a fault is injected
     decided: list[CheckpointRecord] = field(default_factory=list)
     visible_when_deciding: dict[int, list[Identity]] = field(default_factory=dict)
-    visible_when_struck: list[list[Identity]] = field(default_factory=list)
-    looked_when_struck: list[Any] = field(default_factory=list)
+    visible_at_fault: list[list[Identity]] = field(default_factory=list)
+    probed_at_fault: list[Any] = field(default_factory=list)
     visible: list[Identity] = field(default_factory=list)  # in the end
 
     def deciding(self, job: RunningJob, record: CheckpointRecord) -> None:
@@ -198,31 +146,32 @@ class Stage:
         self.visible_when_deciding[record.checkpoint_id] = list(self.read())
 
     def injecting(self, job: RunningJob, fault: Fault) -> None:
-        self.visible_when_struck.append(list(self.read()))
-        self.looked_when_struck.append(self.look())
+        self.visible_at_fault.append(list(self.read()))
+        self.probed_at_fault.append(self.probe())
 
     def resuming(self, job: RunningJob, actor: str) -> None:
-        """Nothing to write down."""
+        """Not recorded."""
 
     def resumed(self, job: RunningJob, actor: str) -> None:
-        """Nothing to write down."""
+        """Not recorded."""
 
     def ended(self, job: RunningJob) -> None:
         self.visible = list(self.read())
 
 
 @dataclass(frozen=True)
-class Run:
-    """What came of one job."""
+class RecordedRun:
+    """The events of one job, and what a reader saw of its output."""
 
-    simulation: WatchedSimulation
-    stage: Stage
+    simulation: RecordingSimulation
+    seen: ReaderLog
     schedule: str
+    source: Source
 
     @property
     def visible(self) -> list[Identity]:
-        """What an independent reader saw in the end."""
-        return self.stage.visible
+        """The rows that an independent reader saw in the end."""
+        return self.seen.visible
 
     @property
     def repeated(self) -> list[Identity]:
@@ -230,67 +179,97 @@ class Run:
         return sorted(row for row, count in Counter(self.visible).items() if count > 1)
 
     @property
-    def happened(self) -> list[Happening]:
-        """In order of time; what happened at the same time, in the order in which it did."""
-        return sorted(self.simulation.happened, key=lambda each: each.at_ms)
+    def lost_and_repeated(self) -> tuple[list[Identity], list[Identity]]:
+        assert isinstance(self.source, GeneratedInput)
+        return once_each(self.source, self.visible)
 
-    def of(self, *kinds: str, actor: str = "") -> list[Happening]:
-        return [each for each in self.happened if each.what in kinds and each.actor.startswith(actor)]
+    @property
+    def events(self) -> list[RecordedEvent]:
+        """By time; simultaneous events in the order of their recording."""
+        return sorted(self.simulation.recorded, key=lambda each: each.at_ms)
+
+    def of(
+        self, *kinds: str, actor: str = "", checkpoint_id: int | None = None, generation: int = 0, until: float = 1e9
+    ) -> list[RecordedEvent]:
+        """`actor`: the beginning of its name. `checkpoint_id`: only events with this detail."""
+        return [
+            each
+            for each in self.events
+            if each.kind in kinds
+            and each.actor.startswith(actor)
+            and checkpoint_id in (None, each.detail)
+            and generation in (0, each.generation)
+            and each.at_ms <= until
+        ]
+
+    def points(self, *points: str, actor: str = "", generation: int = 0) -> list[RecordedEvent]:
+        return [each for each in self.of("point", actor=actor, generation=generation) if each.detail in points]
+
+    def actors(self, kind: str, *, checkpoint_id: int, generation: int = 0, until: float = 1e9) -> list[str]:
+        """Names of the actors with such an event, sorted; an actor with two of them twice."""
+        events = self.of(kind, checkpoint_id=checkpoint_id, generation=generation, until=until)
+        return sorted(each.actor for each in events)
 
     @property
     def generations(self) -> int:
         return len(self.of("generation"))
 
+    @property
+    def crash_ms(self) -> float:
+        """When the first fault was injected."""
+        return self.of("fault")[0].at_ms
+
+    @property
+    def complete_at_crash(self) -> list[int]:
+        return [each.detail for each in self.of("complete", until=self.crash_ms)]
+
+    def restored_from(self, *, generation: int = 2) -> list[int]:
+        """Checkpoints that the generation's subtasks were restored from; 0: from none."""
+        return sorted({each.detail or 0 for each in self.of("restored", generation=generation)})
+
+    def record(self, checkpoint_id: int) -> CheckpointRecord:
+        return next(record for record in self.seen.decided if record.checkpoint_id == checkpoint_id)
+
+    def offsets(self, checkpoint_id: int) -> dict[int, int]:
+        """Split -> how many of its rows the checkpoint covers."""
+        return dict(sorted(self.simulation.covered(self.record(checkpoint_id)).items()))
+
+    def covered(self, checkpoint_id: int) -> list[Identity]:
+        return [(split, at) for split, end in self.offsets(checkpoint_id).items() for at in range(end)]
+
+    def rows_read(self, *, generation: int) -> list[Identity]:
+        """Rows that source subtasks sent, in order."""
+        sent = self.of("sends", actor="source", generation=generation)
+        return [row[:2] for each in sent for row in each.detail[1]]
+
     def rows_written(self, *, before_snapshot: int = 0, generation: int = 0) -> list[Identity]:
-        """Rows that sinks were given; `before_snapshot`: of a checkpoint, in each sink; `generation`: only in it."""
+        """Rows written to the sinks; `before_snapshot`: each sink's rows before its snapshot of that checkpoint."""
         rows: list[Identity] = []
         done: set[str] = set()
-        for each in self.happened:
-            if each.what == "snapshot" and each.detail == before_snapshot:
+        for each in self.of("snapshot", "writes", generation=generation):
+            if each.kind == "writes":
+                rows += [row[:2] for row in each.detail] if each.actor not in done else []
+            elif each.detail == before_snapshot:
                 done.add(each.actor)
-            elif each.what == "writes" and each.actor not in done and generation in (0, each.generation):
-                rows += [row[:2] for row in each.detail]
         return rows
 
-    def points(self, *points: str, actor: str = "") -> list[Happening]:
-        return [each for each in self.of("point", actor=actor) if each.detail in points]
 
-    def steps(
-        self, *kinds: str, points: Iterable[str] = (), actors: Iterable[str] = (), since: float = 0, until: float = 1e9
-    ) -> tuple[Step, ...]:
-        """A timeline of these kinds of happenings, and of these points. Faults are always in it."""
-        shown = {*kinds, "fault"}
-        wanted, who = set(points), tuple(actors)
-        return tuple(
-            Step(
-                at=each.at_ms,
-                lane=each.actor,
-                what=SENTENCES[each.what](each.detail),
-                crash=each.what == "fault",
-            )
-            for each in self.happened
-            if (each.what in shown or (each.what == "point" and each.detail in wanted))
-            and since <= each.at_ms <= until
-            and (not who or each.actor.startswith(who))
-        )
-
-
-def play(
+def record_job(
     plan: Plan,
     sink: Callable[[], Sink],
     *,
     read: Callable[[], Iterable[Identity]],
-    look: Callable[[], Any] = lambda: None,
+    probe: Callable[[], Any] = lambda: None,
     schedule: str = "no-fault",
     storage: CheckpointStorage | None = None,
     restart: Callable[[], RestartStrategy] = lambda: FixedDelay(attempts=10),
     timing: Timing | None = None,
     later: Plan | None = None,
     buffers: Buffers | None = None,
-    before: Callable[[WatchedSimulation], object] = lambda simulation: None,
+    before: Callable[[RecordingSimulation], object] = lambda simulation: None,
     **options: Any,
-) -> Run:
-    """One job to its end. `before`: called with the simulation before it starts; `options`: of checkpoints."""
+) -> RecordedRun:
+    """Runs one job to its end. `before`: called with the simulation before it starts; `options`: of checkpoints."""
     if "checkpoint_interval" in options:
         options = {"checkpoint_every_batches": None, **options}
     job = Job(
@@ -301,20 +280,20 @@ def play(
         timing=timing or Timing(),
         restart=restart,
     )
-    stage = Stage(read, look)
-    simulation = WatchedSimulation(
+    seen = ReaderLog(read, probe)
+    simulation = RecordingSimulation(
         *(job, InProcessHost(sink)),
         storage=storage or MemoryCheckpointStorage(),
-        watcher=stage,
+        watcher=seen,
         schedule=parse(schedule, kinds=frozenset(KINDS)),
     )
     before(simulation)
     simulation.play()
-    return Run(simulation, stage, schedule)
+    return RecordedRun(simulation, seen, schedule, next(each.source for each in plan.subtasks if each.source))
 
 
 def letters(text: str, *, splits: int = 2, batch_rows: int = 1) -> GeneratedInput:
-    """An input whose keys are these letters: `ab|ba` is split 0 with keys a and b, split 1 with b and a."""
+    """An input with these letters as keys: `ab|ba` is split 0 with keys a and b, split 1 with b and a."""
     keys = text.split("|") if "|" in text else [text] * splits
     assert len({len(of) for of in keys}) == 1, "every split has the same number of rows"
 
@@ -324,12 +303,8 @@ def letters(text: str, *, splits: int = 2, batch_rows: int = 1) -> GeneratedInpu
     return GeneratedInput(make, splits=len(keys), rows_per_split=len(keys[0]), batch_rows=batch_rows)
 
 
-def identities(source: GeneratedInput) -> list[Identity]:
-    """Every row of the input once."""
-    return [(split, offset) for split in range(source.splits) for offset in range(source.length(split))]
-
-
 def once_each(source: GeneratedInput, visible: Iterable[Identity]) -> tuple[list[Identity], list[Identity]]:
-    """(lost rows, rows more than there should be)."""
-    have, want = Counter(visible), Counter(identities(source))
+    """(lost rows, repeated rows: each as often as it is there too often)."""
+    identities = [(split, offset) for split in range(source.splits) for offset in range(source.length(split))]
+    have, want = Counter(visible), Counter(identities)
     return sorted((want - have).elements()), sorted((have - want).elements())

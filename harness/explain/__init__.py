@@ -1,6 +1,7 @@
-"""`sinkproof explain`: every row of the semantics, shown on the running engine.
+"""What does each row of the semantics look like on the running engine?
 
-A demonstration runs small jobs under virtual time and says what came of them. Nothing in it is told from memory: every
-number and every row in its sentences was observed in the run just done, and its checks fail if the engine stops doing
-what the row says. `rows.py` lists the rows and where each is; `recorded_job.py` runs a job and writes down what happens.
+`demonstrate(row)` (rows.py) runs the scenes of the row, each a small job in the simulated shell, and returns a
+`Demonstration`. Every number and row in its sentences was observed in that run; its checks fail if the engine stops
+doing what the row says. small_jobs.py has the jobs, timeline.py their timelines, models/ what they are compared with.
+May import: execution, table and everything below.
 """

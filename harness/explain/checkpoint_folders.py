@@ -1,4 +1,4 @@
-"""Checkpoints in a real folder, which is gone when the demonstration is over."""
+"""A real folder for checkpoints, deleted when the demonstration is over."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def listing(folder: Path, *, pattern: str) -> list[str]:
-    """Paths below it, from it, sorted; without the digests in their names, which nobody can read."""
+    """Paths of the files in it, relative to it, sorted; without the digests in the names of states."""
     found = (path.relative_to(folder).as_posix() for path in folder.glob(pattern))
     return sorted(name.rpartition("-")[0] + ".state" if name.endswith(".state") else name for name in found)

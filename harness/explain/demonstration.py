@@ -1,10 +1,10 @@
-"""What a demonstration is made of: scenes, each with what ran, what happened, what was observed, and checks of it."""
+"""What a demonstration is made of: scenes, each with what ran, its timeline, what was observed, and checks of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AnySet
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from sinkproof.sink_adapters.protocol import Row
@@ -13,8 +13,8 @@ NAMED_MOST: Final = 12  # rows in a sentence; the document holds all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Something that happened, in somebody's lane of the timeline."""
+class TimelineEntry:
+    """One event in an actor's lane of the timeline. Its fields are keys of the document."""
 
     at: float
     lane: str
@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something observed: a sentence for people, and the value it speaks of."""
+    """Something observed: a sentence to read, and the value in it."""
 
     says: str
     value: Any
@@ -33,7 +33,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What must have come of the run, beside what came of it."""
+    """An expected value beside the observed one."""
 
     what: str
     expected: Any
@@ -46,12 +46,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One run, or one comparison of runs. `ran`: what was run, so that somebody could do it again."""
+    """One run, or one comparison of runs. `ran`: what was run, in enough detail to run it again."""
 
     title: str
     ran: str
     outcome: str  # in words, made of what was observed
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TimelineEntry, ...] = ()
     unit: str = "ms"  # of the timeline: virtual time, or the number of a step
     facts: tuple[Fact, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -59,7 +59,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demonstration:
-    """All scenes of one row. `lesson`: what to take away."""
+    """All scenes of one row. `lesson`: the one sentence to remember."""
 
     row: str
     sentence: str
@@ -68,7 +68,7 @@ class Demonstration:
 
     @property
     def holds(self) -> bool:
-        """Whether the engine did what the row says. Nothing checked is nothing shown."""
+        """Whether the engine did what the row says. A demonstration without checks shows nothing."""
         checks = [check for scene in self.scenes for check in scene.checks]
         return bool(checks) and all(check.holds for check in checks)
 
@@ -88,29 +88,11 @@ def _scene(scene: Scene) -> dict[str, Any]:
         "title": scene.title,
         "ran": scene.ran,
         "unit": scene.unit,
-        "timeline": [
-            {"at": step.at, "lane": step.lane, "what": step.what, "crash": step.crash} for step in scene.steps
-        ],
-        "facts": [{"says": fact.says, "value": plain(fact.value), "varies": fact.varies} for fact in scene.facts],
+        "timeline": [asdict(step) for step in scene.steps],
+        "facts": [plain(asdict(fact)) for fact in scene.facts],
         "outcome": scene.outcome,
-        "checks": [
-            {
-                "what": check.what,
-                "expected": plain(check.expected),
-                "observed": plain(check.observed),
-                "holds": check.holds,
-            }
-            for check in scene.checks
-        ],
+        "checks": [{**plain(asdict(check)), "holds": check.holds} for check in scene.checks],
     }
-
-
-def fact(says: str, value: Any) -> Fact:
-    return Fact(says=says, value=value)
-
-
-def check(what: str, expected: Any, observed: Any) -> Check:
-    return Check(what=what, expected=expected, observed=observed)
 
 
 def plain(value: Any) -> Any:
@@ -133,7 +115,7 @@ def row_name(row: Row | tuple[int, int]) -> str:
 
 
 def rows_named(rows: Iterable[Row | tuple[int, int]]) -> str:
-    """Rows for a sentence: `(0,2) (0,3)`; not more than somebody can take in."""
+    """Rows for a sentence: `(0,2) (0,3)`, at most NAMED_MOST of them."""
     every = list(rows)
     words = " ".join(map(row_name, every[:NAMED_MOST]))
     more = f" and {len(every) - NAMED_MOST} more" if len(every) > NAMED_MOST else ""

@@ -1,11 +1,11 @@
-"""A demonstration as text: sentences, a timeline with a lane for each actor, and the checks."""
+"""Renders a demonstration as text: sentences, a timeline with a lane for each actor, and the checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sinkproof.explain.demonstration import Check, Demonstration, Scene, Step, plain
+from sinkproof.explain.demonstration import Check, Demonstration, Scene, TimelineEntry, plain
 
 INDENT: Final = "   "
 LONG_VALUE: Final = 200  # characters of a checked value that a failure shows
@@ -18,7 +18,7 @@ def render(shown: Demonstration, *, width: int) -> str:
     lines += ["", *_wrapped(f"In short: {shown.lesson}", width=width, hang="")]
     if not shown.holds:
         failed = sum(not check.holds for scene in shown.scenes for check in scene.checks)
-        lines.append(f"This is not what the row promises: {failed} checks failed, see FAILED above.")
+        lines.append(f"The engine does not do what the row says: {failed} checks failed, see FAILED above.")
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -47,10 +47,10 @@ def _short(value: Any) -> str:
 
 
 def timeline(scene: Scene, *, width: int) -> list[str]:
-    """A column for each lane, if they fit; else a line for each step that names its lane."""
+    """One column per lane if they fit; otherwise one line per entry, which names its lane."""
     steps = scene.steps
     lanes = list(dict.fromkeys(step.lane for step in steps))
-    lanes.sort(key=lambda lane: (_place_of_lane(lane), lane if "[" in lane else ""))
+    lanes.sort(key=lambda lane: (_rank_of_lane(lane), lane if "[" in lane else ""))
     words = {id(step): f"X {step.what}" if step.crash else step.what for step in steps}
     widths = [max(len(lane), *(len(words[id(step)]) for step in steps if step.lane == lane)) for lane in lanes]
     if 8 + sum(widths) + 2 * len(widths) > width:
@@ -66,8 +66,10 @@ def timeline(scene: Scene, *, width: int) -> list[str]:
     return lines
 
 
-def _grid(steps: tuple[Step, ...], lanes: list[str], words: dict[int, str]) -> Iterator[tuple[float, dict[str, str]]]:
-    """Lines of lane -> words, in reading order: what comes later stands further right, or below."""
+def _grid(
+    steps: tuple[TimelineEntry, ...], lanes: list[str], words: dict[int, str]
+) -> Iterator[tuple[float, dict[str, str]]]:
+    """Lines of lane -> words: a later entry stands further right, or below."""
     line: dict[str, str] = {}
     at, last = -1.0, len(lanes)
     for step in steps:
@@ -81,8 +83,8 @@ def _grid(steps: tuple[Step, ...], lanes: list[str], words: dict[int, str]) -> I
         yield at, line
 
 
-def _place_of_lane(lane: str) -> int:
-    """Along the flow: who coordinates, who reads, who computes, who writes, who looks."""
+def _rank_of_lane(lane: str) -> int:
+    """Lanes are ordered along the flow of rows."""
     order = ("coordinator", "source", "", "sink", "target", "reader")
     return next((at for at, name in enumerate(order) if name and lane.startswith(name)), order.index(""))
 

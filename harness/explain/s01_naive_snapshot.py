@@ -1,4 +1,4 @@
-"""S01: a source with an offset and two running sums, snapshotted without barriers, and with them, on the same rows."""
+"""S01: a source with an offset and two running sums, snapshotted without and with barriers, on the same rows."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import play
-from sinkproof.explain.demonstration import Scene, check, fact
+from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.models.naive_snapshots import (
     NUMBERS,
-    Story,
+    SnapshotTrial,
     at_a_tick,
     on_their_own,
     undisturbed,
     with_barriers,
 )
-from sinkproof.explain.small_jobs import Transactional
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import Transactional, run_job
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 LESSON: Final = (
-    "three right states of three different moments are no state of the job. A clock does not make the moments one, "
-    "because somebody may be late when it ticks; a barrier that travels among the rows does."
+    "three states that are right at three different moments are no state of the job. A clock tick does not make the "
+    "moments one, because a message may be late or an operator paused; a barrier that travels among the rows does."
 )
 SOURCE: Final = GeneratedInput(
     lambda split, at: Row(0, at, "k", str(NUMBERS[at])), splits=1, rows_per_split=len(NUMBERS), batch_rows=1
@@ -31,7 +32,7 @@ SOURCE: Final = GeneratedInput(
 
 
 class RunningSum:
-    """An operator: each row to one whose value is the sum of all so far."""
+    """An operator: the value of each row becomes the sum of all values so far."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -56,23 +57,18 @@ def scenes() -> tuple[Scene, ...]:
         _naive("Each operator on its own: wrong", "each is snapshotted after some rows", on_their_own()),
         _naive(
             "At a master's clock tick, one message delayed: wrong",
-            "all are snapshotted when the broadcast reaches them, which is one tick late for the first sum",
+            "each is snapshotted when the broadcast reaches it, which is one tick late for the first sum",
             at_a_tick(delayed={"first": 1}),
         ),
         _naive(
             "At a master's clock tick, one node paused: wrong",
-            "all are snapshotted when the broadcast comes; the second sum has stood still for a tick",
+            "each is snapshotted when the broadcast reaches it; the second sum was paused for one tick",
             at_a_tick(paused={"second": 1}),
         ),
-        _naive(
-            "At the tick, nobody late, nobody paused: right, by luck",
-            "as before, and all goes well",
-            at_a_tick(),
-            right=True,
-        ),
+        _naive("At a master's clock tick, no delay and no pause: right, by luck", "as before", at_a_tick(), right=True),
         _naive(
             "With barriers, one node paused: right",
-            "each is snapshotted when the barrier reaches it; the first sum stands still for two ticks",
+            "each is snapshotted when the barrier reaches it; the first sum is paused for two ticks",
             with_barriers(paused={"first": 2}),
             right=True,
         ),
@@ -80,32 +76,26 @@ def scenes() -> tuple[Scene, ...]:
     )
 
 
-def _naive(title: str, ran: str, story: Story, *, right: bool = False) -> Scene:
-    """Everybody dies right after the snapshot, is restored from it, and reads on."""
-    wrong = [f"row {row}={story.results[row]}, expected {story.expected[row]}" for row in story.wrong]
-    lost = [f"the result of row {row} is lost" for row in story.lost]
-    source, *others = story.taken_after.values()
-    return Scene(
-        title=title,
-        ran=f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}",
-        facts=(
-            fact(f"rows that each had had: {_said(story.taken_after)}", story.taken_after),
-            fact(f"snapshot: {_said(story.snapshot)}", {name: str(state) for name, state in story.snapshot.items()}),
-            fact(f"results: {_said(story.results)}; right: {_said(story.expected)}", story.results),
-        ),
-        outcome="; ".join(lost + wrong) or "every result is right",
-        checks=(
-            check(
-                "the states belong to one moment" if right else "the states belong to different moments",
-                right,
-                all(had == source for had in others),
-            ),
-            check("the results are right" if right else "results are lost or wrong", right, story.right),
-        ),
+def _naive(title: str, ran: str, trial: SnapshotTrial, *, right: bool = False) -> Scene:
+    """All operators crash right after the snapshot, are restored from it, and read on."""
+    wrong = [f"row {row}={trial.results[row]}, expected {trial.expected[row]}" for row in trial.wrong]
+    lost = [f"the result of row {row} is lost" for row in trial.lost]
+    source, *others = trial.taken_after.values()
+    scene = SceneBuilder(title)
+    scene.ran(f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}")
+    scene.fact(f"rows processed before its snapshot: {_named(trial.taken_after)}", trial.taken_after)
+    scene.fact(f"snapshot: {_named(trial.snapshot)}", {name: str(state) for name, state in trial.snapshot.items()})
+    scene.fact(f"results: {_named(trial.results)}; right: {_named(trial.expected)}", trial.results)
+    scene.check(
+        f"the states belong to {'one moment' if right else 'different moments'}",
+        right,
+        all(had == source for had in others),
     )
+    scene.check(f"the results are {'right' if right else 'lost or wrong'}", right, trial.right)
+    return scene.outcome("; ".join(lost + wrong) or "every result is right")
 
 
-def _said(values: Mapping[Any, Any]) -> str:
+def _named(values: Mapping[Any, Any]) -> str:
     return ", ".join(f"{name if isinstance(name, str) else f'row {name}'}={value}" for name, value in values.items())
 
 
@@ -118,30 +108,20 @@ def _in_the_engine() -> Scene:
     )
     edges = Edge("source", "first"), Edge("first", "second"), Edge("second", "sink")
     target = Transactional()
-    run = play(
-        JobGraph(vertices, edges).plan(chaining=False),
-        target.sink,
-        read=target.read,
-        schedule="checkpoint.notify#1=kill-job",
-    )
-    states, offset = run.stage.decided[0].states, run.simulation.covered(run.stage.decided[0])[0]
+    plan = JobGraph(vertices, edges).plan(chaining=False)
+    run = run_job(plan=plan, target=target, schedule="checkpoint.notify#1=kill-job")
+    states, offset = run.seen.decided[0].states, run.simulation.covered(run.seen.decided[0])[0]
     totals = [json.loads(states[f"{name}[0]"][name][0]) for name in ("first", "second")]
     truth = [RunningSum(), RunningSum()]
     for at in range(offset):
         truth[1].apply(truth[0].apply(SOURCE.batch(0, at)))
     results = {row.offset + 1: int(row.value) for row in target.rows}
-    return Scene(
-        title="The same operators and rows in the engine: right",
-        ran=f"the same job with a two-phase sink, nothing chained, {run.schedule}",
-        steps=run.steps("snapshot", "complete", "generation", "restored", until=run.of("fault")[0].at_ms + 9),
-        facts=(
-            fact(f"snapshot: offset={offset}, sums={totals}", [offset, *totals]),
-            fact(f"results: {_said(results)}; right: {_said(undisturbed())}", results),
-        ),
-        outcome=f"generation {run.generations} delivers the rest: {len(results)} results",
-        checks=(
-            check("the states belong to the offset", [one.total for one in truth], totals),
-            check("it did crash", 2, run.generations),
-            check("every result is right", undisturbed(), results),
-        ),
-    )
+    scene = SceneBuilder("The same operators and rows in the engine: right")
+    scene.ran(f"the same job with a two-phase sink, nothing chained, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9)
+    scene.fact(f"snapshot: offset={offset}, sums={totals}", [offset, *totals])
+    scene.fact(f"results: {_named(results)}; right: {_named(undisturbed())}", results)
+    scene.check("the states belong to the offset", [one.total for one in truth], totals)
+    scene.check("the job crashed once", 2, run.generations)
+    scene.check("every result is right", undisturbed(), results)
+    return scene.outcome(f"generation {run.generations} delivers the remaining rows: {len(results)} results")

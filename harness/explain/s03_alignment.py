@@ -1,65 +1,57 @@
-"""S03: the engine's own subtask, fed by hand; then the same in a running job."""
+"""S03: alignment in one subtask of the engine, driven event by event; then in a running job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import Run, letters, play
-from sinkproof.explain.demonstration import Scene, Step, check, fact, row_name, rows_named
-from sinkproof.explain.small_jobs import Transactional, counting
+from sinkproof.execution.recorded_job import RecordedRun
+from sinkproof.explain.demonstration import Scene, TimelineEntry, row_name, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import COUNTED, counting, run_job
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch
 
 LESSON: Final = (
-    "after barrier n a channel's rows wait; when the last barrier has come, the snapshot holds exactly what lies "
-    "before the barriers, the barrier goes on, and the waiting rows are processed before any new ones."
+    "after barrier n a channel's rows wait; when the last barrier has arrived, the snapshot holds exactly the rows "
+    "before the barriers, the barrier is forwarded, and the waiting rows are processed before any new ones."
 )
-SOURCE: Final = letters("aabaab|babaab")
-PLAN: Final = counting(SOURCE).plan(chaining=False)
+PLAN: Final = counting(COUNTED).plan(chaining=False)
 SEEDS: Final = range(1, 20)
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (_by_hand(), _running())
+    return (_single_subtask(), _running())
 
 
-# -- by hand --------------------------------------------------------------------------------------
+# -- one subtask ----------------------------------------------------------------------------------
 
 
-def _by_hand() -> Scene:
+def _single_subtask() -> Scene:
     subtask = Subtask(next(plan for plan in PLAN.subtasks if plan.vertex == "count"))
-    steps: list[Step] = []
-    sent: list[Any] = []  # rows and barriers that left it, in order
+    steps: list[TimelineEntry] = []
+    sent: list[str] = []  # rows and barriers that left it, in order
     blocked: list[list[int]] = []
     for number, event in enumerate(_events(), start=1):
         effects = _carried_out(subtask, subtask.on(*event))
         sent += [item for effect in effects for item in _leaving(effect)]
         blocked.append(sorted(subtask.alignment.blocked))
-        steps.append(Step(at=number, lane="count[0] is given", what=_event_said(event)))
-        steps.append(Step(at=number, lane="channels blocked", what=str(blocked[-1] or "-")))
-        steps += [Step(at=number, lane="it does", what=said) for said in map(_effect_said, effects) if said]
+        texts = [("event", _event_named(event)), ("channels blocked", str(blocked[-1] or "-"))]
+        texts += [("effect", text) for text in map(_effect_named, effects) if text]
+        steps += [TimelineEntry(at=number, lane=lane, what=text) for lane, text in texts]
     barrier = sent.index("barrier 1")
-    return Scene(
-        title="By hand: one subtask, two channels",
-        ran="a count with two input channels, 1 and 2; its events one by one, its effects as they come",
-        steps=tuple(steps),
-        unit="event",
-        outcome=f"before the barrier went on: {' '.join(sent[:barrier])}; after it: {' '.join(sent[barrier + 1 :])}",
-        checks=(
-            check("rows before both barriers are in the snapshot", ["(0,0)", "(1,0)"], sent[:barrier]),
-            check(
-                "the rows behind the early barrier follow, before newer ones",
-                ["(0,1)", "(0,2)", "(1,1)"],
-                sent[barrier + 1 :],
-            ),
-            check("channel 1 is blocked from its barrier to the last one", [[], [1], [1], [1], [1], [], []], blocked),
-        ),
-    )
+    before, after = sent[:barrier], sent[barrier + 1 :]
+    scene = SceneBuilder("One subtask with two input channels, event by event", unit="event")
+    scene.ran("a count with two input channels, 1 and 2; seven events are passed to it, its effects are carried out")
+    scene.steps = tuple(steps)
+    scene.check("rows before both barriers are in the snapshot", ["(0,0)", "(1,0)"], before)
+    scene.check("the rows behind the early barrier follow, before newer ones", ["(0,1)", "(0,2)", "(1,1)"], after)
+    scene.check("channel 1 is blocked from its barrier to the last one", [[], [1], [1], [1], [1], [], []], blocked)
+    return scene.outcome(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
 
 
 def _events() -> list[tuple[str, int, Any]]:
-    rows = {(split, at): SOURCE.batch(split, at) for split in range(2) for at in range(3)}
+    rows = {(split, at): COUNTED.batch(split, at) for split in range(2) for at in range(3)}
     return [
         ("rows", 1, rows[0, 0]),
         ("barrier", 1, 1),
@@ -72,7 +64,7 @@ def _events() -> list[tuple[str, int, Any]]:
 
 
 def _carried_out(subtask: Subtask, effects: Sequence[Any]) -> list[Any]:
-    """As a shell does it: held-back events are processed where the subtask says so."""
+    """As a shell does it: held-back events are processed at the subtask's `drain`."""
     done: list[Any] = []
     for effect in effects:
         done.append(effect)
@@ -88,13 +80,13 @@ def _leaving(effect: Any) -> list[str]:
     return [row_name(row) for row in payload.rows] if kind == "rows" else [f"barrier {payload}"]
 
 
-def _event_said(event: tuple[str, int, Any]) -> str:
+def _event_named(event: tuple[str, int, Any]) -> str:
     _, channel, payload = event
     what = " ".join(map(row_name, payload.rows)) if isinstance(payload, Batch) else f"barrier {payload}"
     return f"{what} on channel {channel}"
 
 
-def _effect_said(effect: Any) -> str:
+def _effect_named(effect: Any) -> str:
     if effect[0] == "upload":
         return f"snapshot {effect[1]}"
     return f"sends {' '.join(_leaving(effect))}" if effect[0] == "send" else ""
@@ -103,50 +95,38 @@ def _effect_said(effect: Any) -> str:
 # -- running --------------------------------------------------------------------------------------
 
 
-def _run(seed: int) -> tuple[Run, Transactional]:
-    target = Transactional()
-    run = play(PLAN, target.sink, read=target.read, schedule=f"seed={seed} no-fault", checkpoint_interval=9)
-    return run, target
+def _run(seed: int) -> RecordedRun:
+    return run_job(plan=PLAN, schedule=f"seed={seed} no-fault", checkpoint_interval=9)
 
 
 def _running() -> Scene:
-    """With latencies where one barrier comes early, and rows have to wait."""
-    run, _ = next(made for made in map(_run, SEEDS) if made[0].of("drains", actor="count"))
+    """With latencies under which one barrier is early and rows have to wait."""
+    run = next(made for made in map(_run, SEEDS) if made.of("drains", actor="count"))
     held = run.of("drains", actor="count")[0]
-    barriers = [each for each in run.of("barrier", actor="count") if each.at_ms <= held.at_ms][-2:]
+    held_rows = [row[:2] for row in held.detail]
+    barriers = run.of("barrier", actor="count", until=held.at_ms)[-2:]
     lane = [each for each in run.of("forwards", "drains", "sends", actor="count") if each.at_ms >= held.at_ms]
     at = lane.index(held)
-    following = [row for each in lane[at + 1 :] if each.what == "sends" for row in each.detail[1]]
+    following = [row[:2] for each in lane[at + 1 :] if each.kind == "sends" for row in each.detail[1]]
     checkpoint_id = barriers[-1].detail[1]
-    record = next(record for record in run.stage.decided if record.checkpoint_id == checkpoint_id)
-    offsets = run.simulation.covered(record)
-    covered = sorted((split, offset) for split, end in offsets.items() for offset in range(end))
     waited = barriers[-1].at_ms - barriers[0].at_ms
-    return Scene(
-        title="Running: one of two barriers comes early",
-        ran=f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}",
-        steps=run.steps("barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms),
-        facts=(
-            fact(f"the first barrier waited {waited:g} ms for the second", waited),
-            fact(f"held back meanwhile: {rows_named(held.detail)}", [row[:2] for row in held.detail]),
-        ),
-        outcome=f"snapshot {checkpoint_id} holds what the offsets {offsets} cover; then the barrier went on, then "
-        f"{rows_named(held.detail)}",
-        checks=(
-            check(
-                "the snapshot of the sink holds exactly the covered rows",
-                covered,
-                sorted(run.rows_written(before_snapshot=checkpoint_id)),
-            ),
-            check(
-                "the barrier goes on right before the held rows",
-                ("forwards", checkpoint_id),
-                (lane[at - 1].what, lane[at - 1].detail[1]) if at else ("nothing", 0),
-            ),
-            check(
-                "the held rows are processed first",
-                [row[:2] for row in held.detail],
-                [row[:2] for row in following[: len(held.detail)]],
-            ),
-        ),
+    scene = SceneBuilder("In a running job: one of two barriers is early")
+    scene.ran(f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}")
+    scene.timeline(run, "barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms)
+    scene.fact(f"the first barrier waited {waited:g} ms for the second", waited)
+    scene.fact(f"rows held back meanwhile: {rows_named(held_rows)}", held_rows)
+    scene.check(
+        "the snapshot of the sink holds exactly the covered rows",
+        run.covered(checkpoint_id),
+        sorted(run.rows_written(before_snapshot=checkpoint_id)),
+    )
+    scene.check(
+        "the barrier is forwarded right before the held rows",
+        ("forwards", checkpoint_id),
+        (lane[at - 1].kind, lane[at - 1].detail[1]) if at else ("nothing", 0),
+    )
+    scene.check("the held rows are processed first", held_rows, following[: len(held_rows)])
+    return scene.outcome(
+        f"snapshot {checkpoint_id} holds the rows that the offsets {run.offsets(checkpoint_id)} cover; then "
+        f"the barrier is forwarded, then {rows_named(held_rows)} are processed"
     )

@@ -1,12 +1,21 @@
-"""S04: the same job, the same crash, with barriers aligned and with barriers only tracked."""
+"""S04: the same job and the same crash, with barriers aligned and with barriers only tracked."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, row_name, rows_named, times
-from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.execution.recorded_job import RecordedRun
+from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named, times
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import (
+    COUNTED,
+    COUNTING,
+    Transactional,
+    greatest_values,
+    run_job,
+    true_counts,
+    wrong_counts,
+)
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointingMode
 
 LESSON: Final = (
@@ -14,8 +23,7 @@ LESSON: Final = (
     "exactly those again. Texts that say that unaligned checkpoints lose exactly-once mean this mode; unaligned "
     "checkpoints proper (S05) keep such rows in the snapshot, and are exactly once."
 )
-SOURCE: Final = letters("aabaab|babaab")
-SEEDS: Final = range(1, 20)  # other latencies: with some, no row overtakes anything
+SEEDS: Final = range(1, 20)  # other latencies: with some, no row overtakes a barrier
 
 
 def scenes() -> tuple[Scene, ...]:
@@ -23,54 +31,34 @@ def scenes() -> tuple[Scene, ...]:
     return (_scene(CheckpointingMode.AT_LEAST_ONCE, seed), _scene(CheckpointingMode.EXACTLY_ONCE, seed))
 
 
-def _run(mode: CheckpointingMode, seed: int) -> tuple[Run, Transactional]:
-    """Checkpoint 1 is complete; then everybody dies, and a new generation starts from it."""
+def _run(mode: CheckpointingMode, seed: int) -> tuple[RecordedRun, Transactional]:
+    """Checkpoint 1 is complete; then the whole job is killed, and a new generation starts from it."""
     target = Transactional()
-    run = play(
-        counting_plan(SOURCE),
-        target.sink,
-        read=target.read,
-        schedule=f"seed={seed} checkpoint.notify#1=kill-job",
-        checkpoint_interval=7,
-        checkpointing_mode=mode,
-    )
-    return run, target
-
-
-def behind_an_early_barrier(run: Run) -> list[Identity]:
-    """Rows that the snapshots of checkpoint 1 hold, although the offsets in it do not cover them."""
-    offsets = run.simulation.covered(run.stage.decided[0])
-    return sorted(row for row in run.rows_written(before_snapshot=1) if row[1] >= offsets[row[0]])
+    schedule = f"seed={seed} checkpoint.notify#1=kill-job"
+    return run_job(
+        plan=COUNTING, target=target, schedule=schedule, checkpoint_interval=7, checkpointing_mode=mode
+    ), target
 
 
 def _scene(mode: CheckpointingMode, seed: int) -> Scene:
     run, target = _run(mode, seed)
-    early, right, seen = behind_an_early_barrier(run), true_counts(SOURCE), greatest_values(target.rows)
-    lost, _ = once_each(SOURCE, run.visible)
+    offsets, right, found = run.offsets(1), true_counts(COUNTED), greatest_values(target.rows)
+    early = sorted(row for row in run.rows_written(before_snapshot=1) if row[1] >= offsets[row[0]])
+    lost, _ = run.lost_and_repeated
     aligned = mode is CheckpointingMode.EXACTLY_ONCE
-    wrong = [f"count {key}={seen[key]}, expected {right[key]}" for key in right if seen[key] != right[key]]
+    wrong = [f"count {text}" for text in wrong_counts(found, right)]
     twice = [f"row {row_name(row)} is processed {times(run.visible.count(row))}" for row in run.repeated]
-    return Scene(
-        title="Aligned (exactly_once): the right result" if aligned else "Tracked (at_least_once): a wrong result",
-        ran=f"2 sources -> keyed count -> two-phase sink, checkpointing_mode={mode.value}, {run.schedule}",
-        steps=run.steps("barrier", "writes", "snapshot", "drains", actors=("sink", "coordinator"), until=_crash(run)),
-        facts=(
-            fact(
-                f"offsets in checkpoint 1: {run.simulation.covered(run.stage.decided[0])}; rows that its snapshot "
-                f"holds beyond them: {rows_named(early)}",
-                early,
-            ),
-            fact(f"counts delivered: {counts_named(seen)}; in the input: {counts_named(right)}", seen),
-        ),
-        outcome="; ".join([*twice, *wrong]) or f"every row is processed once: {counts_named(seen)}",
-        checks=(
-            check("exactly the rows behind an early barrier are repeated", early, run.repeated),
-            check("some rows are repeated" if not aligned else "none is", aligned, not twice),
-            check("no row is lost", [], lost),
-            check("the counts are right" if aligned else "some counts are wrong", aligned, not wrong),
-        ),
+    scene = SceneBuilder(
+        "Aligned (exactly_once): the right result" if aligned else "Tracked (at_least_once): a wrong result"
     )
-
-
-def _crash(run: Run) -> float:
-    return run.of("fault")[0].at_ms
+    scene.ran(f"2 sources -> keyed count -> two-phase sink, checkpointing_mode={mode.value}, {run.schedule}")
+    scene.timeline(run, "barrier", "writes", "snapshot", "drains", actors=("sink", "coordinator"), until=run.crash_ms)
+    scene.fact(
+        f"offsets in checkpoint 1: {offsets}; rows in its snapshot beyond these offsets: {rows_named(early)}", early
+    )
+    scene.fact(f"counts delivered: {counts_named(found)}; in the input: {counts_named(right)}", found)
+    scene.check("exactly the rows behind an early barrier are repeated", early, run.repeated)
+    scene.check("no row is repeated" if aligned else "some rows are repeated", aligned, not twice)
+    scene.check("no row is lost", [], lost)
+    scene.check("the counts are right" if aligned else "some counts are wrong", aligned, not wrong)
+    return scene.outcome("; ".join([*twice, *wrong]) or f"every row is processed once: {counts_named(found)}")

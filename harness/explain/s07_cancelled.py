@@ -1,4 +1,4 @@
-"""S07: a checkpoint that is given up, for each of the reasons there are; and what it leaves behind: nothing."""
+"""S07: a checkpoint is cancelled, for each of the possible reasons, and everything it held is released."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import Run, WatchedSimulation, letters, once_each, play
+from sinkproof.execution.recorded_job import RecordingSimulation
 from sinkproof.explain.checkpoint_folders import listing, scratch_folder
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional, counting
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import COUNTED, counting, requested_at, run_job
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
-from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 
 LESSON: Final = (
-    "an aborted checkpoint costs its attempt and nothing else: files are removed, uploads given up, channels go on, "
-    "and its rows become visible with the next checkpoint that is complete."
+    "an aborted checkpoint costs its attempt and nothing else: files are removed, uploads cancelled, channels "
+    "unblocked, and its rows become visible with the next complete checkpoint."
 )
-SOURCE: Final = letters("aebgaebg|gabegabe")
-GIVEN_UP: Final = 2  # the checkpoint that has bad luck in every scene
-FILES_OF_IT: Final = f"chk-{GIVEN_UP}/*"
+CANCELLED: Final = 2  # the checkpoint that is aborted in every scene
+ITS_FILES: Final = f"chk-{CANCELLED}/*"
 SLOW_MS: Final = 60
 CANCELLED_AT_MS: Final = 36
 
@@ -32,17 +30,17 @@ def scenes() -> tuple[Scene, ...]:
         _aborted(
             "It takes too long (checkpoint_timeout)", slow=True, checkpoint_timeout=25, max_concurrent_checkpoints=1
         ),
-        _aborted("A newer one is complete first, and subsumes it", slow=True),
-        _aborted("One subtask declines", schedule=f"sink[1].acknowledge.before#{GIVEN_UP}=decline"),
+        _aborted("A newer checkpoint is complete first and subsumes it", slow=True),
+        _aborted("One subtask declines it", schedule=f"sink[1].acknowledge.before#{CANCELLED}=decline"),
         _cancelled_job(),
         _channels(),
     )
 
 
-class WatchedFolder(FolderCheckpointStorage):
-    """Notes which files the given-up checkpoint had, and which are left when it has been discarded.
+class ObservedFolder(FolderCheckpointStorage):
+    """Lists the files of the cancelled checkpoint while it is pending, and those left after it was discarded.
 
-    One that is subsumed loses them a moment earlier, when the newer decision is durable.
+    A subsumed checkpoint loses its files a moment earlier, when the newer decision is durable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,161 +54,122 @@ class WatchedFolder(FolderCheckpointStorage):
         return super().store(checkpoint_id, subtask, states)
 
     def decide(self, record: CheckpointRecord) -> None:
-        self._look()
+        self._list()
         super().decide(record)
 
     def discard(self, checkpoint_id: int) -> None:
-        self._look()
+        self._list()
         super().discard(checkpoint_id)
-        if checkpoint_id == GIVEN_UP:
-            self.after = listing(self.folder, pattern=FILES_OF_IT)
+        if checkpoint_id == CANCELLED:
+            self.after = listing(self.folder, pattern=ITS_FILES)
 
-    def _look(self) -> None:
-        self.before = listing(self.folder, pattern=FILES_OF_IT) or self.before
+    def _list(self) -> None:
+        self.before = listing(self.folder, pattern=ITS_FILES) or self.before
 
-
-def _slow_upload(storage: WatchedFolder) -> Callable[[WatchedSimulation], None]:
-    """Persisting what sink[1] captured for the checkpoint takes long, for once."""
-
-    def install(simulation: WatchedSimulation) -> None:
+    def slow_down(self, simulation: RecordingSimulation) -> None:
+        """Persisting the snapshot of sink[1] for the cancelled checkpoint, and only that, is slow."""
         sink = simulation.names.index("sink[1]")
         usual = simulation.latency.upload[sink]
 
         def on_store(checkpoint_id: int, subtask: str) -> None:
-            slow = (checkpoint_id, subtask) == (GIVEN_UP, "sink[1]")
+            slow = (checkpoint_id, subtask) == (CANCELLED, "sink[1]")
             simulation.latency.upload[sink] = SLOW_MS if slow else usual
 
-        storage.on_store = on_store
-
-    return install
+        self.on_store = on_store
 
 
 def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **options: Any) -> Scene:
-    target = Transactional()
     with scratch_folder() as folder:
-        storage = WatchedFolder(folder)
-        before = _slow_upload(storage) if slow else lambda simulation: None
-        run = play(
-            source_to_sink(SOURCE).plan(),
-            target.sink,
-            read=target.read,
-            schedule=schedule,
-            storage=storage,
-            before=before,
-            **options,
-        )
+        storage = ObservedFolder(folder)
+        before = storage.slow_down if slow else lambda simulation: None
+        run = run_job(schedule=schedule, storage=storage, before=before, **options)
         left = listing(folder, pattern="chk-*")
-    aborted = next((each.at_ms for each in run.of("aborted") if each.detail == GIVEN_UP), 0.0)
-    given_up = sorted(each.actor for each in run.of("upload cancelled") if each.detail == GIVEN_UP)
-    following = _completed_after(run, aborted)
-    lost, extra = once_each(SOURCE, run.visible)
-    told = f", max_concurrent_checkpoints={options.get('max_concurrent_checkpoints', 3)}"
-    why = f"persisting checkpoint {GIVEN_UP} of sink[1] takes {SLOW_MS} ms" if slow else schedule
-    return Scene(
-        title=title,
-        ran=f"source x2 -> sink x2, checkpoints in a folder{told}; {why}",
-        steps=run.steps(
-            *("trigger", "acknowledged", "declined", "complete", "aborted", "told aborted", "upload cancelled"),
-            since=_triggered(run) - 1,
-            until=aborted + 5,
-        ),
-        facts=(
-            fact(f"files of checkpoint {GIVEN_UP} while it was pending: {len(storage.before)}", storage.before),
-            fact(
-                f"files of it afterwards: {len(storage.after)}; uploads given up: {', '.join(given_up) or 'none'}",
-                {"after": storage.after, "uploads": given_up},
-            ),
-        ),
-        outcome=f"checkpoint {GIVEN_UP} was aborted at {aborted:g} ms; its rows came with checkpoint {following}; "
-        f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}",
-        checks=(
-            check("it never became complete", False, GIVEN_UP in [each.detail for each in run.of("complete")]),
-            check("it had files, and has none any more", (True, []), (bool(storage.before), storage.after)),
-            check("an upload in progress is given up", ["sink[1]"] if slow else [], given_up),
-            check(
-                "every sink is told",
-                ["sink[0]", "sink[1]"],
-                sorted(each.actor for each in run.of("told aborted") if each.detail == GIVEN_UP),
-            ),
-            check("without a restart nothing is lost or repeated", (1, [], []), (run.generations, lost, extra)),
-        ),
+    aborted = next((each.at_ms for each in run.of("aborted", checkpoint_id=CANCELLED)), 0.0)
+    uploads = run.actors("upload cancelled", checkpoint_id=CANCELLED)
+    following = min((each.detail for each in run.of("complete") if each.detail > CANCELLED), default=0)
+    why = f"persisting checkpoint {CANCELLED} of sink[1] takes {SLOW_MS} ms" if slow else schedule
+    kinds = "trigger", "acknowledged", "declined", "complete", "aborted", "abort notified", "upload cancelled"
+    scene = SceneBuilder(title)
+    scene.ran(
+        "source x2 -> sink x2, checkpoints in a folder, "
+        f"max_concurrent_checkpoints={options.get('max_concurrent_checkpoints', 3)}; {why}"
+    )
+    scene.timeline(run, *kinds, since=run.of("trigger", checkpoint_id=CANCELLED)[0].at_ms - 1, until=aborted + 5)
+    scene.fact(f"files of checkpoint {CANCELLED} while it was pending: {len(storage.before)}", storage.before)
+    scene.fact(
+        f"files of it afterwards: {len(storage.after)}; uploads cancelled: {', '.join(uploads) or 'none'}",
+        {"after": storage.after, "uploads": uploads},
+    )
+    scene.check("it never became complete", False, bool(run.of("complete", checkpoint_id=CANCELLED)))
+    scene.check("it had files, and has none afterwards", (True, []), (bool(storage.before), storage.after))
+    what = "the upload in progress is cancelled" if slow else "no upload was in progress"
+    scene.check(what, ["sink[1]"] if slow else [], uploads)
+    scene.check(
+        "every sink is notified of the abort",
+        ["sink[0]", "sink[1]"],
+        run.actors("abort notified", checkpoint_id=CANCELLED),
+    )
+    scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
+    return scene.outcome(
+        f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} covers its rows; "
+        f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}"
     )
 
 
-def _triggered(run: Run) -> float:
-    return next(each.at_ms for each in run.of("trigger") if each.detail == GIVEN_UP)
-
-
-def _completed_after(run: Run, at_ms: float) -> int:
-    return next((int(each.detail) for each in run.of("complete") if each.at_ms >= at_ms), 0)
-
-
 def _cancelled_job() -> Scene:
-    """Its pending checkpoints can never be restored; what is complete is retained."""
-    target = Transactional()
+    """Pending checkpoints of a cancelled job can never be restored; the complete one is retained."""
     with scratch_folder() as folder:
-        storage = WatchedFolder(folder)
-        run = play(
-            source_to_sink(SOURCE).plan(),
-            target.sink,
-            read=target.read,
-            storage=storage,
-            before=lambda simulation: simulation.post(CANCELLED_AT_MS, (0, FIRST_GENERATION), ("cancel", None, None)),
-        )
+        storage = ObservedFolder(folder)
+        run = run_job(storage=storage, before=requested_at(CANCELLED_AT_MS, "cancel"))
         left, restorable = listing(folder, pattern="chk-*"), storage.complete()
-        covered = run.simulation.covered(storage.latest())
+        latest = storage.latest()
         storage.claim_generation()
         left_later = listing(folder, pattern="chk-*")
     complete = [each.detail for each in run.of("complete")]
     pending = [each.detail for each in run.of("trigger") if each.detail not in complete]
-    return Scene(
-        title="The job is cancelled",
-        ran=f"the same job, cancelled at {CANCELLED_AT_MS} ms",
-        steps=run.steps("trigger", "acknowledged", "complete", "told"),
-        facts=(
-            fact(f"triggered and not complete: {pending}", pending),
-            fact(
-                f"in the folder afterwards: {', '.join(left)} (what a subtask stored while the cancellation was on its "
-                f"way has no decision); once another generation has begun: {', '.join(left_later)}",
-                [left, left_later],
-            ),
-        ),
-        outcome=f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and nothing else ever "
-        "is",
-        checks=(
-            check("a checkpoint was pending", True, bool(pending)),
-            check("only the complete one can be restored", complete[-1:], restorable),
-            check("and only its files stay", [f"chk-{one}" for one in complete[-1:]], left_later),
-            check(
-                "visible is what it covers",
-                sorted((split, at) for split, end in covered.items() for at in range(end)),
-                sorted(run.visible),
-            ),
-        ),
+    covered = run.simulation.covered(latest)
+    scene = SceneBuilder("The job is cancelled")
+    scene.ran(f"the same job, cancelled at {CANCELLED_AT_MS} ms")
+    scene.timeline(run, "trigger", "acknowledged", "complete", "notified")
+    scene.fact(f"triggered and not complete: {pending}", pending)
+    scene.fact(
+        f"in the folder afterwards: {', '.join(left)} (states stored while the cancellation was on its way "
+        f"have no decision); once another generation has begun: {', '.join(left_later)}",
+        [left, left_later],
+    )
+    scene.check("a checkpoint was pending", True, bool(pending))
+    scene.check("only the complete one can be restored", complete[-1:], restorable)
+    scene.check("only its files stay", [f"chk-{one}" for one in complete[-1:]], left_later)
+    scene.check(
+        "the visible rows are those that it covers",
+        sorted((split, at) for split, end in covered.items() for at in range(end)),
+        sorted(run.visible),
+    )
+    return scene.outcome(
+        f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and no other row ever "
+        "becomes visible"
     )
 
 
 def _channels() -> Scene:
-    """The engine's subtask, by hand: blocked channels go on at once."""
-    plan = next(plan for plan in counting(SOURCE).plan(chaining=False).subtasks if plan.vertex == "count")
-    subtask = Subtask(plan)
-    subtask.on("barrier", 1, GIVEN_UP)
-    subtask.on("rows", 1, SOURCE.batch(0, 0))
+    """The engine's subtask, driven event by event: an abort unblocks its channels at once."""
+    subtask = Subtask(next(one for one in counting(COUNTED).plan(chaining=False).subtasks if one.vertex == "count"))
+    subtask.on("barrier", 1, CANCELLED)
+    subtask.on("rows", 1, COUNTED.batch(0, 0))
     blocked = sorted(subtask.alignment.blocked)
-    effects = subtask.on("aborted", GIVEN_UP, None)
+    effects = subtask.on("aborted", CANCELLED, None)
     released = [row for effect in effects if effect[0] == "drain" for held in effect[1] for row in held[2].rows]
-    late = subtask.on("barrier", 2, GIVEN_UP)
-    return Scene(
-        title="A blocked channel goes on at once",
-        ran=f"a count with channels 1 and 2: barrier {GIVEN_UP} and a row on channel 1, then the abort, then a late "
-        "barrier",
-        facts=(fact(f"blocked before the abort: channels {blocked}", blocked),),
-        outcome=f"the abort releases {rows_named(released)}; the late barrier on channel 2 leads to "
-        f"{list(late) or 'nothing'}",
-        checks=(
-            check("channel 1 was blocked", [1], blocked),
-            check("its row is released", [(0, 0)], [row[:2] for row in released]),
-            check("nothing is blocked any more", [], sorted(subtask.alignment.blocked)),
-            check("no snapshot follows", [], list(late)),
-        ),
+    late = list(subtask.on("barrier", 2, CANCELLED))
+    scene = SceneBuilder("A blocked channel is unblocked at once")
+    scene.ran(
+        f"a count with channels 1 and 2: barrier {CANCELLED} and a row on channel 1, then the abort, then a late "
+        "barrier"
+    )
+    scene.fact(f"blocked before the abort: channels {blocked}", blocked)
+    scene.check("channel 1 was blocked", [1], blocked)
+    scene.check("its row is released", [(0, 0)], [row[:2] for row in released])
+    scene.check("no channel is blocked any more", [], sorted(subtask.alignment.blocked))
+    scene.check("no snapshot follows", [], late)
+    return scene.outcome(
+        f"the abort releases {rows_named(released)}; the late barrier on channel 2 has the effects: {late or 'none'}"
     )

@@ -1,17 +1,17 @@
-"""S10: each option set in two ways, and what that changes in a run."""
+"""S10: each checkpoint option with two or more settings, and what the setting changes in a run."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import Run, letters, play
+from sinkproof.execution.recorded_job import RecordedRun, letters
 from sinkproof.explain.checkpoint_folders import listing, scratch_folder
-from sinkproof.explain.demonstration import Check, Scene, check, fact
+from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
-from sinkproof.explain.small_jobs import Transactional, counting_plan
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import COUNTING, requested_at, run_job, slow_upload
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
@@ -19,251 +19,170 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     ConfigurationError,
 )
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
 from sinkproof.reference_engine.checkpointing.open_storage import open_storage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import in_flight
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 
 LESSON: Final = (
-    "options are promises about behaviour: each is measured here by what changes when it is set, and what cannot be "
-    "meant is refused with the reason or resolved aloud."
+    "options are promises about behaviour: each is measured here by what changes when it is set; an impossible "
+    "combination is refused with the reason, a doubtful one is resolved with a warning."
 )
-SOURCE: Final = letters("aebgaebgaebgaebg|gabegabegabegabe")
-KEYED: Final = letters("aabaab|babaab")
+PLAN: Final = source_to_sink(letters("aebgaebgaebgaebg|gabegabegabegabe")).plan()
 EVERY: Final[dict[str, Any]] = {"checkpoint_interval": 8, "max_concurrent_checkpoints": 1}
 SLOW_UPLOAD_MS: Final = 30
-Measured = tuple[str, Any, Any, str]  # option, a setting, what came of it, in words
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (_timing(), _failures(), _modes(), _kept(), _refused())
+    return (_timing(), _failures(), _modes(), _storage(), _refused())
 
 
-def _run(
-    *,
-    schedule: str = "no-fault",
-    slow: bool = False,
-    before: Callable[[Any], object] | None = None,
-    storage: Any = None,
-    **options: Any,
-) -> Run:
-    target = Transactional()
+class OptionScene(SceneBuilder):
+    """Its facts are settings with their effects."""
 
-    def prepare(simulation: Any) -> None:
-        if slow:
-            simulation.latency.upload[simulation.names.index("sink[1]")] = SLOW_UPLOAD_MS
-        if before is not None:
-            before(simulation)
+    def setting(self, setting: str, effect: str, value: Any) -> None:
+        self.fact(f"{setting}: {effect}", value)
 
-    return play(
-        source_to_sink(SOURCE).plan(),
-        target.sink,
-        read=target.read,
-        schedule=schedule,
-        before=prepare,
-        storage=storage,
-        **{**EVERY, **options},
-    )
+    def compared(self) -> Scene:
+        values = {str(fact.value) for fact in self.facts}
+        return self.outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
 
 
-def _scene(title: str, ran: str, *, compared: list[tuple[str, Any, Any]], checks: list[Check]) -> Scene:
-    return Scene(
-        title=title,
-        ran=ran,
-        facts=tuple(fact(f"{setting}: {words}", value) for setting, words, value in compared),
-        outcome=f"{len(compared)} settings, {len({str(value) for _, _, value in compared})} different outcomes",
-        checks=tuple(checks),
-    )
+def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
+    """`slow`: snapshots of sink[1] take SLOW_UPLOAD_MS to persist."""
+    if slow:
+        options["before"] = slow_upload("sink[1]", SLOW_UPLOAD_MS)
+    return run_job(plan=PLAN, **{**EVERY, **options})
 
 
 # -- when, and how many at a time -----------------------------------------------------------------
 
 
 def _timing() -> Scene:
-    gaps = {interval: _gaps(_run(checkpoint_interval=interval, max_concurrent_checkpoints=9)) for interval in (8, 20)}
-    most = {number: _most_pending(_run(slow=True, max_concurrent_checkpoints=number)) for number in (1, 3)}
-    pauses = {
-        pause: _least_pause(_run(checkpoint_interval=20, min_pause_between_checkpoints=pause)) for pause in (0, 15)
-    }
-    compared = [
-        *((f"checkpoint_interval={n}", f"triggers {sorted(set(g))} ms apart", g) for n, g in gaps.items()),
-        *((f"max_concurrent_checkpoints={n}", f"at most {m} pending at once", m) for n, m in most.items()),
-        *(
-            (f"min_pause_between_checkpoints={n}", f"at least {p:g} ms from the end of one to the next", p)
-            for n, p in pauses.items()
-        ),
-    ]
-    return _scene(
-        "When, and how many at a time",
-        "source x2 -> two-phase sink x2, checkpoint_interval=8, one at a time, but for what is said",
-        compared=compared,
-        checks=[
-            check("the interval is kept", [[8], [20]], [sorted(set(g)) for g in gaps.values()]),
-            check("never more pending than allowed, and as many", [1, 3], list(most.values())),
-            check("the pause is kept, and without it is shorter", (True, True), (pauses[15] >= 15, pauses[0] < 15)),
-        ],
-    )
+    scene = OptionScene("When checkpoints are triggered, and how many may be pending")
+    scene.ran("source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated")
+    gaps = {n: _gaps(_run(checkpoint_interval=n, max_concurrent_checkpoints=9)) for n in (8, 20)}
+    for n, found in gaps.items():
+        scene.setting(f"checkpoint_interval={n}", f"triggers {sorted(set(found))} ms apart", found)
+    scene.check("the interval is kept", [[8], [20]], [sorted(set(found)) for found in gaps.values()])
+    most = {n: _most_pending(_run(slow=True, max_concurrent_checkpoints=n)) for n in (1, 3)}
+    for n, pending in most.items():
+        scene.setting(f"max_concurrent_checkpoints={n}", f"at most {pending} pending at once", pending)
+    scene.check("the most pending at once is the configured number", [1, 3], list(most.values()))
+    pauses = {n: _least_pause(_run(checkpoint_interval=20, min_pause_between_checkpoints=n)) for n in (0, 15)}
+    for n, pause in pauses.items():
+        effect = f"at least {pause:g} ms from the end of one to the next"
+        scene.setting(f"min_pause_between_checkpoints={n}", effect, pause)
+    scene.check("the pause is kept, and is shorter if not set", (True, True), (pauses[15] >= 15, pauses[0] < 15))
+    return scene.compared()
 
 
-def _gaps(run: Run) -> list[int]:
-    """Between triggers by time; the last is the final checkpoint's, which the end of the input triggers."""
+def _gaps(run: RecordedRun) -> list[int]:
+    """Between triggers by time; the end of the input triggers the last one."""
     return [int(later - earlier) for earlier, later in pairwise([each.at_ms for each in run.of("trigger")][:-1])]
 
 
-def _most_pending(run: Run) -> int:
-    pending, most = 0, 0
-    for each in run.of("trigger", "complete", "aborted"):
-        pending += 1 if each.what == "trigger" else -1
-        most = max(most, pending)
-    return most
+def _most_pending(run: RecordedRun) -> int:
+    steps = (1 if each.kind == "trigger" else -1 for each in run.of("trigger", "complete", "aborted"))
+    return max(accumulate(steps))
 
 
-def _least_pause(run: Run) -> float:
+def _least_pause(run: RecordedRun) -> float:
     ends = {each.detail: each.at_ms for each in run.of("complete")}
-    final = max(ends)
-    return min(
-        (each.at_ms - ends[each.detail - 1] for each in run.of("trigger") if 1 < each.detail < final), default=0.0
-    )
+    by_time = [each for each in run.of("trigger") if 1 < each.detail < max(ends)]
+    return min((each.at_ms - ends[each.detail - 1] for each in by_time), default=0.0)
 
 
 # -- what is tolerated ----------------------------------------------------------------------------
 
 
 def _failures() -> Scene:
-    timeouts = {
-        timeout: _run(slow=True, checkpoint_timeout=timeout, tolerable_checkpoint_failure_number=2)
-        for timeout in (25, 600)
-    }
-    aborted = {timeout: len(run.of("aborted")) for timeout, run in timeouts.items()}
-    restarts = {
-        number: _run(
-            schedule="sink[0].acknowledge.before#2=decline sink[0].acknowledge.before#3=decline",
-            tolerable_checkpoint_failure_number=number,
-        ).generations
-        - 1
-        for number in (0, 1, 2)
-    }
-    compared = [
-        *((f"checkpoint_timeout={n}", f"{count} checkpoints aborted", count) for n, count in aborted.items()),
-        *(
-            (
-                f"tolerable_checkpoint_failure_number={n}, two declined in a row",
-                f"the job restarts {count} times",
-                count,
-            )
-            for n, count in restarts.items()
-        ),
-    ]
-    return _scene(
-        "What is tolerated",
-        f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink",
-        compared=compared,
-        checks=[
-            check("too short a timeout aborts, a longer one does not", (True, 0), (aborted[25] > 0, aborted[600])),
-            check("one failure more than is tolerated restarts the job", [2, 1, 0], list(restarts.values())),
-        ],
-    )
+    scene = OptionScene("Which failures are tolerated")
+    scene.ran(f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink")
+    aborted = {}
+    for n in (25, 600):
+        run = _run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2)
+        aborted[n] = len(run.of("aborted"))
+        scene.setting(f"checkpoint_timeout={n}", f"{aborted[n]} checkpoints aborted", aborted[n])
+    scene.check("too short a timeout aborts, a longer one does not", (True, 0), (aborted[25] > 0, aborted[600]))
+    declines = "sink[0].acknowledge.before#2=decline sink[0].acknowledge.before#3=decline"
+    restarts = []
+    for n in (0, 1, 2):
+        restarts.append(_run(schedule=declines, tolerable_checkpoint_failure_number=n).generations - 1)
+        setting = f"tolerable_checkpoint_failure_number={n}, two declined in a row"
+        scene.setting(setting, f"the job restarts {restarts[-1]} times", restarts[-1])
+    scene.check("one failure more than is tolerated restarts the job", [2, 1, 0], restarts)
+    return scene.compared()
 
 
 # -- modes ----------------------------------------------------------------------------------------
 
+UNALIGNED: Final[dict[str, Any]] = {"unaligned_checkpoints": True}
+MODES: Final[dict[str, dict[str, Any]]] = {
+    "exactly_once": {},
+    "at_least_once": {"checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
+    "unaligned_checkpoints": UNALIGNED,
+    "unaligned_checkpoints, aligned_checkpoint_timeout=50": {**UNALIGNED, "aligned_checkpoint_timeout": 50},
+    "unaligned_checkpoints, checkpoint_id_of_ignored_in_flight_data=1": {
+        **UNALIGNED,
+        "checkpoint_id_of_ignored_in_flight_data": 1,
+    },
+}
+
 
 def _modes() -> Scene:
-    """The same latencies and the same crash under each mode: what is repeated, what is in flight, what is lost."""
-    modes: dict[str, dict[str, Any]] = {
-        "exactly_once": {},
-        "at_least_once": {"checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
-        "unaligned_checkpoints": {"unaligned_checkpoints": True},
-        "unaligned_checkpoints, aligned_checkpoint_timeout=50": {
-            "unaligned_checkpoints": True,
-            "aligned_checkpoint_timeout": 50,
-        },
-        "unaligned_checkpoints, checkpoint_id_of_ignored_in_flight_data=1": {
-            "unaligned_checkpoints": True,
-            "checkpoint_id_of_ignored_in_flight_data": 1,
-        },
-    }
-    found = {name: _repeated_in_flight_lost(options) for name, options in modes.items()}
-    compared = [
-        (name, f"{repeated} rows repeated, {flying} in flight in checkpoint 1, {lost} lost", [repeated, flying, lost])
-        for name, (repeated, flying, lost) in found.items()
-    ]
-    outcomes = list(found.values())
-    return _scene(
-        "Modes",
-        "2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job",
-        compared=compared,
-        checks=[
-            check("aligned: nothing repeated, in flight or lost", (0, 0, 0), outcomes[0]),
-            check("at least once: repeated, not lost", (True, 0), (outcomes[1][0] > 0, outcomes[1][2])),
-            check(
-                "unaligned: in flight, neither repeated nor lost",
-                (0, True, 0),
-                (outcomes[2][0], outcomes[2][1] > 0, outcomes[2][2]),
-            ),
-            check("with a timeout that is long enough: as aligned", (0, 0, 0), outcomes[3]),
-            check("ignored: what was in flight is lost", outcomes[4][1], outcomes[4][2]),
-        ],
-    )
+    """The same latencies and the same crash in each mode: rows repeated, in flight, lost."""
+    scene = OptionScene("Modes")
+    scene.ran("2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job")
+    found = []
+    for name, options in MODES.items():
+        options = {**EVERY, "checkpoint_interval": 7, **options}
+        run = run_job(plan=COUNTING, schedule="seed=2 checkpoint.notify#1=kill-job", **options)
+        lost, _ = run.lost_and_repeated
+        repeated, flying = len(run.repeated), len(in_flight(run.seen.decided[0]))
+        found.append([repeated, flying, len(lost)])
+        effect = f"{repeated} rows repeated, {flying} in flight in checkpoint 1, {len(lost)} lost"
+        scene.setting(name, effect, found[-1])
+    aligned, at_least, (again, flying, gone), in_time, ignored = found
+    scene.check("aligned: no row repeated, in flight or lost", (0, 0, 0), aligned)
+    scene.check("at least once: rows repeated, none lost", (True, 0), (at_least[0] > 0, at_least[2]))
+    scene.check("unaligned: rows in flight, none repeated or lost", (0, True, 0), (again, flying > 0, gone))
+    scene.check("with a timeout that is long enough: as aligned", (0, 0, 0), in_time)
+    scene.check("ignored: the rows in flight are lost", ignored[1], ignored[2])
+    return scene.compared()
 
 
-def _repeated_in_flight_lost(options: dict[str, Any]) -> tuple[int, int, int]:
-    target = Transactional()
-    run = play(
-        counting_plan(KEYED),
-        target.sink,
-        read=target.read,
-        schedule="seed=2 checkpoint.notify#1=kill-job",
-        **{"checkpoint_interval": 7, "max_concurrent_checkpoints": 1, **options},
-    )
-    total = KEYED.splits * KEYED.length(0)
-    return len(run.repeated), len(in_flight(run.stage.decided[0])), total - len(set(run.visible))
+# -- what is retained -----------------------------------------------------------------------------
 
 
-# -- what is kept ---------------------------------------------------------------------------------
-
-
-def _kept() -> Scene:
-    cleanups = {cleanup: _after_cancellation(cleanup) for cleanup in Cleanup}
+def _storage() -> Scene:
+    scene = OptionScene("What is retained")
+    scene.ran("the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator")
+    cleanups = {cleanup.value: _after_cancellation(cleanup) for cleanup in Cleanup}
+    for name, left in cleanups.items():
+        scene.setting(
+            f"externalized_checkpoint_cleanup={name}", f"after cancellation: {', '.join(left) or 'nothing'}", left
+        )
+    scene.check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()])
     storages = {name: _restored_after_total_loss(name) for name in ("memory", "a folder")}
-    compared = [
-        *(
-            (
-                f"externalized_checkpoint_cleanup={cleanup.value}",
-                f"after cancellation: {', '.join(left) or 'nothing'}",
-                left,
-            )
-            for cleanup, left in cleanups.items()
-        ),
-        *(
-            (f"checkpoint_storage={name}", f"once the coordinator is gone, restored from {where or 'nothing'}", where)
-            for name, where in storages.items()
-        ),
-    ]
-    return _scene(
-        "What is kept",
-        "the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end and asked for its checkpoint",
-        compared=compared,
-        checks=[
-            check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()]),
-            check("memory forgets, a folder does not", [False, True], [bool(where) for where in storages.values()]),
-        ],
-    )
+    for name, found in storages.items():
+        scene.setting(
+            f"checkpoint_storage={name}",
+            f"a new coordinator finds {f'checkpoint {found}' if found else 'no checkpoint'}",
+            found,
+        )
+    scene.check("memory is lost, a folder is not", [False, True], [bool(found) for found in storages.values()])
+    return scene.compared()
 
 
 def _after_cancellation(cleanup: Cleanup) -> list[str]:
     with scratch_folder() as folder:
         storage = FolderCheckpointStorage(folder, say=lambda text: None)
-        _run(
-            storage=storage,
-            before=lambda simulation: simulation.post(60, (0, FIRST_GENERATION), ("cancel", None, None)),
-            externalized_checkpoint_cleanup=cleanup,
-        )
+        _run(storage=storage, before=requested_at(60, "cancel"), externalized_checkpoint_cleanup=cleanup)
         return [f"chk-{one}" for one in storage.complete()] if listing(folder, pattern="chk-*") else []
 
 
 def _restored_after_total_loss(name: str) -> int:
-    """The id that a coordinator finds who has nothing but the storage that is configured."""
+    """The checkpoint that a coordinator finds with nothing but the configured storage; 0: none."""
     with scratch_folder() as folder:
         configuration = CheckpointConfiguration(checkpoint_storage="memory" if name == "memory" else str(folder))
         _run(storage=open_storage(configuration))
@@ -271,57 +190,45 @@ def _restored_after_total_loss(name: str) -> int:
         return found.checkpoint_id if found else 0
 
 
-# -- what is not taken ----------------------------------------------------------------------------
+# -- what is refused ------------------------------------------------------------------------------
+
+IMPOSSIBLE: Final[tuple[dict[str, Any], ...]] = (
+    {"checkpoint_interval": 0},
+    {"checkpoint_interval": 10, "checkpoint_every_batches": 2},
+    {"unaligned_checkpoints": True, "max_concurrent_checkpoints": 2},
+    {"checkpoint_timeout": 0},
+)
+DOUBTFUL: Final[tuple[tuple[dict[str, Any], tuple[int, bool, int]], ...]] = (  # and (concurrent, unaligned, interval)
+    ({"min_pause_between_checkpoints": 5, "max_concurrent_checkpoints": 3}, (1, False, 10)),
+    ({"unaligned_checkpoints": True, "checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE}, (1, False, 10)),
+    ({"checkpoint_interval": 5, "min_pause_between_checkpoints": 50}, (1, False, 50)),
+)
 
 
 def _refused() -> Scene:
-    impossible: list[dict[str, Any]] = [
-        {"checkpoint_interval": 0},
-        {"checkpoint_interval": 10, "checkpoint_every_batches": 2},
-        {"unaligned_checkpoints": True, "max_concurrent_checkpoints": 2},
-        {"checkpoint_timeout": 0},
-    ]
-    doubtful: list[dict[str, Any]] = [
-        {"min_pause_between_checkpoints": 5, "max_concurrent_checkpoints": 3},
-        {"unaligned_checkpoints": True, "checkpointing_mode": CheckpointingMode.AT_LEAST_ONCE},
-        {"checkpoint_interval": 5, "min_pause_between_checkpoints": 50},
-    ]
-    refusals = {_said(options): _refusal(options) for options in impossible}
+    scene = OptionScene("What is refused, and what is warned about")
+    scene.ran("configurations constructed, no job run")
+    refusals = [_refusal(options) for options in IMPOSSIBLE]
+    for options, why in zip(IMPOSSIBLE, refusals, strict=True):
+        scene.setting(_named(options), f"refused: {why}" if why else "accepted", why)
     custom = {forced: refusal_of_a_custom_exchange(forced=forced) for forced in (False, True)}
-    resolved = {_said(options): _resolved(options) for options in doubtful}
-    return _scene(
-        "What cannot be meant",
-        "configurations, made",
-        compared=[
-            *((name, f"refused: {why}" if why else "accepted", why) for name, why in refusals.items()),
-            *(
-                (f"force_unaligned_checkpoints={forced}, behind a custom exchange", why or "taken", why)
-                for forced, why in custom.items()
-            ),
-            *((name, f"warned: {why}", [why, *values]) for name, (why, values) in resolved.items()),
-        ],
-        checks=[
-            check(
-                "the impossible is refused with the reason",
-                [True] * len(refusals),
-                [bool(why) for why in refusals.values()],
-            ),
-            check(
-                "unaligned behind a custom exchange only if forced",
-                [True, False],
-                [bool(why) for why in custom.values()],
-            ),
-            check("the doubtful is warned about", [True] * len(resolved), [bool(why) for why, _ in resolved.values()]),
-            check(
-                "and resolved as Flink does (concurrent, unaligned, interval)",
-                [(1, False, 10), (1, False, 10), (1, False, 50)],
-                [values for _, values in resolved.values()],
-            ),
-        ],
+    for forced, why in custom.items():
+        scene.setting(f"force_unaligned_checkpoints={forced}, behind a custom exchange", why or "accepted", why)
+    resolved = [_resolved(options) for options, _ in DOUBTFUL]
+    for (options, _), (why, values) in zip(DOUBTFUL, resolved, strict=True):
+        scene.setting(_named(options), f"warned: {why}", [why, *values])
+    scene.check("the impossible is refused with the reason", [True] * len(IMPOSSIBLE), list(map(bool, refusals)))
+    scene.check("unaligned behind a custom exchange only if forced", [True, False], list(map(bool, custom.values())))
+    scene.check("the doubtful is warned about", [True] * len(DOUBTFUL), [bool(why) for why, _ in resolved])
+    scene.check(
+        "and resolved as Flink does (concurrent, unaligned, interval)",
+        [right for _, right in DOUBTFUL],
+        [values for _, values in resolved],
     )
+    return scene.compared()
 
 
-def _said(options: dict[str, Any]) -> str:
+def _named(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in options.items())
 
 

@@ -1,13 +1,15 @@
-"""S11: how long each strategy waits and when it gives up; and a restore with more, and with fewer, subtasks."""
+"""S11: the delays of each restart strategy, and restores with more subtasks, fewer, and from a named checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.execution.recorded_job import RecordedRun
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, Transactional, counting, greatest_values, run_job, true_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restart_strategy import (
     ExponentialDelay,
@@ -16,19 +18,17 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import (
     NoRestart,
     RestartStrategy,
 )
-from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
 from sinkproof.sink_adapters.protocol import Context
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
-    "a strategy only decides when to try again and when to stop; what is restored is always the latest complete "
-    "checkpoint, and whoever the subtasks are now, each part of it has exactly one owner."
+    "a strategy only decides when to restart and when to give up; the restored checkpoint is always the latest "
+    "complete one, and with any parallelism each part of it has exactly one owner."
 )
-SOURCE: Final = letters("aebgaebg|gabegabe")
-FAILURES: Final = 6  # so often the target cannot be opened; then it can
+FAILURES: Final = 6  # calls of `open` that fail before the target is available
 Strategy = Callable[[], RestartStrategy]
-STRATEGIES: Final[tuple[tuple[str, Strategy, list[float], bool], ...]] = (  # name, it, delays asked for, it recovers
+STRATEGIES: Final[tuple[tuple[str, Strategy, list[float], bool], ...]] = (  # name, strategy, its delays, it recovers
     ("none", NoRestart, [], False),
     ("fixed delay: 4 attempts, 5 ms", lambda: FixedDelay(attempts=4, delay=5), [5.0] * 4, False),
     ("fixed delay: 9 attempts, 5 ms", lambda: FixedDelay(attempts=9, delay=5), [5.0] * 6, True),
@@ -45,8 +45,8 @@ def scenes() -> tuple[Scene, ...]:
 # -- strategies -----------------------------------------------------------------------------------
 
 
-class Asked:
-    """A strategy that notes what it answered."""
+class RecordedStrategy:
+    """Records the delays that a strategy returns."""
 
     def __init__(self, inner: RestartStrategy, delays: list[float | None]) -> None:
         self.inner, self.delays = inner, delays
@@ -57,138 +57,108 @@ class Asked:
         return delay
 
 
-class DownForAWhile(Transactional):
-    """A target that cannot be opened the first few times."""
+class UnavailableAtFirst(Transactional):
+    """A target that sink[0] cannot open the first few times."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.left = FAILURES
+        self.failures_left = FAILURES
 
     def sink(self) -> TwoPhaseCommitSink:
-        return Opening(self)
+        return SinkOfUnavailable(self)
 
 
-class Opening(TwoPhaseCommitSink):
-    def __init__(self, world: DownForAWhile) -> None:
-        super().__init__(MemoryTransactions(world.store))
-        self.world = world
+class SinkOfUnavailable(TwoPhaseCommitSink):
+    def __init__(self, unavailable: UnavailableAtFirst) -> None:
+        super().__init__(MemoryTransactions(unavailable.store))
+        self.unavailable = unavailable
 
     def open(self, context: Context) -> Iterable[int]:
-        if context.subtask == 0 and self.world.left > 0:
-            self.world.left -= 1
+        if context.subtask == 0 and self.unavailable.failures_left > 0:
+            self.unavailable.failures_left -= 1
             raise OSError("the target is down")
         return super().open(context)
 
 
 def _strategies() -> Scene:
-    tried = [(name, wanted, recovers, *_tried(make)) for name, make, wanted, recovers in STRATEGIES]
-    return Scene(
-        title=f"A target that is down {FAILURES} times",
-        ran="the same job under each strategy; sink[0] cannot be opened at first",
-        facts=tuple(
-            fact(
-                f"{name}: waits {', '.join(f'{delay:g}' for delay in delays if delay is not None) or 'never'} (ms), "
-                + (f"recovers in generation {run.generations}" if run.simulation.finished else "gives up"),
-                [delays, run.simulation.finished],
-            )
-            for name, _, _, run, delays in tried
-        ),
-        outcome=f"{sum(run.simulation.finished for _, _, _, run, _ in tried)} of {len(tried)} recover; all of those "
-        "deliver every row once",
-        checks=(
-            *(
-                check(
-                    f"{name}: its delays, and whether it gives up",
-                    [wanted, recovers],
-                    [[delay for delay in delays if delay is not None], run.simulation.finished],
-                )
-                for name, wanted, recovers, run, delays in tried
-            ),
-            check(
-                "who recovers loses and repeats nothing",
-                [],
-                [name for name, _, recovers, run, _ in tried if recovers and any(once_each(SOURCE, run.visible))],
-            ),
-        ),
+    tried = {name: _tried(make) for name, make, _, _ in STRATEGIES}
+    recovered = {name: run.simulation.finished for name, (run, _) in tried.items()}
+    delays = {name: [delay for delay in returned if delay is not None] for name, (_, returned) in tried.items()}
+    scene = SceneBuilder(f"A target that is down {FAILURES} times")
+    scene.ran("the same job under each strategy; sink[0] cannot be opened at first")
+    for name, (run, returned) in tried.items():
+        scene.fact(
+            f"{name}: delays {', '.join(f'{delay:g}' for delay in delays[name]) or 'none'} (ms), "
+            + (f"recovers in generation {run.generations}" if recovered[name] else "gives up"),
+            [returned, recovered[name]],
+        )
+    for name, _, wanted, recovers in STRATEGIES:
+        scene.check(f"{name}: its delays, and whether it gives up", [wanted, recovers], [delays[name], recovered[name]])
+    scene.check(
+        "no row is lost or repeated under a strategy that recovers",
+        [],
+        [name for name, _, _, recovers in STRATEGIES if recovers and any(tried[name][0].lost_and_repeated)],
     )
+    return scene.outcome(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
 
 
-def _tried(make: Strategy) -> tuple[Run, list[float | None]]:
-    target = DownForAWhile()
+def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
     delays: list[float | None] = []
-    run = play(source_to_sink(SOURCE).plan(), target.sink, read=target.read, restart=lambda: Asked(make(), delays))
-    return run, delays
+    return run_job(target=UnavailableAtFirst(), restart=lambda: RecordedStrategy(make(), delays)), delays
 
 
-# -- another parallelism --------------------------------------------------------------------------
+# -- another parallelism, another checkpoint ------------------------------------------------------
 
 
 def _rescaled(before: int, after: int) -> Scene:
-    """Checkpoint 2 is complete, nobody has been told; what is restored has another parallelism."""
+    """A checkpoint is complete, no sink has been notified; the restore has another parallelism."""
     target = Transactional()
-    run = play(
-        counting_plan(SOURCE, counts=before),
-        target.sink,
-        read=target.read,
-        later=counting_plan(SOURCE, counts=after),
+    run = run_job(
+        plan=counting(LETTERS, counts=before).plan(),
+        target=target,
+        later=counting(LETTERS, counts=after).plan(),
         schedule="checkpoint.notify#1=kill-job",
     )
-    opened = [each for each in run.of("restored") if each.generation == 2]
-    pending = run.stage.visible_when_struck[0]
-    commits = sorted({each.actor for each in run.points("commit.after") if each.generation == 2})
-    lost, extra = once_each(SOURCE, run.visible)
+    opened = run.of("restored", generation=2)
+    visible = run.seen.visible_at_fault[0]
+    commits = sorted({each.actor for each in run.points("commit.after", generation=2)})
+    lost, repeated = run.lost_and_repeated
     counts = greatest_values(target.rows)
-    return Scene(
-        title=f"Restored with {after} instead of {before} counting and writing subtasks",
-        ran=f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}",
-        steps=run.steps(
-            *("complete", "generation", "restored"),
-            points=["commit.after"],
-            since=run.of("fault")[0].at_ms - 5,
-            until=opened[-1].at_ms,
-        ),
-        facts=(
-            fact(f"visible at the crash: {rows_named(pending)}; complete, so that it must come", pending),
-            fact(
-                f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}",
-                commits,
-            ),
-        ),
-        outcome=f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(extra)} too "
-        "often",
-        checks=(
-            check("nothing was visible at the crash", [], pending),
-            check(
-                "the new subtasks",
-                [f"sink[{index}]" for index in range(after)],
-                sorted({each.actor for each in opened}),
-            ),
-            check("nothing is lost or repeated", ([], []), (lost, extra)),
-            check("every count went to the owner of its key", true_counts(SOURCE), counts),
-        ),
+    since, until = run.crash_ms - 5, opened[-1].at_ms
+    scene = SceneBuilder(f"Restored with {after} instead of {before} counting and writing subtasks")
+    scene.ran(f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}")
+    scene.timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until)
+    scene.fact(f"visible at the crash: {rows_named(visible)}; the restore must commit the complete checkpoint", visible)
+    scene.fact(
+        f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}", commits
+    )
+    scene.check("no row was visible at the crash", [], visible)
+    scene.check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened}))
+    scene.check_each_row_once(run)
+    scene.check("every count was restored by the owner of its key", true_counts(LETTERS), counts)
+    return scene.outcome(
+        f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} too often"
     )
 
 
 def _named() -> Scene:
-    """Somebody names a retained checkpoint, not the latest: what came later is read again."""
+    """A named retained checkpoint, not the latest: the rows behind it are read again."""
     target = Transactional()
-    first = play(source_to_sink(SOURCE).plan(), target.sink, read=target.read)
-    chosen = first.stage.decided[1]
+    first = run_job(target=target)
+    chosen = first.seen.decided[1]
     storage = MemoryCheckpointStorage(generation=first.simulation.generation, record=chosen)
-    run = play(source_to_sink(SOURCE).plan(), target.sink, read=target.read, storage=storage)
+    run = run_job(target=target, storage=storage)
     offsets = run.simulation.covered(chosen)
-    remaining = [(split, at) for split in range(2) for at in range(offsets[split], SOURCE.length(split))]
+    remaining = [(split, at) for split in range(2) for at in range(offsets[split], LETTERS.length(split))]
     read = sorted(set(run.rows_written()))
-    last = first.stage.decided[-1].checkpoint_id
-    lost, extra = once_each(SOURCE, run.visible)
-    return Scene(
-        title="Restored from a named checkpoint, not the latest",
-        ran=f"a job that ended with checkpoint {last}, begun again from {chosen.checkpoint_id} on the same target",
-        facts=(fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets),),
-        outcome=f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(extra)} rows and "
-        f"loses {len(lost)}",
-        checks=(
-            check("exactly what lies behind its offsets is read", remaining, read),
-            check("and repeated, because this target appends", ([], remaining), (lost, extra)),
-        ),
+    last = first.seen.decided[-1].checkpoint_id
+    lost, repeated = run.lost_and_repeated
+    scene = SceneBuilder("Restored from a named checkpoint, not the latest")
+    scene.ran(f"a job that ended with checkpoint {last}, started again from {chosen.checkpoint_id} on the same target")
+    scene.fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets)
+    scene.check("exactly the rows behind its offsets are read", remaining, read)
+    scene.check("they are repeated, because this target appends", ([], remaining), (lost, repeated))
+    return scene.outcome(
+        f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
+        f"loses {len(lost)}"
     )

@@ -1,24 +1,25 @@
-"""S15: a slow sink behind bounded buffers with credits, and what happens without them."""
+"""S15: a slow sink behind bounded buffers with credits, compared with other ways to connect it."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, fact
+from sinkproof.execution.recorded_job import RecordedRun, letters
+from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.models.flow_control_variants import connections, measure
 from sinkproof.explain.models.memory_budget import BudgetError, budget_of, buffers_of
-from sinkproof.explain.small_jobs import Transactional
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
-from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
-from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.reference_engine.dataflow.job_graph import Plan, source_to_sink
 
 LESSON: Final = (
-    "a credit is a free buffer: nobody sends what has no room, so memory is bounded by what was set aside, and a full "
-    "receiver stops its own senders, up to the source, and nobody else."
+    "a credit is a free buffer: a sender without credit does not send, so memory is bounded by what was reserved, and "
+    "a full receiver stops its own senders, up to the source, and no others."
 )
 UNBOUNDED: Final = 10**9
-SLOW_MS: Final = 250  # for a batch in the sink; the source makes one every 2 to 3 ms
+SLOW_MS: Final = 250  # per batch in the sink; the source produces one every 2 to 3 ms
 TICKS: Final = 2_000
 TIMES_SLOWER: Final = 100
 LENGTHS: Final = (20, 40)  # rows of each split
@@ -26,38 +27,14 @@ BUFFERS: Final = Buffers(exclusive=2, floating=2, queued=2, work_ms={"sink": SLO
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (_credits(), _flat(), _contrasts(), _budget())
-
-
-def _source(rows: int) -> GeneratedInput:
-    return letters(("ae" * rows)[:rows] + "|" + ("gb" * rows)[:rows])
-
-
-def _run(rows: int, buffers: Buffers) -> Run:
-    target = Transactional()
-    return play(
-        source_to_sink(_source(rows), sinks=1).plan(),
-        target.sink,
-        read=target.read,
-        buffers=buffers,
-        checkpoint_interval=2_000,
-        max_concurrent_checkpoints=1,
-    )
-
-
-def _peak(run: Run) -> int:
-    """Batches in all buffers of the job, at most."""
-    most: dict[str, int] = {}
-    for each in run.of("buffered"):
-        most[each.actor] = each.detail
-    return sum(most.values())
+    return (_credits(), _flat(), _variants(), _budget())
 
 
 # -- credits --------------------------------------------------------------------------------------
 
 
 def _credits() -> Scene:
-    """Two senders, one receiver, by hand."""
+    """Two senders and one receiver, without a job."""
     gate, outlets = Gate([1, 2], BUFFERS), {1: Outlet(BUFFERS.exclusive), 2: Outlet(BUFFERS.exclusive)}
 
     def deliver(items: list[Item]) -> list[tuple[int, int]]:
@@ -67,39 +44,37 @@ def _credits() -> Scene:
         return [item for channel, credits_ in grants for item in outlets[channel].grant(credits_)]
 
     first = [item for number in range(7) for item in outlets[1].put(ROWS, number)]
-    waiting, unasked = outlets[1].backlog, deliver(first)
-    _, _, given_back = gate.take(1)
-    announcing = grant(given_back)
+    waiting, unannounced = outlets[1].backlog, deliver(first)
+    _, _, returned = gate.take(1)
+    announcing = grant(returned)
     lent = deliver(announcing)
     borrowed = grant(lent)
     deliver(borrowed)
     blocked, neighbour = outlets[1].put(ROWS, 7), outlets[2].put(ROWS, 0)
-    return Scene(
-        title="Credits: the receiver grants, the sender announces its backlog",
-        ran=f"two channels, {BUFFERS.exclusive} buffers of their own each, {BUFFERS.floating} to borrow; 7 batches on "
-        "channel 1",
-        facts=(
-            fact(f"sent for its own credits: {len(first)}; waiting at the sender: {waiting}", [len(first), waiting]),
-            fact(
-                f"one is processed: {_sum(given_back)} credit comes back, for which {len(announcing)} is sent, "
-                f"announcing {announcing[0].backlog} more",
-                [_sum(given_back), announcing[0].backlog],
-            ),
-            fact(f"so the receiver lends {_sum(lent)} buffers, and {len(borrowed)} more are sent", _sum(lent)),
-            fact(f"full buffers then: {gate.held}; an eighth batch: {len(blocked)} sent", gate.held),
-            fact(f"the neighbour, meanwhile, sends {len(neighbour)}", len(neighbour)),
-        ),
-        outcome=f"channel 1 has {outlets[1].credits} credits and {outlets[1].backlog} batches waiting; channel 2 has "
-        f"{outlets[2].credits} credit left",
-        checks=(
-            check("as many as it has credits", BUFFERS.exclusive, len(first)),
-            check("nothing is lent to who has no backlog", [], unasked),
-            check("what waits is announced", waiting - 1, announcing[0].backlog),
-            check("what is lent is what there is to lend", BUFFERS.floating, _sum(lent)),
-            check("credit 0 stops the channel", 0, len(blocked)),
-            check("and no other", 1, len(neighbour)),
-            check("never more than there are buffers", True, gate.held <= BUFFERS.exclusive + BUFFERS.floating),
-        ),
+    scene = SceneBuilder("Credits: the receiver grants, the sender announces its backlog")
+    scene.ran(
+        f"two channels with {BUFFERS.exclusive} exclusive buffers each, {BUFFERS.floating} floating buffers; 7 "
+        "batches on channel 1"
+    )
+    scene.fact(f"sent for its own credits: {len(first)}; waiting at the sender: {waiting}", [len(first), waiting])
+    scene.fact(
+        f"one is processed: {_sum(returned)} credit comes back, for which {len(announcing)} is sent, "
+        f"announcing {announcing[0].backlog} more",
+        [_sum(returned), announcing[0].backlog],
+    )
+    scene.fact(f"so the receiver lends {_sum(lent)} buffers, and {len(borrowed)} more are sent", _sum(lent))
+    scene.fact(f"full buffers then: {gate.held}; an eighth batch: {len(blocked)} sent", gate.held)
+    scene.fact(f"channel 2, meanwhile, sends {len(neighbour)}", len(neighbour))
+    scene.check("as many batches are sent as there are credits", BUFFERS.exclusive, len(first))
+    scene.check("no buffer is lent to a channel without backlog", [], unannounced)
+    scene.check("the backlog is announced", waiting - 1, announcing[0].backlog)
+    scene.check("all floating buffers are lent", BUFFERS.floating, _sum(lent))
+    scene.check("credit 0 stops the channel", 0, len(blocked))
+    scene.check("and no other channel", 1, len(neighbour))
+    scene.check("never more batches than buffers", True, gate.held <= BUFFERS.exclusive + BUFFERS.floating)
+    return scene.outcome(
+        f"channel 1 has {outlets[1].credits} credits and {outlets[1].backlog} batches waiting; channel 2 has "
+        f"{outlets[2].credits} credit left"
     )
 
 
@@ -107,80 +82,83 @@ def _sum(grants: list[tuple[int, int]]) -> int:
     return sum(credits_ for _, credits_ in grants)
 
 
+# -- a slow sink ----------------------------------------------------------------------------------
+
+
+def _plan(rows: int) -> Plan:
+    return source_to_sink(letters(("ae" * rows)[:rows] + "|" + ("gb" * rows)[:rows]), sinks=1).plan()
+
+
+def _run(rows: int, buffers: Buffers) -> RecordedRun:
+    return run_job(plan=_plan(rows), buffers=buffers, checkpoint_interval=2_000, max_concurrent_checkpoints=1)
+
+
+def _peak(run: RecordedRun) -> int:
+    """The most batches in all buffers of the job."""
+    return sum({each.actor: each.detail for each in run.of("buffered")}.values())
+
+
 def _flat() -> Scene:
-    """The sink takes a hundred times longer over a batch than a source does."""
-    bounded = {rows: _run(rows, BUFFERS) for rows in LENGTHS}
+    """The sink takes a hundred times longer per batch than a source."""
     free = Buffers(exclusive=UNBOUNDED, queued=UNBOUNDED, work_ms={"sink": SLOW_MS})
-    unbounded = {rows: _run(rows, free) for rows in LENGTHS}
-    peaks = {name: [_peak(run) for run in runs.values()] for name, runs in (("credits", bounded), ("none", unbounded))}
-    last = bounded[LENGTHS[-1]]
+    bounded, unbounded = [_run(rows, BUFFERS) for rows in LENGTHS], [_run(rows, free) for rows in LENGTHS]
+    flat, growing = list(map(_peak, bounded)), list(map(_peak, unbounded))
+    last = bounded[-1]
     stops = last.of("stalled")
-    short, long = LENGTHS
-    return Scene(
-        title="A sink a hundred times slower than its source",
-        ran=f"2 sources -> two-phase sink that takes {SLOW_MS} ms over a batch; {short} and {long} rows in each split; "
-        "bounded buffers with credits, and buffers without a bound",
-        steps=last.steps("sends", "writes", "stalled", "resumed", until=stops[1].at_ms + 400)[:24],
-        facts=(
-            fact(
-                f"with credits at most {peaks['credits'][0]} and {peaks['credits'][1]} batches are buffered",
-                peaks["credits"],
-            ),
-            fact(f"without a bound {peaks['none'][0]} and {peaks['none'][1]}", peaks["none"]),
-            fact(
-                f"the sources stopped {len(stops)} times, first at {stops[0].at_ms:g} ms, and went on each time",
-                len(stops),
-            ),
-        ),
-        outcome=f"twice the input: {peaks['credits'][1] - peaks['credits'][0]} batches more with credits, "
-        f"{peaks['none'][1] - peaks['none'][0]} more without",
-        checks=(
-            check("memory stays flat with credits", peaks["credits"][0], peaks["credits"][1]),
-            check("without, it grows with the input", True, peaks["none"][1] > 1.8 * peaks["none"][0]),
-            check("the stop reaches every source", {"source[0]", "source[1]"}, {each.actor for each in stops}),
-            check("and each goes on", len(stops), len(last.of("resumed"))),
-            check("nothing is lost or repeated", ([], []), once_each(_source(long), last.visible)),
-        ),
+    scene = SceneBuilder("A sink a hundred times slower than its source")
+    scene.ran(
+        f"2 sources -> two-phase sink that takes {SLOW_MS} ms per batch; {LENGTHS[0]} and {LENGTHS[1]} rows in "
+        "each split; bounded buffers with credits, and buffers without a bound"
+    )
+    scene.steps = timeline(last, "sends", "writes", "stalled", "resumed", until=stops[1].at_ms + 400)[:24]
+    scene.fact(f"with credits at most {flat[0]} and {flat[1]} batches are buffered", flat)
+    scene.fact(f"without a bound {growing[0]} and {growing[1]}", growing)
+    scene.fact(
+        f"the sources stopped {len(stops)} times, first at {stops[0].at_ms:g} ms, and resumed each time", len(stops)
+    )
+    scene.check("memory stays flat with credits", *flat)
+    scene.check("without, it grows with the input", True, growing[1] > 1.8 * growing[0])
+    scene.check("the stop reaches every source", {"source[0]", "source[1]"}, {each.actor for each in stops})
+    scene.check("each of them resumes", len(stops), len(last.of("resumed")))
+    scene.check_each_row_once(last)
+    return scene.outcome(
+        f"twice the input: {flat[1] - flat[0]} batches more with credits, {growing[1] - growing[0]} more without"
     )
 
 
-# -- without credits, and where credits come from --------------------------------------------------
+# -- without credits, and where credits come from -------------------------------------------------
 
 
-def _contrasts() -> Scene:
-    """The same traffic for a fast and a slow receiver, a barrier in the middle of it."""
+def _variants() -> Scene:
+    """The same traffic for a fast and a slow receiver, with a barrier in the middle."""
     measured = {name: measure(one, ticks=TICKS, slow=TIMES_SLOWER) for name, one in connections().items()}
     high, low = measured["static rate, guessed too high"], measured["static rate, guessed too low"]
     free, shared, credits_ = (measured[name] for name in ("unbounded", "shared connection", "credits"))
-    return Scene(
-        title="The same traffic without credits",
-        ran=f"one sender, a receiver that takes a batch in each tick and one that takes {TIMES_SLOWER} times longer; "
-        f"{len(measured)} ways to connect them, {TICKS} ticks each",
-        facts=tuple(
-            fact(
-                f"{name}: at most {one.buffered_most} batches buffered; the fast receiver got {one.taken_fast}, the "
-                f"slow one {one.taken_slow}; the barrier came after {_ticks(one.barrier_ticks_fast)} and "
-                f"{_ticks(one.barrier_ticks_slow)}",
-                [one.buffered_most, one.taken_fast, one.taken_slow, one.barrier_ticks_fast, one.barrier_ticks_slow],
-            )
-            for name, one in measured.items()
-        ),
-        outcome=f"credits hold {credits_.buffered_most} batches and give the fast receiver {credits_.taken_fast}; "
-        f"unbounded holds {free.buffered_most}; a shared connection gives the fast one {shared.taken_fast}",
-        checks=(
-            check("unbounded: memory grows until the end", free.buffered_most, free.buffered_last),
-            check("guessed too high: so it does", True, high.buffered_last > 10 * credits_.buffered_most),
-            check(
-                "guessed too low: the fast receiver waits for nothing", True, low.taken_fast < credits_.taken_fast / 100
-            ),
-            check(
-                "shared: the neighbour is as slow as the slow one", True, shared.taken_fast < 2 * shared.taken_slow + 10
-            ),
-            check("and its barrier waits, too", True, (shared.barrier_ticks_fast or 10**9) > 100),
-            check("credits: the fast receiver gets everything", free.taken_fast, credits_.taken_fast),
-            check("its barrier does not wait", 0, credits_.barrier_ticks_fast),
-            check("and memory is flat", True, credits_.buffered_most < 20),
-        ),
+    scene = SceneBuilder("The same traffic without credits")
+    scene.ran(
+        f"one sender, a receiver that takes a batch in each tick and one that takes {TIMES_SLOWER} times longer; "
+        f"{len(measured)} ways to connect them, {TICKS} ticks each"
+    )
+    for name, one in measured.items():
+        scene.fact(
+            f"{name}: at most {one.buffered_most} batches buffered; the fast receiver got {one.taken_fast}, the "
+            f"slow one {one.taken_slow}; the barrier came after {_ticks(one.barrier_ticks_fast)} and "
+            f"{_ticks(one.barrier_ticks_slow)}",
+            [one.buffered_most, one.taken_fast, one.taken_slow, one.barrier_ticks_fast, one.barrier_ticks_slow],
+        )
+    scene.check("unbounded: memory grows until the end", free.buffered_most, free.buffered_last)
+    scene.check("rate too high: memory grows, too", True, high.buffered_last > 10 * credits_.buffered_most)
+    scene.check("rate too low: the fast receiver is idle", True, low.taken_fast < credits_.taken_fast / 100)
+    scene.check(
+        "shared: the fast receiver is as slow as the slow one", True, shared.taken_fast < 2 * shared.taken_slow + 10
+    )
+    scene.check("shared: its barrier waits, too", True, (shared.barrier_ticks_fast or 10**9) > 100)
+    scene.check("credits: the fast receiver gets everything", free.taken_fast, credits_.taken_fast)
+    scene.check("credits: its barrier does not wait", 0, credits_.barrier_ticks_fast)
+    scene.check("credits: memory is flat", True, credits_.buffered_most < 20)
+    return scene.outcome(
+        f"credits hold {credits_.buffered_most} batches and give the fast receiver {credits_.taken_fast}; "
+        f"unbounded holds {free.buffered_most}; a shared connection gives the fast one {shared.taken_fast}"
     )
 
 
@@ -189,10 +167,11 @@ def _ticks(ticks: int | None) -> str:
 
 
 def _budget() -> Scene:
-    """A worker's memory, part by part, and the credits of one subtask out of it."""
+    """A worker's memory, part by part, and the credits of one subtask that follow from it."""
     budgets = {(mib, slots): budget_of(mib, slots=slots) for mib, slots in ((1728.0, 1), (1728.0, 4), (4096.0, 4))}
-    parts = ("metaspace", "overhead", "framework", "network", "managed", "user")
-    subtask = next(one for one in source_to_sink(_source(2), sinks=1).plan().subtasks if one.sink)
+    names = ("metaspace", "overhead", "framework", "network", "managed", "user")
+    parts = {key: {name: getattr(budget, name) for name in names} for key, budget in budgets.items()}
+    subtask = next(one for one in _plan(2).subtasks if one.sink)
     credits_ = {key: buffers_of(budget, subtask).exclusive for key, budget in budgets.items()}
     refused = ""
     try:
@@ -200,46 +179,36 @@ def _budget() -> Scene:
     except BudgetError as error:
         refused = str(error)
     default = budgets[1728.0, 1]
-    return Scene(
-        title="Where credits come from: the memory of a slot",
-        ran="workers of 1728 MiB with 1 and 4 slots, and of 4096 MiB with 4; one of 600 MiB",
-        facts=(
-            *(
-                fact(
-                    f"{mib:g} MiB: "
-                    + " + ".join(f"{name} {getattr(budget, name):g}" for name in parts)
-                    + f"; no slot may use {budget.reserve:g}; each of {slots} slots has network "
-                    f"{budget.slot['network']:g}, managed {budget.slot['managed']:g}, user {budget.slot['user']:g}: "
-                    f"{budget.segments} buffers, that is {credits_[mib, slots]} credits for each of "
-                    f"{len(subtask.inputs)} channels of {subtask.name}",
-                    [*(getattr(budget, name) for name in parts), budget.segments, credits_[mib, slots]],
-                )
-                for (mib, slots), budget in budgets.items()
-            ),
-            fact(f"600 MiB: {refused}", refused),
-        ),
-        outcome=f"reserve {default.reserve:g} + network {default.network:g} + managed {default.managed:g} + user "
-        f"{default.user:g} = {default.reserve + default.network + default.managed + default.user:g} MiB",
-        checks=(
-            check(
-                "the parts add up to the process",
-                [mib for mib, _ in budgets],
-                [round(sum(getattr(budget, name) for name in parts), 6) for budget in budgets.values()],
-            ),
-            check("four slots share what one had", default.segments // 4, budgets[1728.0, 4].segments),
-            check(
-                "the sums of the texts, for Flink's default worker",
-                [192.0, 256.0, 256.0, 128.0, 512.0, 384.0],
-                [
-                    round(getattr(default, name), 1)
-                    for name in ("overhead", "metaspace", "framework", "network", "managed", "user")
-                ],
-            ),
-            check(
-                "credits never exceed the buffers",
-                True,
-                all(credits_[key] * len(subtask.inputs) <= budget.segments for key, budget in budgets.items()),
-            ),
-            check("a worker that is too small is refused", True, bool(refused)),
-        ),
+    scene = SceneBuilder("Where credits come from: the memory of a slot")
+    scene.ran("workers of 1728 MiB with 1 and 4 slots, and of 4096 MiB with 4; one of 600 MiB")
+    for (mib, slots), budget in budgets.items():
+        scene.fact(
+            f"{mib:g} MiB: {' + '.join(f'{name} {part:g}' for name, part in parts[mib, slots].items())}; "
+            f"no slot may use {budget.reserve:g}; each of {slots} slots has network "
+            f"{budget.slot['network']:g}, managed {budget.slot['managed']:g}, user {budget.slot['user']:g}: "
+            f"{budget.segments} buffers, that is {credits_[mib, slots]} credits for each of "
+            f"{len(subtask.inputs)} channels of {subtask.name}",
+            [*parts[mib, slots].values(), budget.segments, credits_[mib, slots]],
+        )
+    scene.fact(f"600 MiB: {refused}", refused)
+    scene.check(
+        "the parts add up to the process",
+        [mib for mib, _ in budgets],
+        [round(sum(of.values()), 6) for of in parts.values()],
+    )
+    scene.check("four slots share the buffers of one", default.segments // 4, budgets[1728.0, 4].segments)
+    scene.check(
+        "the sums of Flink's documentation, for its default worker",
+        [256.0, 192.0, 256.0, 128.0, 512.0, 384.0],
+        [round(part, 1) for part in parts[1728.0, 1].values()],
+    )
+    scene.check(
+        "credits never exceed the buffers",
+        True,
+        all(credits_[key] * len(subtask.inputs) <= budget.segments for key, budget in budgets.items()),
+    )
+    scene.check("a worker that is too small is refused", True, bool(refused))
+    return scene.outcome(
+        f"reserve {default.reserve:g} + network {default.network:g} + managed {default.managed:g} + user "
+        f"{default.user:g} = {default.reserve + default.network + default.managed + default.user:g} MiB"
     )

@@ -1,19 +1,18 @@
-"""S18: what readers see between an acknowledgement and its decision, and what a restore does with it."""
+"""S18: the visible rows between acknowledgement and decision, and how a restore treats pending transactions."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.execution.recorded_job import Identity, Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, fact, rows_named
-from sinkproof.explain.small_jobs import Transactional
-from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.explain.demonstration import Scene, rows_named
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import Transactional, run_job
+from sinkproof.explain.timeline import ENDS, RECOVERY
 
 LESSON: Final = (
-    "pending means: kept, and not shown. Only the restored checkpoint says which of the pending transactions were "
-    "promised; those are committed, however often it takes, and all others are aborted, because their rows come again."
+    "pending means: durable, and not visible. Only the restored checkpoint says which of the pending transactions it "
+    "covers; those are committed, repeatedly if necessary, and all others are aborted, because their rows are replayed."
 )
-SOURCE: Final = letters("aebgaebg|gabegabe")
 
 
 def scenes() -> tuple[Scene, ...]:
@@ -21,89 +20,52 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _invisible() -> Scene:
-    """Kill nobody; look when every vote for checkpoint 2 is in."""
-    target = Transactional()
-    run = play(source_to_sink(SOURCE).plan(), target.sink, read=target.read)
-    second = run.stage.decided[1]
-    seen = sorted(run.stage.visible_when_deciding[second.checkpoint_id])
-    earlier = _covered(run, 1)
-    pending = sorted(set(_covered(run, second.checkpoint_id)) - set(earlier))
-    return Scene(
-        title=f"All have acknowledged checkpoint {second.checkpoint_id}, the decision is not durable yet",
-        ran="source x2 -> sink x2, two-phase into memory; a reader looks right before the decision",
-        steps=run.steps(
-            "acknowledged",
-            "complete",
-            points=["commit.after"],
-            actors=("coordinator", "sink"),
-            until=run.of("complete")[1].at_ms + 5,
-        ),
-        facts=(
-            fact(f"pre-committed for checkpoint {second.checkpoint_id}: {rows_named(pending)}", pending),
-            fact(f"visible at that moment: {rows_named(seen)}", seen),
-        ),
-        outcome=f"of the {len(pending)} pending rows a reader sees {len(set(pending) & set(seen))}",
-        checks=(
-            check("something is pending", True, bool(pending)),
-            check("no pending row is visible", [], sorted(set(pending) & set(seen))),
-            check("what is visible belongs to checkpoint 1", [], sorted(set(seen) - set(earlier))),
-        ),
+    """No crash; a reader reads when every vote for checkpoint 2 is in."""
+    run = run_job()
+    second = run.seen.decided[1].checkpoint_id
+    visible = sorted(run.seen.visible_when_deciding[second])
+    earlier = run.covered(1)
+    pending = sorted(set(run.covered(second)) - set(earlier))
+    shown = sorted(set(pending) & set(visible))
+    until = run.of("complete")[1].at_ms + 5
+    scene = SceneBuilder(f"All have acknowledged checkpoint {second}, the decision is not durable yet")
+    scene.ran("source x2 -> sink x2, two-phase into memory; a reader reads right before the decision")
+    scene.timeline(
+        run, "acknowledged", "complete", points=["commit.after"], actors=("coordinator", "sink"), until=until
     )
-
-
-def _covered(run: Run, checkpoint_id: int) -> list[Identity]:
-    record = next(record for record in run.stage.decided if record.checkpoint_id == checkpoint_id)
-    offsets = run.simulation.covered(record)
-    return [(split, at) for split, end in sorted(offsets.items()) for at in range(end)]
+    scene.fact(f"pre-committed for checkpoint {second}: {rows_named(pending)}", pending)
+    scene.fact(f"visible at that moment: {rows_named(visible)}", visible)
+    scene.check("rows are pending", True, bool(pending))
+    scene.check("no pending row is visible", [], shown)
+    scene.check("the visible rows belong to checkpoint 1", [], sorted(set(visible) - set(earlier)))
+    return scene.outcome(f"of the {len(pending)} pending rows a reader sees {len(shown)}")
 
 
 def _restored() -> Scene:
-    """Checkpoint 2 is complete and nobody knows; sink[0] has pre-committed more for checkpoint 3. All die."""
+    """Checkpoint 2 is complete, no sink is notified; sink[0] has pre-committed more for checkpoint 3."""
     target = Transactional()
-    run = play(
-        source_to_sink(SOURCE).plan(),
-        target.sink,
-        read=target.read,
-        look=lambda: sorted(target.store.prepared),
-        schedule="checkpoint.notify#3=kill-job",
-    )
-    crash = run.of("fault")[0].at_ms
-    decided = max(each.detail for each in run.of("complete") if each.at_ms <= crash)
-    pending = run.stage.looked_when_struck[0]
+    run = run_job(target=target, probe=lambda: sorted(target.store.prepared), schedule="checkpoint.notify#3=kill-job")
+    decided = max(run.complete_at_crash)
+    pending = run.seen.probed_at_fault[0]
     promised = [name for name in pending if int(name.rpartition("-")[2]) <= decided]
     others = [name for name in pending if name not in promised]
-    later = min(one.checkpoint_id for one in run.stage.decided if one.checkpoint_id > decided)
-    early = set(run.stage.visible_when_deciding[later])
+    later = min(one.checkpoint_id for one in run.seen.decided if one.checkpoint_id > decided)
+    early = set(run.seen.visible_when_deciding[later])
     committed = sorted(name for name in pending if name in target.store.committed)
-    aborted = sorted(
-        name for name in pending if name not in target.store.committed and name not in target.store.prepared
+    aborted = sorted(set(pending) - set(target.store.committed) - set(target.store.prepared))
+    scene = SceneBuilder(f"A crash with {len(pending)} transactions pending; checkpoint {decided} is restored")
+    scene.ran(f"the same job, {run.schedule}")
+    scene.timeline(run, "snapshot", *RECOVERY, points=ENDS, actors=("coordinator", "sink"), around_crash=(9, 16))
+    scene.fact(f"pending at the crash (sink-subtask-generation-sequence): {', '.join(pending)}", pending)
+    scene.fact(f"covered by checkpoint {decided}: {', '.join(promised)}", promised)
+    scene.check("some were covered, some were not", (True, True), (bool(promised), bool(others)))
+    scene.check("the covered transactions are committed", promised, committed)
+    scene.check(
+        "their rows are visible before a newer checkpoint is complete", [], sorted(set(run.covered(decided)) - early)
     )
-    return Scene(
-        title=f"Everybody dies with {len(pending)} transactions pending; checkpoint {decided} is what is restored",
-        ran=f"the same job, {run.schedule}",
-        steps=run.steps(
-            "snapshot",
-            "complete",
-            "generation",
-            "restored",
-            points=["commit.after", "abort.after"],
-            actors=("coordinator", "sink"),
-            since=crash - 9,
-            until=crash + 16,
-        ),
-        facts=(
-            fact(f"pending at the crash (sink-subtask-generation-sequence): {', '.join(pending)}", pending),
-            fact(f"covered by checkpoint {decided}: {', '.join(promised)}", promised),
-        ),
-        outcome=f"committed by the next attempts: {', '.join(committed)}; aborted: {', '.join(aborted)}; every row is "
-        "visible once",
-        checks=(
-            check("there were some of either kind", (True, True), (bool(promised), bool(others))),
-            check("what the restored checkpoint covers is committed", promised, committed),
-            check(
-                "its rows are visible before anything new is complete", [], sorted(set(_covered(run, decided)) - early)
-            ),
-            check("everything newer is aborted", others, aborted),
-            check("nothing is lost or repeated", ([], []), once_each(SOURCE, run.visible)),
-        ),
+    scene.check("every newer transaction is aborted", others, aborted)
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"committed by the next attempts: {', '.join(committed)}; aborted: {', '.join(aborted)}; every row is "
+        "visible once"
     )

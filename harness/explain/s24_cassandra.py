@@ -1,16 +1,17 @@
-"""S24: on a small simulation of a Cassandra table (simulated_wide_rows.py): two sinks that are right, and why."""
+"""S24: a write-ahead and an idempotent sink into a small simulation of a Cassandra table, and one into counters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named
+from sinkproof.execution.recorded_job import Identity, RecordedRun
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.explain.small_jobs import true_counts
-from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job, true_counts, wrong_counts
+from sinkproof.explain.timeline import RECOVERY
 from sinkproof.sink_adapters.protocol import Context, Row, Sink
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
@@ -18,16 +19,15 @@ from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
 LESSON: Final = (
     "there is no transaction over two keys, so repetition cannot be avoided, only made harmless: every row is written "
-    "under a key that each attempt makes again, with the same timestamp. What only adds up, like a counter, does not "
-    "forgive it."
+    "under a key that each attempt produces again, with the same timestamp. A counter, which only adds, is not made "
+    "harmless so."
 )
-SOURCE: Final = letters("aebgaebg|gabegabe")
 SIMULATED: Final = "a small simulation of a Cassandra table (last write wins, no transactions)"
 BEFORE_RECORD: Final = "sink[0].record.before#1=kill"
 
 
-class Rows:
-    """Target of both sinks: rows by identity, with their event time as timestamp."""
+class RowsByIdentity:
+    """Writes rows under their identity, with their event time as timestamp."""
 
     def __init__(self, table: WideRows) -> None:
         self.table = table
@@ -43,8 +43,8 @@ class Rows:
             self.table.upsert(key, row, timestamp=row.event_time_ms)
 
 
-class Counters(Rows):
-    """Adds one to the counter of each row's key, instead of writing the row under its own."""
+class RowsAndCounters(RowsByIdentity):
+    """Also adds one to the counter of each row's key."""
 
     def upsert(self, entries: Sequence[tuple[str, Row]]) -> None:
         super().upsert(entries)
@@ -52,7 +52,7 @@ class Counters(Rows):
             self.table.add(row.key, 1)
 
 
-class Sent:
+class CommitterTable:
     """The committer: a table of its own, one key for each part."""
 
     def __init__(self, table: WideRows) -> None:
@@ -65,93 +65,96 @@ class Sent:
         self.table.mark_sent(part)
 
 
+class CassandraTarget:
+    """Written ahead into `rows_of`."""
+
+    rows_of = RowsByIdentity
+
+    def __init__(self) -> None:
+        self.table = WideRows()
+
+    def sink(self) -> Sink:
+        return WriteAheadSink(self.rows_of(self.table), CommitterTable(self.table))
+
+    def read(self) -> list[Identity]:
+        return self.table.read()
+
+    @property
+    def written_again(self) -> int:
+        return self.table.statements["INSERT row"] - ROW_COUNT
+
+
+class CountersTarget(CassandraTarget):
+    rows_of = RowsAndCounters
+
+
+class IdempotentTarget(CassandraTarget):
+    def sink(self) -> Sink:
+        return IdempotentSink(RowsByIdentity(self.table))
+
+
 def scenes() -> tuple[Scene, ...]:
-    return (
-        _write_ahead(),
-        _idempotent(),
-        _write_ahead_into_counters(),
-    )
+    return (_write_ahead(), _idempotent(), _write_ahead_into_counters())
 
 
-def _run(table: WideRows, sink: Callable[[], Sink], schedule: str) -> Run:
-    return play(source_to_sink(SOURCE).plan(), sink, read=table.read, look=table.statements.copy, schedule=schedule)
+def _run(target: CassandraTarget, schedule: str) -> RecordedRun:
+    return run_job(target=target, probe=target.table.statements.copy, schedule=schedule)
 
 
 def _write_ahead() -> Scene:
-    table = WideRows()
-    run = _run(table, lambda: WriteAheadSink(Rows(table), Sent(table)), BEFORE_RECORD)
-    before: Counter[str] = run.stage.looked_when_struck[0]
-    repeated = table.statements["INSERT row"] - SOURCE.splits * SOURCE.length(0)
-    early = run.stage.visible_when_deciding[1]
-    return Scene(
-        title="Write-ahead, with a committer in a table of its own",
-        ran=f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}",
-        steps=run.steps(
-            "complete",
-            "generation",
-            "restored",
-            points=["publish.after", "record.after"],
-            actors=("coordinator", "sink[0]"),
-            since=28,
-            until=50,
-        ),
-        facts=(
-            fact(
-                f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
-                dict(before),
-            ),
-            fact(f"statements in the end: {counts_named(table.statements)}", dict(table.statements)),
-        ),
-        outcome=f"{repeated} rows were written again and changed nothing: {len(run.visible)} rows, each once",
-        checks=(
-            check("nothing is visible before checkpoint 1 is complete", [], early),
-            check("rows were written twice", True, repeated > 0),
-            check("nothing is lost or repeated", ([], []), once_each(SOURCE, run.visible)),
-            check("every part is recorded once", len(table.sent), table.statements["INSERT sent"]),
-        ),
+    target = CassandraTarget()
+    run = _run(target, BEFORE_RECORD)
+    before: Counter[str] = run.seen.probed_at_fault[0]
+    statements, early = target.table.statements, run.seen.visible_when_deciding[1]
+    points, actors = ("publish.after", "record.after"), ("coordinator", "sink[0]")
+    scene = SceneBuilder("Write-ahead, with a committer in a table of its own")
+    scene.ran(f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}")
+    scene.timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
+    scene.fact(
+        f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
+        dict(before),
+    )
+    scene.fact(f"statements in the end: {counts_named(statements)}", dict(statements))
+    scene.check("no row is visible before checkpoint 1 is complete", [], early)
+    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.check_each_row_once(run)
+    scene.check("every part is recorded once", len(target.table.sent), statements["INSERT sent"])
+    return scene.outcome(
+        f"{target.written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
     )
 
 
 def _idempotent() -> Scene:
-    table = WideRows()
-    run = _run(table, lambda: IdempotentSink(Rows(table)), "sink[0].write.after#5=kill-job")
-    repeated = table.statements["INSERT row"] - SOURCE.splits * SOURCE.length(0)
-    early = run.stage.visible_when_deciding[1]
-    return Scene(
-        title="Idempotent: every row at once, under its own key",
-        ran=f"the same rows into an idempotent sink; {run.schedule}",
-        facts=(
-            fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early),
-            fact(f"statements: {counts_named(table.statements)}", dict(table.statements)),
-        ),
-        outcome=f"{repeated} rows were written again; in the end {len(run.visible)} rows, each once, and visible early",
-        checks=(
-            check("rows were written twice", True, repeated > 0),
-            check("readers see rows early", True, bool(early)),
-            check("nothing is lost or repeated", ([], []), once_each(SOURCE, run.visible)),
-        ),
+    target = IdempotentTarget()
+    run = _run(target, "sink[0].write.after#5=kill-job")
+    statements, early = target.table.statements, run.seen.visible_when_deciding[1]
+    scene = SceneBuilder("Idempotent: every row at once, under its own key")
+    scene.ran(f"the same rows into an idempotent sink; {run.schedule}")
+    scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
+    scene.fact(f"statements: {counts_named(statements)}", dict(statements))
+    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.check("readers see rows early", True, bool(early))
+    scene.check_each_row_once(run)
+    return scene.outcome(
+        f"{target.written_again} rows were written again; in the end {len(run.visible)} rows, each once, and "
+        "visible early"
     )
 
 
 def _write_ahead_into_counters() -> Scene:
     """The same crash; the target adds up."""
-    table = WideRows()
-    run = _run(table, lambda: WriteAheadSink(Counters(table), Sent(table)), BEFORE_RECORD)
-    counts, right = dict(table.counters), true_counts(SOURCE)
-    wrong = [f"{key}={counts[key]}, expected {right[key]}" for key in right if counts[key] != right[key]]
-    repeated = sum(counts.values()) - sum(right.values())
-    return Scene(
-        title="The same into counters: a wrong result",
-        ran=f"the same write-ahead sink, into counters by key; {run.schedule}",
-        facts=(fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts),),
-        outcome=f"the part that was sent twice was counted twice: {'; '.join(wrong)}",
-        checks=(
-            check(
-                "counters are too great by what was sent again",
-                table.statements["INSERT row"] - SOURCE.splits * SOURCE.length(0),
-                repeated,
-            ),
-            check("some are wrong", True, bool(wrong)),
-            check("the rows beside them are right", ([], []), once_each(SOURCE, run.visible)),
-        ),
+    target = CountersTarget()
+    run = _run(target, BEFORE_RECORD)
+    counts, right = dict(target.table.counters), true_counts(LETTERS)
+    wrong = wrong_counts(counts, right)
+    scene = SceneBuilder("The same into counters: a wrong result")
+    scene.ran(f"the same write-ahead sink, into counters by key; {run.schedule}")
+    scene.fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts)
+    scene.check(
+        "counters are too great by the rows sent again",
+        target.written_again,
+        sum(counts.values()) - sum(right.values()),
     )
+    scene.check("some are wrong", True, bool(wrong))
+    scene.check("the rows beside them are right", ([], []), run.lost_and_repeated)
+    return scene.outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")

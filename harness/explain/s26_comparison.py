@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import now
-from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, Stage, WatchedSimulation
+from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, ReaderLog, RecordingSimulation
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.explain.checkpoint_folders import scratch_folder
-from sinkproof.explain.demonstration import Fact, Scene, check, fact
+from sinkproof.explain.demonstration import Scene
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import collected_warnings
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -27,9 +29,9 @@ from sinkproof.table.expectations import EXPIRES, checkpoints_to_wait, offers
 from sinkproof.table.late_recovery import LATE, SOURCE, TIMEOUT_SECONDS, recovered_late, run_job
 
 LESSON: Final = (
-    "who waits for completion shows nothing early, and pays in latency and in state or in the target; who writes at "
-    "once is visible at once, and repeats. Only two-phase commit can lose something by being late, only masking needs "
-    "readers that know of it."
+    "a sink that waits for completion shows no row early, at the price of latency and of state or space in the target; "
+    "a sink that writes at once is visible at once, and repeats. Only two-phase commit can lose rows by a late "
+    "recovery, only masking needs readers that know the marker."
 )
 MEASURED: Final = tuple(name for name in PAIRS if name.startswith(("memory/", "files/")) and "parquet" not in name)
 BULK: Final = GeneratedInput(
@@ -40,14 +42,14 @@ HEADER: Final = (
     f"{'state B':>7} {'peak B':>7} {'lost':>4}"
 )
 KEY: Final = (
-    "early: rows seen before their checkpoint was complete; late ms: from writing a row until a reader sees it, on "
-    "average; effects: changes of the target for each row; state B: bytes in checkpoints for each row; peak B: of the "
-    f"largest snapshot of {BULK.rows_per_split} rows a split; lost: rows of a complete checkpoint, when recovery comes "
-    f"after {LATE * TIMEOUT_SECONDS:g} s and the target aborts what is older than {TIMEOUT_SECONDS:g} s"
+    "early: rows visible before their checkpoint was complete; late ms: average time from writing a row until a reader "
+    "sees it; effects: changes of the target per row; state B: bytes in checkpoints per row; peak B: bytes of the "
+    f"largest snapshot with {BULK.rows_per_split} rows per split; lost: rows of a complete checkpoint, when recovery "
+    f"comes after {LATE * TIMEOUT_SECONDS:g} s and the target aborts transactions older than {TIMEOUT_SECONDS:g} s"
 )
 
 
-class Measures(NamedTuple):
+class PairMeasures(NamedTuple):
     crashed: Crashed
     early: int
     late_ms: float
@@ -79,53 +81,48 @@ def scenes() -> tuple[Scene, ...]:
     speeds = {name: rows_per_second for name, (_, rows_per_second) in found.items()}
     crashes = sum(row.crashed.crashes for row in table.values())
     strategies = dict.fromkeys(name.partition("/")[2] for name in table)
-    scene = Scene(
-        title="Every pair in memory and files",
-        ran="for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
-        f"{SOURCE.splits * SOURCE.length(0)} rows, watched",
-        facts=(
-            fact(HEADER, HEADER.split()),
-            *(fact(row.line(name), row.value) for name, row in table.items()),
-            fact(KEY, None),
-            Fact(says=f"rows a second, simulated, here and now: {_said(speeds)}", value=speeds, varies=True),
-            *(
-                fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
-                for strategy in strategies
-            ),
-        ),
-        outcome=f"{len(table)} pairs, {crashes} crashes; grades measured: "
-        f"{', '.join(sorted({r.grade for r in table.values()}))}",
-        checks=(
-            *(
-                check(f"{name}: the grade is the one expected", PAIRS[name].grade, row.grade)
-                for name, row in table.items()
-            ),
-            check(
-                "no claim of any pair broke",
-                [],
-                [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
-            ),
-            check(
-                "who writes at once is seen early, and nobody who waits for completion",
-                [name for name in table if not checkpoints_to_wait(name)],
-                [name for name, row in table.items() if row.early],
-            ),
-            check(
-                "nobody is seen early who claims NO_EARLY_ROWS",
-                [],
-                [name for name, row in table.items() if row.early and _claims(name) & Claim.NO_EARLY_ROWS],
-            ),
-            check(
-                "only transactions of a target with a timeout can be lost by being late",
-                [name for name in table if name in EXPIRES],
-                [name for name, row in table.items() if row.lost_by_timeout],
-            ),
-        ),
+    scene = SceneBuilder("Every pair in memory and files")
+    scene.ran(
+        "for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
+        f"{SOURCE.splits * SOURCE.length(0)} rows, observed"
     )
-    return (scene,)
+    scene.fact(HEADER, HEADER.split())
+    for name, row in table.items():
+        scene.fact(row.line(name), row.value)
+    scene.fact(KEY, None)
+    scene.fact(f"rows per second, simulated, in this run: {_speeds_named(speeds)}", speeds, varies=True)
+    for strategy in strategies:
+        scene.fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
+    for name, row in table.items():
+        scene.check(f"{name}: the grade is the one expected", PAIRS[name].grade, row.grade)
+    scene.check(
+        "no claim of any pair is violated",
+        [],
+        [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
+    )
+    scene.check(
+        "rows are visible early exactly in the pairs that do not wait for completion",
+        [name for name in table if not checkpoints_to_wait(name)],
+        [name for name, row in table.items() if row.early],
+    )
+    scene.check(
+        "no pair that claims NO_EARLY_ROWS shows rows early",
+        [],
+        [name for name, row in table.items() if row.early and _claims(name) & Claim.NO_EARLY_ROWS],
+    )
+    scene.check(
+        "a late recovery loses rows only in targets with a transaction timeout",
+        [name for name in table if name in EXPIRES],
+        [name for name, row in table.items() if row.lost_by_timeout],
+    )
+    finished = scene.outcome(
+        f"{len(table)} pairs, {crashes} crashes; grades measured: "
+        f"{', '.join(sorted({r.grade for r in table.values()}))}"
+    )
+    return (finished,)
 
 
-def _said(speeds: Mapping[str, float]) -> str:
+def _speeds_named(speeds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items())
 
 
@@ -133,43 +130,44 @@ def _claims(name: str) -> Claim:
     return load(name).claims
 
 
-def _measured(name: str) -> tuple[Measures, float]:
-    """And rows a second."""
+def _measured(name: str) -> tuple[PairMeasures, float]:
+    """The measures, and rows per second."""
     with scratch_folder() as folder:
         contract, scratch = load(name), Scratch(name=f"explain-{name}", path=folder)
         with ScheduleRunner(contract, scratch) as runner:
             crashed = crashed_everywhere(runner)
             runner.reset()
-            early, late, effects, state = _watched(contract, scratch)
+            early, late, effects, state = _observed(contract, scratch)
             runner.reset()
-            lost = recovered_late(contract, scratch).rows_lost
+            with collected_warnings():
+                lost = recovered_late(contract, scratch).rows_lost
             runner.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
-    return Measures(crashed, early, late, effects, state, peak, lost), rows_per_second
+    return PairMeasures(crashed, early, late, effects, state, peak, lost), rows_per_second
 
 
-# -- one job, watched -----------------------------------------------------------------------------
+# -- one job, observed ----------------------------------------------------------------------------
 
 
-class Eyes:
-    """A reader that looks at every point that somebody passes."""
+class PointReader:
+    """Reads the output at every point that the job reaches."""
 
     def __init__(self, read: Callable[[], list[Identity]]) -> None:
         self.read = read
         self.first_seen: dict[Identity, float] = {}
         self.early: set[Identity] = set()
 
-    def watch(self, simulation: WatchedSimulation) -> None:
-        passed = simulation.on_point
+    def install(self, simulation: RecordingSimulation) -> None:
+        recording = simulation.on_point
 
-        def spy(shell: Any, point: str) -> None:
-            if passed is not None:
-                passed(shell, point)
-            self.look(shell)
+        def on_point(shell: Any, point: str) -> None:
+            if recording is not None:
+                recording(shell, point)
+            self.read_now(shell)
 
-        simulation.on_point = spy
+        simulation.on_point = on_point
 
-    def look(self, simulation: Any) -> None:
+    def read_now(self, simulation: Any) -> None:
         offsets = simulation.covered(simulation.storage.latest())
         for row in self.read():
             if row not in self.first_seen:
@@ -178,32 +176,34 @@ class Eyes:
                     self.early.add(row)
 
 
-def _watched(contract: Contract, scratch: Scratch) -> tuple[int, float, float, float]:
-    """(rows seen early, ms from written to seen, effects for each row, bytes of state for each row)."""
-    eyes = Eyes(lambda: contract.committed(scratch))
+def _observed(contract: Contract, scratch: Scratch) -> tuple[int, float, float, float]:
+    """(rows visible early, ms from written to visible, effects per row, bytes of state per row)."""
+    reader = PointReader(lambda: contract.committed(scratch))
     before = contract.given.version(scratch)
-    run = run_job(contract, scratch, before=eyes.watch)
+    run = run_job(contract, scratch, before=reader.install)
     effects = contract.given.version(scratch) - before
     written = {row[:2]: each.at_ms for each in run.of("writes") for row in each.detail}
-    eyes.look(run.simulation)
-    late = [eyes.first_seen[row] - at for row, at in written.items() if row in eyes.first_seen]
-    states = [states["sink"] for record in run.stage.decided for states in record.states.values() if "sink" in states]
+    reader.read_now(run.simulation)
+    late = [reader.first_seen[row] - at for row, at in written.items() if row in reader.first_seen]
     rows = len(written)
-    return len(eyes.early), sum(late) / rows, effects / rows, sum(map(len, states)) / rows
+    return len(reader.early), sum(late) / rows, effects / rows, sum(map(len, _sink_states(run.seen))) / rows
 
 
 def _in_bulk(contract: Contract, scratch: Scratch) -> tuple[int, float]:
-    """(bytes of the largest snapshot of one sink, rows a second): a job of some thousand rows, not watched."""
-    stage = Stage(lambda: ())
+    """(bytes of the largest snapshot of one sink, rows per second): a job of a thousand rows, not observed."""
+    seen = ReaderLog(lambda: ())
     options = {**NO_OPTIONS, "checkpoint_every_batches": 5}
     simulation = Simulation(
         Job(plan=source_to_sink(BULK).plan(), configuration=CheckpointConfiguration(**options)),
         InProcessHost(lambda: contract.sink(scratch)),
         storage=MemoryCheckpointStorage(),
-        watcher=stage,
+        watcher=seen,
     )
     begun = now()
     simulation.play()
     seconds = now() - begun
-    states = [states["sink"] for record in stage.decided for states in record.states.values() if "sink" in states]
-    return max(map(len, states)), BULK.splits * BULK.rows_per_split / seconds
+    return max(map(len, _sink_states(seen))), BULK.splits * BULK.rows_per_split / seconds
+
+
+def _sink_states(seen: ReaderLog) -> list[bytes]:
+    return [states["sink"] for record in seen.decided for states in record.states.values() if "sink" in states]

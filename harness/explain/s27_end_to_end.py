@@ -1,18 +1,26 @@
-"""S27: one exactly-once job, one crash, two sinks."""
+"""S27: one exactly-once job and one crash, with a plain and with a two-phase sink."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
-from sinkproof.explain.demonstration import Scene, check, counts_named, fact, rows_named, times
-from sinkproof.explain.small_jobs import Straight, Transactional, counting_plan, greatest_values, true_counts
+from sinkproof.explain.demonstration import Scene, counts_named, rows_named, times
+from sinkproof.explain.scene_builder import SceneBuilder
+from sinkproof.explain.small_jobs import (
+    COUNTED,
+    COUNTING,
+    Straight,
+    Transactional,
+    greatest_values,
+    run_job,
+    true_counts,
+)
+from sinkproof.explain.timeline import RECOVERY
 
 LESSON: Final = (
-    "the engine restores its own state exactly; rows that have left it are no state of its own. Only a sink that takes "
-    "part in the checkpoint makes the two ends agree."
+    "the engine restores its own state exactly; rows that have left it are not part of that state. Only a sink that "
+    "takes part in the checkpoint makes state and output agree."
 )
-SOURCE: Final = letters("aabaab|babaab")
 SCHEDULE: Final = "sink[0].write.after#7=kill-job"
 
 
@@ -24,41 +32,28 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _with(target: Straight | Transactional, title: str) -> Scene:
-    run = play(counting_plan(SOURCE), target.sink, read=target.read, schedule=SCHEDULE)
+    run = run_job(plan=COUNTING, target=target, schedule=SCHEDULE)
     plain = isinstance(target, Straight)
-    crash = run.of("fault")[0].at_ms
-    written = run.rows_written(generation=1)
-    restored = run.simulation.covered(
-        next(
-            (record for record in reversed(run.stage.decided) if record.checkpoint_id in _complete_at(run, crash)), None
-        )
-    )
+    written, complete = run.rows_written(generation=1), run.complete_at_crash
+    restored = run.offsets(complete[-1]) if complete else {}
     uncovered = sorted(row for row in written if row[1] >= restored.get(row[0], 0))
-    lost, extra = once_each(SOURCE, run.visible)
+    lost, repeated = run.lost_and_repeated
     counts = greatest_values(target.rows)
-    most = max(run.visible.count(row) for row in set(run.visible))
-    return Scene(
-        title=title,
-        ran=f"2 sources -> keyed count -> {'plain' if plain else 'two-phase'} sink, exactly_once, {SCHEDULE}",
-        steps=run.steps("writes", "complete", "generation", "restored", since=crash - 10, until=crash + 16),
-        facts=(
-            fact(f"written by the crash: {rows_named(written)}", written),
-            fact(
-                f"the restored checkpoint covers {restored or 'nothing'}; written beyond it: {rows_named(uncovered)}",
-                uncovered,
-            ),
-            fact(f"state in the end: {counts_named(counts)}", counts),
-        ),
-        outcome=f"the state is exact; in the output {rows_named(extra)} {'are' if extra else 'is'} repeated "
-        f"({len(run.visible)} rows where there should be {len(set(run.visible))}, the worst {times(most)})",
-        checks=(
-            check("the state is exact", true_counts(SOURCE), counts),
-            check("rows were written beyond the checkpoint", True, bool(uncovered)),
-            check("no row is lost", [], lost),
-            check("exactly those are repeated" if plain else "none is repeated", uncovered if plain else [], extra),
-        ),
+    rows = set(run.visible)
+    most = max(run.visible.count(row) for row in rows)
+    scene = SceneBuilder(title)
+    scene.ran(f"2 sources -> keyed count -> {'plain' if plain else 'two-phase'} sink, exactly_once, {SCHEDULE}")
+    scene.timeline(run, "writes", *RECOVERY, around_crash=(10, 16))
+    scene.fact(f"written before the crash: {rows_named(written)}", written)
+    scene.fact(
+        f"the restored checkpoint covers {restored or 'nothing'}; written beyond it: {rows_named(uncovered)}", uncovered
     )
-
-
-def _complete_at(run: Run, at_ms: float) -> list[int]:
-    return [each.detail for each in run.of("complete") if each.at_ms <= at_ms]
+    scene.fact(f"state in the end: {counts_named(counts)}", counts)
+    scene.check("the state is exact", true_counts(COUNTED), counts)
+    scene.check("rows were written beyond the checkpoint", True, bool(uncovered))
+    scene.check("no row is lost", [], lost)
+    scene.check("exactly those are repeated" if plain else "no row is repeated", uncovered if plain else [], repeated)
+    return scene.outcome(
+        f"the state is exact; in the output {rows_named(repeated)} {'are' if repeated else 'is'} repeated "
+        f"({len(run.visible)} rows, expected {len(rows)}; each row at most {times(most)})"
+    )

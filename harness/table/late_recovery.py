@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from sinkproof.execution.recorded_job import Run, letters, once_each, play
+from sinkproof.execution.recorded_job import RecordedRun, letters, once_each, record_job
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
@@ -17,10 +17,10 @@ TIMEOUT_SECONDS: Final = 10.0  # of transactions, where the target has such
 LATE: Final = 1.2  # times the timeout
 
 
-def run_job(contract: Contract, scratch: Scratch, **options: Any) -> Run:
-    """The small job, simulated and watched. `options`: of `play`."""
+def run_job(contract: Contract, scratch: Scratch, **options: Any) -> RecordedRun:
+    """The small job, simulated and watched. `options`: of `record_job`."""
     options = {"sink": lambda: contract.sink(scratch), **options}
-    return play(
+    return record_job(
         source_to_sink(SOURCE).plan(),
         options.pop("sink"),
         read=lambda: contract.committed(scratch),
@@ -44,7 +44,7 @@ def recovered_late(contract: Contract, scratch: Scratch) -> Late:
         restart=lambda: FixedDelay(attempts=2, delay=1000 * LATE * TIMEOUT_SECONDS),
         **options,
     )
-    covered = run.simulation.covered(run.stage.decided[0])
+    covered = run.simulation.covered(run.seen.decided[0])
     lost, _ = once_each(SOURCE, run.visible)
     promised = [row for row in lost if row[1] < covered[row[0]]]
     return Late(len(promised), not run.simulation.finished)

@@ -1,13 +1,13 @@
-"""Four ways to connect a sender to a fast and a slow receiver, on the same traffic, tick by tick: what each costs.
+"""Measures four ways to connect a sender to a fast and a slow receiver, on the same traffic, tick by tick.
 
-    unbounded    nobody is ever stopped: what the slow receiver has not taken piles up
-    static rate  the sender is held to a rate that somebody has guessed: too high and it piles up, too low and the fast
-                 receiver waits for nothing
+    unbounded    the sender is never stopped: batches for the slow receiver pile up
+    static rate  the sender is held to a guessed rate: too high and batches pile up, too low and the fast receiver is
+                 idle
     shared       all channels over one connection with one bounded buffer: a batch that its receiver has no room for
-                 stops those behind it, and the barriers, whoever they are for
-    credits      flow_control.py: the slow channel stops, and the other one does not notice
+                 blocks the batches and barriers behind it, for both receivers
+    credits      flow_control.py: the slow channel stops, and the other one is not affected
 
-In each tick the sender makes one batch for each receiver, if it may. The slow one takes a batch in `slow` ticks.
+In each tick the sender produces one batch for each receiver, if it may. The slow one takes a batch in `slow` ticks.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Outlet
+from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
 
 FAST, SLOW = 0, 1
 CHANNELS: Final = (FAST, SLOW)
 BARRIER: Final = "barrier"
 
-Event = tuple[str, int]  # kind, number
+TrafficItem = tuple[str, int]  # kind, number
 
 
-class Connection(Protocol):
+class FlowControlVariant(Protocol):
     def may_send(self, channel: int) -> bool:
-        """Whether the sender makes a batch for this receiver now."""
+        """Whether the sender produces a batch for this receiver now."""
 
-    def send(self, channel: int, event: Event) -> None: ...
+    def send(self, channel: int, item: TrafficItem) -> None: ...
 
-    def take(self, channel: int) -> Event | None:
-        """What the receiver gets next; None: nothing has come."""
+    def take(self, channel: int) -> TrafficItem | None:
+        """The next item for the receiver; None: none has arrived."""
 
     @property
     def buffered(self) -> int:
@@ -41,15 +41,15 @@ class Connection(Protocol):
 
 class Unbounded:
     def __init__(self) -> None:
-        self.piles: tuple[deque[Event], ...] = tuple(deque() for _ in CHANNELS)
+        self.piles: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
         return True
 
-    def send(self, channel: int, event: Event) -> None:
-        self.piles[channel].append(event)
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self.piles[channel].append(item)
 
-    def take(self, channel: int) -> Event | None:
+    def take(self, channel: int) -> TrafficItem | None:
         return self.piles[channel].popleft() if self.piles[channel] else None
 
     @property
@@ -63,31 +63,31 @@ class StaticRate(Unbounded):
     def __init__(self, every: int) -> None:
         super().__init__()
         self.every = every
-        self.asked = dict.fromkeys(CHANNELS, 0)
+        self.requests = dict.fromkeys(CHANNELS, 0)
 
     def may_send(self, channel: int) -> bool:
-        self.asked[channel] += 1
-        return self.asked[channel] % self.every == 0
+        self.requests[channel] += 1
+        return self.requests[channel] % self.every == 0
 
 
-class Shared:
+class SharedConnection:
     """`room`: batches in the connection, and in each receiver's buffer."""
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.wire: deque[tuple[int, Event]] = deque()
-        self.buffers: tuple[deque[Event], ...] = tuple(deque() for _ in CHANNELS)
+        self.wire: deque[tuple[int, TrafficItem]] = deque()
+        self.buffers: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
         return len(self.wire) < self.room
 
-    def send(self, channel: int, event: Event) -> None:
-        self.wire.append((channel, event))
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self.wire.append((channel, item))
 
-    def take(self, channel: int) -> Event | None:
+    def take(self, channel: int) -> TrafficItem | None:
         while self.wire and len(self.buffers[self.wire[0][0]]) < self.room:
-            to, event = self.wire.popleft()
-            self.buffers[to].append(event)
+            to, item = self.wire.popleft()
+            self.buffers[to].append(item)
         return self.buffers[channel].popleft() if self.buffers[channel] else None
 
     @property
@@ -104,10 +104,10 @@ class Credits:
     def may_send(self, channel: int) -> bool:
         return self.outlets[channel].backlog < self.buffers.queued
 
-    def send(self, channel: int, event: Event) -> None:
-        self._deliver(channel, self.outlets[channel].put(*event))
+    def send(self, channel: int, item: TrafficItem) -> None:
+        self._deliver(channel, self.outlets[channel].put(*item))
 
-    def _deliver(self, channel: int, items: list) -> None:  # type: ignore[type-arg]
+    def _deliver(self, channel: int, items: list[Item]) -> None:
         for item in items:
             self._grant(channel, self.gates[channel].arrive(channel, item))
 
@@ -115,7 +115,7 @@ class Credits:
         for _, credits_ in grants:
             self._deliver(channel, self.outlets[channel].grant(credits_))
 
-    def take(self, channel: int) -> Event | None:
+    def take(self, channel: int) -> TrafficItem | None:
         if self.gates[channel].next_channel(()) is None:
             return None
         kind, payload, grants = self.gates[channel].take(channel)
@@ -133,11 +133,13 @@ class Measured:
     buffered_last: int
     taken_fast: int
     taken_slow: int
-    barrier_ticks_fast: int | None  # from the sender to the fast receiver; None: it had not come by the end
+    barrier_ticks_fast: int | None  # from the sender to the fast receiver; None: it had not arrived by the end
     barrier_ticks_slow: int | None
 
 
-def measure(connection: Connection, *, ticks: int = 2_000, slow: int = 100, barrier_at: int = 1_000) -> Measured:
+def measure(
+    connection: FlowControlVariant, *, ticks: int = 2_000, slow: int = 100, barrier_at: int = 1_000
+) -> Measured:
     """The same traffic over this connection."""
     taken, most = [0, 0], 0
     came: dict[int, int] = {}
@@ -163,7 +165,7 @@ def measure(connection: Connection, *, ticks: int = 2_000, slow: int = 100, barr
     )
 
 
-def _take_row(connection: Connection, channel: int, *, came: dict[int, int], tick: int) -> bool:
+def _take_row(connection: FlowControlVariant, channel: int, *, came: dict[int, int], tick: int) -> bool:
     """One batch, and the barrier if it comes before it."""
     event = connection.take(channel)
     if event is not None and event[0] == BARRIER:
@@ -172,12 +174,12 @@ def _take_row(connection: Connection, channel: int, *, came: dict[int, int], tic
     return event is not None
 
 
-def connections() -> dict[str, Connection]:
+def connections() -> dict[str, FlowControlVariant]:
     """The four, with about the same memory where they bound it."""
     return {
         "unbounded": Unbounded(),
         "static rate, guessed too high": StaticRate(every=10),
         "static rate, guessed too low": StaticRate(every=200),
-        "shared connection": Shared(room=4),
+        "shared connection": SharedConnection(room=4),
         "credits": Credits(Buffers(exclusive=2, floating=2, queued=2)),
     }

@@ -1,8 +1,8 @@
-"""Four places to keep masked rows in, two of them simulations of foreign systems, and the reader of each."""
+"""Four targets that hold masked rows, two of them simulations of foreign systems, and the reader of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
 from typing import Final
 
 from sinkproof.execution.recorded_job import Identity
@@ -16,7 +16,7 @@ from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 from sinkproof.sink_adapters.memory.memory_clients import MemorySegments
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch
-from sinkproof.sink_adapters.strategies.masked import MaskedSink
+from sinkproof.sink_adapters.strategies.masked import MaskedSink, MaskedTarget
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
 
@@ -33,7 +33,7 @@ class InMemory:
         return self.store.read()
 
     def held(self) -> list[Identity]:
-        """Every row in the target, shown or not."""
+        """Every row in the target, revealed or not."""
         return sorted(row[:2] for rows in self.store.staged.values() for row in rows)
 
     def markers(self) -> list[str]:
@@ -66,16 +66,50 @@ class InFiles:
         return [path.rpartition("/")[2] for path in readers.masked_residue(self.disk)]
 
 
-class InLog:
-    """A simulated broker: rows and markers are records; the reader is gated by the markers. A log deletes nothing."""
+class GatedByMarkers(MaskedTarget):
+    """A simulated target: rows of a segment are visible once a marker of its generation covers its checkpoint."""
+
+    @abstractmethod
+    def staged(self) -> list[tuple[Transaction, Identity]]:
+        """The rows in the target, each with its segment."""
+
+    @abstractmethod
+    def marks(self) -> list[tuple[int, int]]:
+        """(generation, checkpoint id) of each marker written."""
+
+    def sink(self) -> MaskedSink:
+        return MaskedSink(self)
+
+    def marked(self) -> dict[int, int]:
+        """Generation -> the greatest checkpoint id of its markers."""
+        greatest: dict[int, int] = {}
+        for generation, checkpoint_id in self.marks():
+            greatest[generation] = max(greatest.get(generation, 0), checkpoint_id)
+        return greatest
+
+    def is_hidden(self, segment: Transaction) -> bool:
+        return segment.sequence > self.marked().get(segment.generation, 0)
+
+    def read(self) -> list[Identity]:
+        return sorted(row for segment, row in self.staged() if not self.is_hidden(segment))
+
+    def held(self) -> list[Identity]:
+        return sorted(row for _, row in self.staged())
+
+    def markers(self) -> list[str]:
+        return [f"generation {generation} up to {one}" for generation, one in self.marked().items()]
+
+    def hidden(self) -> list[str]:
+        return sorted({str(segment) for segment, _ in self.staged() if self.is_hidden(segment)})
+
+
+class InLog(GatedByMarkers):
+    """A simulated broker: rows and markers are records. A log deletes nothing."""
 
     name: Final = "a simulation of a Kafka topic, its reader gated by the markers"
 
     def __init__(self) -> None:
         self.broker = Broker(partitions=3)  # one for each sink subtask, and one for markers
-
-    def sink(self) -> MaskedSink:
-        return MaskedSink(self)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
         for row in batch:
@@ -85,41 +119,22 @@ class InLog:
         self.broker.append((generation, checkpoint_id), partition=2)
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        """Nothing can be removed from a log; no marker will ever cover it."""
+        """No row can be removed from a log; no marker will ever cover the hidden ones."""
 
-    def _staged(self) -> list[tuple[Transaction, Identity]]:
+    def staged(self) -> list[tuple[Transaction, Identity]]:
         return [record.what for log in self.broker.logs[:2] for record in log]
 
-    def _marked(self) -> dict[int, int]:
-        return _greatest(record.what for record in self.broker.logs[2])
-
-    def read(self) -> list[Identity]:
-        marked = self._marked()
-        return [row for segment, row in self._staged() if segment.sequence <= marked.get(segment.generation, 0)]
-
-    def held(self) -> list[Identity]:
-        return sorted(row for _, row in self._staged())
-
-    def markers(self) -> list[str]:
-        return [f"generation {generation} up to {one}" for generation, one in self._marked().items()]
-
-    def hidden(self) -> list[str]:
-        marked = self._marked()
-        return sorted(
-            {str(segment) for segment, _ in self._staged() if segment.sequence > marked.get(segment.generation, 0)}
-        )
+    def marks(self) -> list[tuple[int, int]]:
+        return [record.what for record in self.broker.logs[2]]
 
 
-class InTable:
+class InTable(GatedByMarkers):
     """A simulated Cassandra table: rows under (segment, identity), markers in a table of their own."""
 
     name: Final = "a simulation of a Cassandra table, its reader gated by the markers"
 
     def __init__(self) -> None:
         self.table = WideRows()
-
-    def sink(self) -> MaskedSink:
-        return MaskedSink(self)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
         for row in batch:
@@ -129,39 +144,17 @@ class InTable:
         self.table.mark_sent(f"{generation}-{checkpoint_id}")
 
     def collect(self, owner: Owner, before_generation: int) -> None:
-        for key in [key for key, segment in self._segments() if self._is_hidden(segment)]:
+        for key in list(self.table.cells):
             segment = Transaction.parse(key.split()[0])
-            if owner.owns(segment.subtask) and segment.generation < before_generation:
+            if self.is_hidden(segment) and owner.owns(segment.subtask) and segment.generation < before_generation:
                 self.table.delete(key)
 
-    def _segments(self) -> list[tuple[str, Transaction]]:
-        return [(key, Transaction.parse(key.split()[0])) for key in self.table.cells]
+    def staged(self) -> list[tuple[Transaction, Identity]]:
+        return [(Transaction.parse(key.split()[0]), row[:2]) for key, (_, row) in self.table.cells.items()]
 
-    def _marked(self) -> dict[int, int]:
+    def marks(self) -> list[tuple[int, int]]:
         names = (name.split("-") for name in self.table.sent)
-        return _greatest((int(generation), int(checkpoint_id)) for generation, checkpoint_id in names)
-
-    def _is_hidden(self, segment: Transaction) -> bool:
-        return segment.sequence > self._marked().get(segment.generation, 0)
-
-    def read(self) -> list[Identity]:
-        return sorted(self.table.cells[key][1][:2] for key, segment in self._segments() if not self._is_hidden(segment))
-
-    def held(self) -> list[Identity]:
-        return self.table.read()
-
-    def markers(self) -> list[str]:
-        return [f"generation {generation} up to {one}" for generation, one in self._marked().items()]
-
-    def hidden(self) -> list[str]:
-        return sorted({str(segment) for _, segment in self._segments() if self._is_hidden(segment)})
+        return [(int(generation), int(checkpoint_id)) for generation, checkpoint_id in names]
 
 
-def _greatest(markers: Iterable[tuple[int, int]]) -> dict[int, int]:
-    greatest: dict[int, int] = {}
-    for generation, checkpoint_id in markers:
-        greatest[generation] = max(greatest.get(generation, 0), checkpoint_id)
-    return greatest
-
-
-World = InMemory | InFiles | InLog | InTable
+MaskedExample = InMemory | InFiles | InLog | InTable

@@ -1,12 +1,12 @@
-"""The memory of a worker, and the credits that follow from it: the sums of Flink's memory model, in MiB.
+"""Computes a worker's memory parts, and the credits that follow from them, as in Flink's memory model, in MiB.
 
     process = metaspace + overhead + flink          overhead: a tenth of the process, from 192 to 1,024
     flink   = framework + network + managed + user  network: a tenth of flink, from 64 to 1,024; managed: four tenths
-    reserve = metaspace + overhead + framework      what no slot may use
+    reserve = metaspace + overhead + framework      not available to slots
 
-The user's share is what is left. Network, managed and user memory are divided among the worker's slots. The network
+The user's share is the rest. Network, managed and user memory are divided among the worker's slots. The network
 share is cut into segments of 32 KiB, and each of them is one buffer: as many credits can be out at once as there are
-segments for input, and a job whose channels need more is refused before it starts.
+segments for input, and a job with channels that need more is refused before it starts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MemoryBudget:
 
     @property
     def slot(self) -> dict[str, float]:
-        """What one slot has."""
+        """The share of one slot."""
         return {name: getattr(self, name) / self.slots for name in ("network", "managed", "user")}
 
     @property
@@ -63,7 +63,7 @@ class MemoryBudget:
 
 def budget_of(process_mib: float, *, slots: int = 1) -> MemoryBudget:
     if slots < 1:
-        raise BudgetError(f"a worker with {slots} slots runs nothing")
+        raise BudgetError(f"a worker with {slots} slots cannot run a subtask")
     overhead = _share(process_mib, OVERHEAD)
     flink = process_mib - METASPACE_MIB - overhead
     network, managed = _share(flink, NETWORK), MANAGED * flink

@@ -1,14 +1,14 @@
-"""Why a snapshot needs barriers: three operators in a row, snapshotted without them and with them, on the same input.
+"""Snapshots three operators in a row without barriers and with them, on the same input, and compares the results.
 
 A source reads numbers and keeps its offset. The first operator keeps their running sum and sends it on with each row;
-the second adds up what it is sent, and its total is the row's result. Three ways to snapshot them:
+the second adds up the sums that it receives, and its total is the row's result. Three ways to snapshot them:
 
-    on their own    each operator after some number of rows of its own choice
-    at a tick       all when a master's broadcast reaches them: at once, if no message is late and nobody is paused
+    on their own    each operator after some number of rows of its own
+    at a tick       each when a master's broadcast reaches it: all at once, if no message is late and no operator paused
     with barriers   each when the barrier that the source has sent behind its offset reaches it
 
-Then everybody dies, is restored from the snapshot, and reads on. Every run is a list of steps, so that the same input
-gives the same story; nothing here knows the engine.
+Then all operators crash, are restored from the snapshot, and read on. A run is a fixed sequence of steps, so that the
+same input always gives the same results; the engine is not used.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ BARRIER: Final = "barrier"
 
 @dataclass(slots=True)
 class Operators:
-    """The three, and the two channels between them."""
+    """The three operators, and the two channels between them."""
 
     numbers: Sequence[int]
     offset: int = 0
     sums: list[int] = field(default_factory=lambda: [0, 0])
-    seen: list[int] = field(default_factory=lambda: [0, 0])  # rows that each of the sums has had
+    seen: list[int] = field(default_factory=lambda: [0, 0])  # rows that each of the sums has processed
     results: dict[int, int] = field(default_factory=dict)  # row, from 1 -> its result
     channels: tuple[deque[Any], deque[Any]] = field(default_factory=lambda: (deque(), deque()))
 
     def step(self, name: str) -> str | None:
-        """One operator handles one thing. Returns its name if that was a barrier: it is to be snapshotted now."""
+        """One operator processes one item. Returns its name if that was a barrier: its snapshot is due."""
         if name == "source":
             if self.offset < len(self.numbers):
                 self.offset += 1
@@ -54,38 +54,59 @@ class Operators:
         self._pass_on(place, (row, self.sums[place]))
         return None
 
-    def _pass_on(self, place: int, what: Any) -> None:
+    def _pass_on(self, place: int, item: Any) -> None:
         if place == 0:
-            self.channels[1].append(what)
-        elif what != BARRIER:
-            row, total = what
+            self.channels[1].append(item)
+        elif item != BARRIER:
+            row, total = item
             self.results[row] = total
-
-    def state_of(self, name: str) -> Any:
-        """The results so far belong to the second sum, as what a sink has committed belongs to its snapshot."""
-        if name == "source":
-            return self.offset
-        return self.sums[0] if name == "first" else (self.sums[1], dict(self.results))
 
     @property
     def idle(self) -> bool:
         return self.offset == len(self.numbers) and not any(self.channels)
 
 
-def restored(numbers: Sequence[int], snapshot: Mapping[str, Any]) -> Operators:
-    """Everybody from its own state; what was in the channels is gone."""
-    total, results = snapshot["second"]
-    return Operators(numbers, snapshot["source"], [snapshot["first"], total], results=dict(results))
+class Snapshot:
+    """The states taken so far, and how many rows each operator had processed by then."""
+
+    def __init__(self, operators: Operators) -> None:
+        self.operators = operators
+        self.states: dict[str, Any] = {}
+        self.taken_after: dict[str, int] = {}
+
+    def take(self, name: str) -> None:
+        """The results so far belong to the second sum, as committed rows belong to a sink's snapshot."""
+        had = self.operators
+        first, second = had.sums
+        self.states[name] = {"source": had.offset, "first": first, "second": (second, dict(had.results))}[name]
+        self.taken_after[name] = self.rows_processed(name)
+
+    def rows_processed(self, name: str) -> int:
+        return dict(zip(NAMES, (self.operators.offset, *self.operators.seen), strict=True))[name]
+
+    @property
+    def complete(self) -> bool:
+        return len(self.states) == len(NAMES)
+
+    def restored(self) -> SnapshotTrial:
+        """Each operator restarts from its own state; the items in the channels are gone."""
+        numbers, (total, results) = self.operators.numbers, self.states["second"]
+        again = Operators(numbers, self.states["source"], [self.states["first"], total], results=dict(results))
+        return SnapshotTrial(
+            snapshot={name: self.states[name] for name in NAMES},
+            taken_after={name: self.taken_after[name] for name in NAMES},
+            expected=undisturbed(numbers=numbers),
+            results=_to_the_end(again),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """What one way to snapshot led to."""
+class SnapshotTrial:
+    """The results after a restore from one snapshot, beside the right ones."""
 
-    way: str
     snapshot: Mapping[str, Any]
-    taken_after: Mapping[str, int]  # operator -> rows that it had had
-    expected: Mapping[int, int]  # row -> result, of a run that nothing interrupts
+    taken_after: Mapping[str, int]  # operator -> rows that it had processed
+    expected: Mapping[int, int]  # row -> result, of an undisturbed run
     results: Mapping[int, int]  # after the restore
 
     @property
@@ -95,7 +116,7 @@ class Story:
 
     @property
     def wrong(self) -> list[int]:
-        """Rows with another result than they should have."""
+        """Rows with a wrong result."""
         return [row for row, result in self.results.items() if result != self.expected[row]]
 
     @property
@@ -116,75 +137,51 @@ def _to_the_end(operators: Operators) -> Mapping[int, int]:
 
 def on_their_own(
     *, numbers: Sequence[int] = NUMBERS, after: Mapping[str, int] = {"source": 2, "first": 1, "second": 1}
-) -> Story:
-    """`after`: how many rows each operator has had when it is snapshotted."""
+) -> SnapshotTrial:
+    """`after`: how many rows each operator has processed when it is snapshotted."""
     operators = Operators(numbers)
-    snapshot: dict[str, Any] = {}
-    while len(snapshot) < len(NAMES):
+    snapshot = Snapshot(operators)
+    while not snapshot.complete:
         for name in NAMES:
-            had = rows_had(operators)
-            if name not in snapshot and had[name] == after[name]:
-                snapshot[name] = operators.state_of(name)
+            if name not in snapshot.states and snapshot.rows_processed(name) == after[name]:
+                snapshot.take(name)
             operators.step(name)
-    return _story("on their own", numbers, snapshot=snapshot, after=after)
-
-
-def rows_had(operators: Operators) -> dict[str, int]:
-    return dict(zip(NAMES, (operators.offset, *operators.seen), strict=True))
+    return snapshot.restored()
 
 
 def at_a_tick(
-    *,
-    numbers: Sequence[int] = NUMBERS,
-    tick: int = 3,
-    delayed: Mapping[str, int] = {},
-    paused: Mapping[str, int] = {},
-) -> Story:
-    """In every tick of the clock a row passes all three, so that nothing is between them when the master broadcasts.
+    *, numbers: Sequence[int] = NUMBERS, tick: int = 3, delayed: Mapping[str, int] = {}, paused: Mapping[str, int] = {}
+) -> SnapshotTrial:
+    """In every tick of the clock a row passes all three, so the channels are empty when the master broadcasts.
 
-    `delayed`: operator -> ticks that the message to it takes longer. `paused`: operator -> ticks that it stands still
-    before the broadcast comes, while the others go on.
+    `delayed`: operator -> ticks that the broadcast to it is late. `paused`: operator -> ticks before the broadcast
+    during which it does not run, while the others do.
     """
     operators = Operators(numbers)
-    snapshot: dict[str, Any] = {}
-    taken_after: dict[str, int] = {}
+    snapshot = Snapshot(operators)
     for now in range(tick + max([0, *delayed.values()]) + 1):
         for name in NAMES:
             if now == tick + delayed.get(name, 0):
-                snapshot[name] = operators.state_of(name)
-                taken_after[name] = rows_had(operators)[name]
+                snapshot.take(name)
         for name in NAMES:
             if not tick - paused.get(name, 0) <= now < tick:
                 operators.step(name)
-    return _story("at a tick", numbers, snapshot=snapshot, after=taken_after)
+    return snapshot.restored()
 
 
-def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: Mapping[str, int] = {}) -> Story:
-    """The source is snapshotted after so many rows, and sends the barrier behind them. `paused`: as above, from then
-    on; it makes no difference.
-    """
+def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: Mapping[str, int] = {}) -> SnapshotTrial:
+    """The source is snapshotted after `after` rows and sends the barrier behind them. `paused`: steps from then on."""
     operators = Operators(numbers)
-    snapshot: dict[str, Any] = {}
-    taken_after: dict[str, int] = {}
+    snapshot = Snapshot(operators)
     left = dict(paused)
-    while len(snapshot) < len(NAMES):
+    while not snapshot.complete:
         for name in NAMES:
-            if snapshot and left.get(name, 0):
+            if snapshot.states and left.get(name, 0):
                 left[name] -= 1
                 continue
             if operators.step(name) == name:
-                snapshot[name], taken_after[name] = operators.state_of(name), rows_had(operators)[name]
-            if name == "source" and not snapshot and operators.offset == after:
-                snapshot[name], taken_after[name] = operators.offset, after
+                snapshot.take(name)
+            if name == "source" and not snapshot.states and operators.offset == after:
+                snapshot.take(name)
                 operators.channels[0].append(BARRIER)
-    return _story("with barriers", numbers, snapshot=snapshot, after=taken_after)
-
-
-def _story(way: str, numbers: Sequence[int], *, snapshot: Mapping[str, Any], after: Mapping[str, int]) -> Story:
-    return Story(
-        way=way,
-        snapshot=snapshot,
-        taken_after=dict(after),
-        expected=undisturbed(numbers=numbers),
-        results=_to_the_end(restored(numbers, snapshot)),
-    )
+    return snapshot.restored()

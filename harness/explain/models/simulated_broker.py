@@ -1,10 +1,10 @@
-"""A small simulation of a Kafka broker, for demonstrations: enough of its protocol to be right and wrong with.
+"""A small simulation of a Kafka broker: as much of its protocol as right and wrong sinks need.
 
-One topic with partitions. A transactional id has a producer id and an epoch; who asks for the id anew raises the epoch,
-aborts what was open under it, and fences whoever has an older one. Rows of a transaction lie in the log at once;
-readers of committed rows stop at the first row of the oldest open transaction (the last stable offset) and skip aborted
-ones. Ending a transaction that has ended the same way before succeeds again, for the very (producer id, epoch): that
-the broker cannot tell which transaction of this epoch is meant is what the reuse defect is made of.
+One topic with partitions. A transactional id has a producer id and an epoch; initialising the id again raises the
+epoch, aborts its open transaction, and fences producers with an older epoch. Rows of a transaction are in the log at
+once; readers of committed rows stop at the first row of the oldest open transaction (the last stable offset) and skip
+aborted ones. Ending a transaction that has ended the same way before succeeds again, for the same (producer id, epoch):
+the broker cannot distinguish transactions of one epoch, and this is the cause of the reuse defect.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MARKER: Final = "marker"  # a record that stands for its transaction, written in
 Identity = tuple[int, int]
 
 
-class Record(NamedTuple):
-    transaction: int  # which of all there ever were
+class LogRecord(NamedTuple):
+    transaction: int  # its number in the broker
     what: Any  # a row's identity, or (MARKER, name)
 
 
-class Producer(NamedTuple):
-    """What suffices to end a transaction from another process."""
+class ProducerSession(NamedTuple):
+    """Sufficient to end a transaction from another process."""
 
     transactional_id: str
     producer_id: int
@@ -33,14 +33,14 @@ class Producer(NamedTuple):
 
 
 class ProducerFenced(Exception):
-    """Somebody has asked for the transactional id anew."""
+    """The transactional id was initialised again by a newer producer."""
 
 
 @dataclass
 class _Known:
-    """What the broker's coordinator remembers of a transactional id."""
+    """The state of a transactional id in the broker's coordinator."""
 
-    producer: Producer
+    producer: ProducerSession
     open: int | None = None  # the transaction in progress
     ended: str = ""  # how the last one ended: "commit" or "abort"
 
@@ -48,7 +48,7 @@ class _Known:
 @dataclass
 class Broker:
     partitions: int = 1
-    logs: list[list[Record]] = field(default_factory=list)
+    logs: list[list[LogRecord]] = field(default_factory=list)
     known: dict[str, _Known] = field(default_factory=dict)
     outcomes: dict[int, str] = field(default_factory=dict)  # transaction -> "open", "commit", "abort"
     group_offsets: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -59,18 +59,18 @@ class Broker:
 
     # -- producers --------------------------------------------------------------------------------
 
-    def init_producer(self, transactional_id: str) -> Producer:
+    def init_producer(self, transactional_id: str) -> ProducerSession:
         self.requests["InitProducerId"] += 1
         known = self.known.get(transactional_id)
         if known is None:
-            producer = Producer(transactional_id, len(self.known) + 1, 0)
+            producer = ProducerSession(transactional_id, len(self.known) + 1, 0)
             self.known[transactional_id] = _Known(producer)
             return producer
         self._close(known, "abort")
         known.producer = known.producer._replace(epoch=known.producer.epoch + 1)
         return known.producer
 
-    def produce(self, producer: Producer, what: Any, *, partition: int) -> None:
+    def produce(self, producer: ProducerSession, what: Any, *, partition: int) -> None:
         """Begins a transaction, if none is open."""
         self.requests["Produce"] += 1
         known = self._checked(producer)
@@ -78,29 +78,29 @@ class Broker:
             self.requests["AddPartitionsToTxn"] += 1
             known.open = max(self.outcomes, default=0) + 1
             self.outcomes[known.open] = "open"
-        self.logs[partition].append(Record(known.open, what))
+        self.logs[partition].append(LogRecord(known.open, what))
 
     def append(self, what: Any, *, partition: int) -> None:
-        """Without a transaction: readers get it at once."""
+        """Without a transaction: visible at once."""
         self.requests["Produce"] += 1
         self.outcomes[0] = "commit"
-        self.logs[partition].append(Record(0, what))
+        self.logs[partition].append(LogRecord(0, what))
 
-    def end(self, producer: Producer, how: str) -> CommitOutcome:
+    def end(self, producer: ProducerSession, how: str) -> CommitOutcome:
         """`how`: "commit" or "abort". From any process."""
         self.requests["EndTxn"] += 1
         known = self.known.get(producer.transactional_id)
         if known is None:
-            return CommitOutcome.LOST  # expired: the broker has never heard of it
+            return CommitOutcome.LOST  # expired: the id is unknown
         if known.producer != producer:
-            return CommitOutcome.LOST  # fenced: what was open has been aborted
+            return CommitOutcome.LOST  # fenced: its transaction has been aborted
         if known.open is None:
             return CommitOutcome.ALREADY if known.ended == how else CommitOutcome.LOST
         self._close(known, how)
         return CommitOutcome.COMMITTED
 
     def expire_ids(self) -> None:
-        """What transactional.id.expiration.ms does: who has nothing open is forgotten."""
+        """As after transactional.id.expiration.ms: ids without an open transaction are removed."""
         self.known = {name: known for name, known in self.known.items() if known.open is not None}
 
     def open_ids(self) -> list[str]:
@@ -108,7 +108,7 @@ class Broker:
         self.requests["ListTransactions"] += 1
         return sorted(name for name, known in self.known.items() if known.open is not None)
 
-    def _checked(self, producer: Producer) -> _Known:
+    def _checked(self, producer: ProducerSession) -> _Known:
         known = self.known[producer.transactional_id]
         if known.producer != producer:
             raise ProducerFenced(f"{producer.transactional_id}: epoch {producer.epoch} < {known.producer.epoch}")

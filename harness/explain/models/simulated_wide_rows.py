@@ -1,7 +1,7 @@
-"""A small simulation of a Cassandra table, for demonstrations: the last write of a cell wins, counters only add up.
+"""A small simulation of a Cassandra table: the last write of a cell wins, counters only add up.
 
 A write carries a timestamp; a reader sees, for each primary key, the value with the greatest one. There is no
-transaction over two keys. Adding to a counter has no key of its own: done again, it adds again.
+transaction over two keys. An addition to a counter has no key: repeated, it adds again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sinkproof.sink_adapters.protocol import Row
 
 @dataclass
 class WideRows:
-    """One keyspace: a table of rows, a table of what was sent, a table of counters."""
+    """One keyspace: a table of rows, a table of sent parts, a table of counters."""
 
     cells: dict[str, tuple[int, Row]] = field(default_factory=dict)  # primary key -> (write timestamp, value)
     sent: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""One mutant for each row of the semantics: a line that must not break without `sinkproof explain` showing it."""
+"""One mutant for each row of the semantics: a changed line that `sinkproof explain` must show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 class RowMutant(NamedTuple):
     """`old` occurs exactly once in `file`."""
 
-    sin: str
+    defect: str
     file: str
     old: str
     new: str
@@ -76,13 +76,13 @@ MUTANTS: Final[dict[str, RowMutant]] = {
         "if pause > 10**9:",
     ),
     "S11": RowMutant(
-        "one restart less than was asked for",
+        "one restart less than configured",
         "reference_engine/checkpointing/restart_strategy.py",
         "return self.delay if self.left >= 0 else None",
         "return self.delay if self.left > 0 else None",
     ),
     "S12": RowMutant(
-        "nobody helps a sink that missed the last notification",
+        "a sink that missed the last notification stays unsettled",
         "reference_engine/checkpointing/coordinator.py",
         'return self._fail(now, "a sink was not settled after the final checkpoint")',
         "return []",
@@ -106,19 +106,19 @@ MUTANTS: Final[dict[str, RowMutant]] = {
         "                self.credits -= 0",
     ),
     "S16": RowMutant(
-        "a window is fired when it has begun",
+        "a window is fired when it begins",
         "reference_engine/dataflow/windows.py",
         "if one[1] + self.size_ms - 1 <= self.watermark]",
         "if one[1] <= self.watermark]",
     ),
     "S17": RowMutant(
-        "a source forgets the offsets that it is given",
+        "a source ignores the restored offsets",
         "reference_engine/dataflow/replayable_sources.py",
         "        self.offsets.update(offsets)",
         "        self.offsets.update(())",
     ),
     "S18": RowMutant(
-        "nothing is committed on restore",
+        "no transaction is committed on restore",
         "sink_adapters/strategies/two_phase.py",
         "        in_doubt = self._commit_covered()\n",
         "        in_doubt = []\n",
@@ -142,37 +142,37 @@ MUTANTS: Final[dict[str, RowMutant]] = {
         'if hasattr(self.target, "new_user_context"):',
     ),
     "S22": RowMutant(
-        "the first part speaks for all",
+        "only the first part file is committed",
         "sink_adapters/files/file_transactions.py",
         "for number, bucket in enumerate(buckets, start=1)}",
         "for number, bucket in enumerate(buckets[:1], start=1)}",
     ),
     "S23": RowMutant(
-        "what lingers is not aborted",
+        "lingering transactions are not aborted",
         "sink_adapters/strategies/two_phase.py",
         "            if transaction not in in_doubt:",
         "            if False:",
     ),
     "S24": RowMutant(
-        "the committer is not asked",
+        "the committer is not queried",
         "sink_adapters/strategies/write_ahead.py",
         "if not self.committer.is_committed(part) and not self._send(part, rows):",
         "if not self._send(part, rows):",
     ),
     "S25": RowMutant(
-        "nothing is revealed on restore",
+        "no segment is revealed on restore",
         "sink_adapters/strategies/masked.py",
         "            self._reveal_restored(generation, self._covered)",
         "            pass",
     ),
     "S26": RowMutant(
-        "plain claims exactly-once",
+        "the plain sink claims exactly-once",
         "sink_adapters/strategies/guarantees.py",
         'what an exactly-once engine alone gives",\n        claims=AT_LEAST,',
         'what an exactly-once engine alone gives",\n        claims=EXACTLY,',
     ),
     "S27": RowMutant(
-        "counts begin anew after a restore",
+        "counts restart at zero after a restore",
         "reference_engine/dataflow/operators.py",
         "                self._add(key, group, total)",
         "                self._add(key, group, 0)",

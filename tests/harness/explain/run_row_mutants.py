@@ -1,8 +1,8 @@
-"""`python tests/harness/explain/run_row_mutants.py [S07 ...]`: each row's mutant must show in `explain`, and fail its tests.
+"""`python tests/harness/explain/run_row_mutants.py [S07 ...]`: each row's mutant must show, and fail tests.
 
-A mutant is the package in a folder of its own with one line changed. Two things are asked of it: `sinkproof explain ROW
---json` must say something else than that of the unchanged package (or end with another status), and of the tests that
-are marked with the row some must fail. Survivors fail the command.
+A mutant is a copy of the package with one line changed. `sinkproof explain ROW --json` must print another document with
+it than with the unchanged package (or end with another status), and at least one test that is marked with the row must
+fail. A mutant that survives fails the command.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def failing(folder: Path, tests: list[str]) -> str:
 
 
 def try_row(row: str) -> tuple[str, bool]:
-    """What became of the row's mutant, in words, and whether it was noticed both ways."""
+    """What happened to the row's mutant, in words, and whether both `explain` and a test noticed it."""
     with tempfile.TemporaryDirectory(prefix="sinkproof-mutant-") as name:
         folder = Path(name)
         package = lay_out(folder)
@@ -92,8 +92,8 @@ def try_row(row: str) -> tuple[str, bool]:
         wrong = apply(package, MUTANTS[row])  # type: ignore[arg-type]
         if wrong:
             return f"NOT APPLIED: {wrong}", False
-        status, said = explained(folder, row)
-        shown = f"status {status}" if status else "another document" if said != unchanged[1] else ""
+        status, document = explained(folder, row)
+        shown = f"status {status}" if status else "another document" if document != unchanged[1] else ""
         every = list(tests_of(row))
         engine_tests = [test for test in every if "/explain/" not in test]
         first = ""
@@ -102,7 +102,9 @@ def try_row(row: str) -> tuple[str, bool]:
             if found and not first:
                 mutated = changed.read_text()
                 changed.write_text(original)
-                first = "" if failing(folder, [str(folder / found)]) else found  # one that fails anyhow says nothing
+                first = (
+                    "" if failing(folder, [str(folder / found)]) else found
+                )  # a test that fails without the mutant, too, does not count
                 changed.write_text(mutated)
     seen = f"explain: {shown or 'UNCHANGED'}; tests: {first or 'NONE FAILS'}"
     return seen, bool(shown and first)
@@ -119,7 +121,7 @@ def main() -> int:
         for row, (how, noticed) in zip(rows, pool.map(try_row, rows), strict=True):
             survivors += not noticed
             mark = "noticed " if noticed else "SURVIVED"
-            print(f"{mark} {row} {MUTANTS[row].sin}: {how}", flush=True)
+            print(f"{mark} {row} {MUTANTS[row].defect}: {how}", flush=True)
     print(f"{len(rows) - survivors} of {len(rows)} rows notice their mutant")
     return 1 if survivors else 0
 

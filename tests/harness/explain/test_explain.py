@@ -1,4 +1,4 @@
-"""The command, the text, the document: what a failed check does, and that nothing changes from run to run."""
+"""The command, the text and the document of a demonstration: failed checks are shown, and two runs give the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from sinkproof.cli.explain_command import explain
 from sinkproof.explain import s02_epochs
-from sinkproof.explain.demonstration import Demonstration, Fact, Scene, Step, check, plain, rows_named
+from sinkproof.explain.demonstration import Check, Demonstration, Fact, Scene, TimelineEntry, plain, rows_named
 from sinkproof.explain.demonstration_text import render
 from sinkproof.explain.rows import ROWS, demonstrate
 
@@ -29,32 +29,32 @@ def demonstration(*scenes: Scene) -> Demonstration:
     return Demonstration(row="S02", sentence="A sentence", scenes=scenes, lesson="a lesson")
 
 
-def scene(*, observed: int = 3, steps: tuple[Step, ...] = ()) -> Scene:
+def scene(*, observed: int = 3, steps: tuple[TimelineEntry, ...] = ()) -> Scene:
     return Scene(
         title="A scene",
         ran="something",
         outcome="it came to 3",
         steps=steps,
         facts=(Fact(says="a fact", value={(0, 1)}),),
-        checks=(check("it comes to 3", 3, observed),),
+        checks=(Check(what="it comes to 3", expected=3, observed=observed),),
     )
 
 
 # -- the values -----------------------------------------------------------------------------------
 
 
-def test_a_demonstration_holds_if_all_checks_do_and_there_are_some() -> None:
+def test_a_demonstration_holds_if_it_has_checks_and_all_of_them_hold() -> None:
     assert demonstration(scene()).holds
     assert not demonstration(scene(), scene(observed=4)).holds
-    assert not demonstration(Scene(title="", ran="", outcome="")).holds, "nothing checked is nothing shown"
+    assert not demonstration(Scene(title="", ran="", outcome="")).holds, "a demonstration without checks shows nothing"
 
 
-def test_values_become_what_json_can_hold_in_an_order_of_their_own() -> None:
+def test_values_become_json_and_sets_are_sorted() -> None:
     assert {"1": [[0, 1], [0, 2]], "b": "x"} == plain({1: {(0, 2), (0, 1)}, "b": b"x"})
     assert json.dumps(demonstration(scene()).document)
 
 
-def test_many_rows_are_counted_rather_than_listed() -> None:
+def test_a_sentence_names_at_most_twelve_rows_and_counts_the_others() -> None:
     assert "(0,0) (0,1)" == rows_named([(0, 0), (0, 1)])
     assert "none" == rows_named([])
     assert rows_named([(0, at) for at in range(20)]).endswith("(0,11) and 8 more")
@@ -63,7 +63,7 @@ def test_many_rows_are_counted_rather_than_listed() -> None:
 # -- the text -------------------------------------------------------------------------------------
 
 
-def test_the_text_says_what_failed_with_both_values() -> None:
+def test_the_text_shows_a_failed_check_with_both_values() -> None:
     text = render(demonstration(scene(observed=4)), width=100)
     assert "FAILED it comes to 3: expected 3, observed 4" in text
     assert "1 checks failed" in text
@@ -71,14 +71,14 @@ def test_the_text_says_what_failed_with_both_values() -> None:
 
 
 STEPS = (
-    Step(at=1, lane="sink[0]", what="writes (0,0)"),
-    Step(at=1, lane="coordinator", what="triggers 1"),
-    Step(at=2, lane="source[0]", what="snapshot 1"),
-    Step(at=2, lane="sink[0]", what="killed", crash=True),
+    TimelineEntry(at=1, lane="sink[0]", what="writes (0,0)"),
+    TimelineEntry(at=1, lane="coordinator", what="triggers 1"),
+    TimelineEntry(at=2, lane="source[0]", what="snapshot 1"),
+    TimelineEntry(at=2, lane="sink[0]", what="killed", crash=True),
 )
 
 
-def test_a_timeline_has_a_lane_for_each_actor_along_the_flow_and_reads_from_left_to_right() -> None:
+def test_a_timeline_has_a_lane_for_each_actor_along_the_flow_of_rows() -> None:
     lines = [line.strip() for line in render(demonstration(scene(steps=STEPS)), width=100).splitlines()]
     at = lines.index("ms  coordinator  source[0]   sink[0]")
     assert ["1                           writes (0,0)", "triggers 1", "2               snapshot 1  X killed"] == lines[
@@ -86,7 +86,7 @@ def test_a_timeline_has_a_lane_for_each_actor_along_the_flow_and_reads_from_left
     ]
 
 
-def test_lanes_that_do_not_fit_become_lines_that_name_them() -> None:
+def test_lanes_too_wide_for_the_terminal_become_lines_that_name_them() -> None:
     lines = render(demonstration(scene(steps=STEPS)), width=40).splitlines()
     assert "        2  sink[0]      X killed" in lines
 
@@ -108,7 +108,7 @@ def test_without_a_row_all_27_are_listed() -> None:
     assert list(ROWS) == [each["row"] for each in json.loads(CliRunner().invoke(explain, ["--json"]).output)]
 
 
-def test_json_has_what_ran_the_facts_and_the_checks() -> None:
+def test_the_json_document_has_the_run_the_facts_and_the_checks() -> None:
     done = CliRunner().invoke(explain, ["s13", "--json"])
     document = json.loads(done.output)
     assert (0, "S13", True) == (done.exit_code, document["row"], document["holds"])
@@ -125,7 +125,7 @@ def test_a_check_that_fails_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPa
     assert "FAILED it comes to 3" in done.output
 
 
-def test_what_a_run_should_have_shown_and_did_not_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expected_event_that_is_missing_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s02_epochs, "scenes", lambda: (scene(observed=next(iter(()))),))
     done = CliRunner().invoke(explain, ["S02", "--json"])
     assert 1 == done.exit_code
@@ -139,7 +139,7 @@ def test_an_unknown_row_is_a_bad_argument_and_names_the_rows(sinkproof_command: 
     assert "rows are S01 to S27" in done.stderr
 
 
-def test_the_command_speaks_and_leaves_nothing_behind(sinkproof_command: Command, tmp_path: Path) -> None:
+def test_the_command_prints_the_demonstration_and_leaves_no_files(sinkproof_command: Command, tmp_path: Path) -> None:
     done = sinkproof_command("explain", "S04")
     assert (0, "") == (done.returncode, done.stderr)
     assert "is processed twice" in done.stdout
@@ -147,7 +147,7 @@ def test_the_command_speaks_and_leaves_nothing_behind(sinkproof_command: Command
 
 
 def steady(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what was measured in real time, which must say so."""
+    """Without facts measured in real time, which are marked as varying."""
     for scenes in (document["scenes"] for document in documents):
         for one in scenes:
             one["facts"] = [fact for fact in one["facts"] if not fact["varies"]]
@@ -156,8 +156,8 @@ def steady(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)  # each runs all 27
-def test_two_processes_say_the_same(tmp_path: Path) -> None:
-    """Also where sets and dictionaries are ordered otherwise."""
+def test_two_processes_print_the_same_documents(tmp_path: Path) -> None:
+    """Also with another order of sets."""
     said = [
         subprocess.run(
             [sys.executable, "-c", EVERY_DOCUMENT],

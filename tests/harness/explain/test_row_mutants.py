@@ -1,4 +1,4 @@
-"""Every row has a mutant that can still be made. Whether each is noticed is what run_row_mutants.py finds out."""
+"""Every row has a mutant that can still be applied. run_row_mutants.py runs the tests against each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_row_has_a_mutant() -> None:
 
 
 @pytest.mark.parametrize("row", MUTANTS)
-def test_what_it_changes_is_there_exactly_once(row: str, project: Path) -> None:
+def test_the_line_that_a_mutant_changes_occurs_exactly_once(row: str, project: Path) -> None:
     mutant = MUTANTS[row]
     text = (project / mutant.file).read_text(encoding="utf-8")
     assert 1 == text.count(mutant.old), f"{mutant.file}: {mutant.old!r}; choose another line for {row}"
@@ -29,7 +29,6 @@ def test_what_it_changes_is_there_exactly_once(row: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("row", MUTANTS)
-def test_a_test_is_marked_with_it(row: str, project: Path) -> None:
-    """Besides the one of its demonstration, where it is about more than `explain`'s own simulations."""
+def test_a_test_of_explain_is_marked_with_each_row(row: str, project: Path) -> None:
     marks = [path for path in (project / "tests").rglob("test_*.py") if f'row("{row}")' in path.read_text()]
     assert [path for path in marks if path.parent.name == "explain"]

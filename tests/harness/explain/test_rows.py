@@ -1,4 +1,4 @@
-"""Every row of the semantics, demonstrated: every check holds, and what the row is about is in what is said."""
+"""Every row of the semantics, demonstrated: every check holds, and the facts and outcomes show the point of the row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sinkproof.explain.s26_comparison import MEASURED
 
 
 def shown(row: str) -> Demonstration:
-    """The demonstration, all of whose checks hold."""
+    """The demonstration, after asserting that all its checks hold."""
     found = demonstrate(row)
     failed = [check for scene in found.scenes for check in scene.checks if not check.holds]
     assert [] == failed
@@ -51,10 +51,10 @@ def test_s02_shows_every_barrier_on_every_channel() -> None:
 @pytest.mark.row("S03")
 def test_s03_shows_held_rows_right_behind_the_barrier() -> None:
     found = shown("S03")
-    steps = [step.what for step in scene_of(found, "Running").steps]
+    steps = [step.what for step in scene_of(found, "In a running job").steps]
     barrier = next(at for at, what in enumerate(steps) if what.startswith("barrier 1 -> "))
     assert ["snapshot 1"] == steps[barrier + 1 : barrier + 2]
-    assert steps[barrier + 2].startswith("now the held")
+    assert steps[barrier + 2].startswith("processes the held")
 
 
 @pytest.mark.row("S04")
@@ -62,11 +62,11 @@ def test_s04_shows_exactly_the_repeated_rows_and_the_wrong_count() -> None:
     tracked, aligned = shown("S04").scenes
     assert "is processed twice; count a=" in tracked.outcome
     assert "every row is processed once" in aligned.outcome
-    assert "S05" in demonstrate("S04").lesson, "what texts mean by unaligned that loses exactly-once"
+    assert "S05" in demonstrate("S04").lesson, "the meaning of texts that say unaligned checkpoints lose exactly-once"
 
 
 @pytest.mark.row("S05")
-def test_s05_shows_what_was_in_flight_replayed_and_ignored() -> None:
+def test_s05_shows_rows_in_flight_replayed_and_ignored() -> None:
     found = shown("S05")
     flying = facts_of(scene_of(found, "overtakes rows"))[-1]
     assert flying
@@ -93,17 +93,17 @@ def test_s07_shows_each_reason_and_that_nothing_is_left() -> None:
 
 
 @pytest.mark.row("S08")
-def test_s08_shows_what_is_in_a_checkpoint_and_that_a_damaged_one_is_refused_aloud() -> None:
+def test_s08_shows_the_contents_of_a_checkpoint_and_the_message_about_a_damaged_one() -> None:
     found = shown("S08")
     assert [{0: 2, 1: 2}, {"a": 3, "b": 1}, ["sink-0-700001-1"]] == facts_of(found.scenes[0])
-    [said] = facts_of(scene_of(found, "One byte"))
-    assert "is damaged and passed over" in said
+    [message] = facts_of(scene_of(found, "One byte"))
+    assert "is damaged and passed over" in message
 
 
 @pytest.mark.row("S09")
 def test_s09_shows_the_phases_in_their_order() -> None:
     found = shown("S09")
-    assert [["trigger", "snapshot", "acknowledged", "complete", "told"]] == facts_of(found.scenes[0])
+    assert [["trigger", "snapshot", "acknowledged", "complete", "notified"]] == facts_of(found.scenes[0])
 
 
 OPTIONS = (
@@ -116,8 +116,8 @@ OPTIONS = (
 @pytest.mark.row("S10")
 @pytest.mark.parametrize("option", OPTIONS.split())
 def test_s10_shows_the_effect_of_every_option(option: str) -> None:
-    said = " ".join(fact.says for scene in s10_scenes() for fact in scene.facts)
-    assert {"checkpointing_mode": "at_least_once"}.get(option, f"{option}=") in said or f"{option}:" in said
+    text = " ".join(fact.says for scene in s10_scenes() for fact in scene.facts)
+    assert {"checkpointing_mode": "at_least_once"}.get(option, f"{option}=") in text or f"{option}:" in text
 
 
 @cache
@@ -126,14 +126,14 @@ def s10_scenes() -> tuple[Scene, ...]:
 
 
 @pytest.mark.row("S11")
-def test_s11_shows_every_strategy_give_up_or_recover() -> None:
+def test_s11_shows_strategies_that_give_up_and_strategies_that_recover() -> None:
     found = shown("S11")
     ends = {fact.says.split(":")[0]: fact.value[1] for fact in found.scenes[0].facts}
     assert {"none": False, "fixed delay": True, "failure rate": True, "exponential": True} == ends
 
 
 @pytest.mark.row("S12")
-def test_s12_shows_what_only_the_final_checkpoint_brings() -> None:
+def test_s12_shows_the_rows_that_only_the_final_checkpoint_brings() -> None:
     found = shown("S12")
     assert "the final checkpoint 3 brings (0,4) (1,4)" == found.scenes[0].outcome
 
@@ -142,7 +142,7 @@ def test_s12_shows_what_only_the_final_checkpoint_brings() -> None:
 def test_s13_shows_offset_2_and_count_2_and_the_third_row_next() -> None:
     found = shown("S13")
     assert [2, 2] == facts_of(found.scenes[0])[0]
-    assert "goes on with row (0,2) and counts it as 3" in found.scenes[0].outcome
+    assert "resumes at row (0,2) and counts it as 3" in found.scenes[0].outcome
 
 
 @pytest.mark.row("S14")
@@ -153,7 +153,7 @@ def test_s14_shows_three_ways_to_hand_the_same_rows_over() -> None:
 
 
 @pytest.mark.row("S15")
-def test_s15_shows_memory_that_stays_flat_and_the_contrasts() -> None:
+def test_s15_shows_flat_memory_and_the_variants_without_credits() -> None:
     found = shown("S15")
     flat, growing, _ = facts_of(scene_of(found, "hundred times slower"))
     assert flat[0] == flat[1]
@@ -168,7 +168,7 @@ def test_s16_shows_open_windows_that_survive_a_crash() -> None:
 
 
 @pytest.mark.row("S17")
-def test_s17_shows_that_recovery_does_not_ask_the_group() -> None:
+def test_s17_shows_that_recovery_ignores_the_offsets_of_the_group() -> None:
     found = shown("S17")
     before, after = facts_of(found.scenes[0])[0]
     assert before != after
@@ -177,13 +177,13 @@ def test_s17_shows_that_recovery_does_not_ask_the_group() -> None:
 
 
 @pytest.mark.row("S18")
-def test_s18_shows_which_of_the_pending_were_promised() -> None:
-    pending, promised = facts_of(scene_of(shown("S18"), "Everybody dies"))
-    assert 0 < len(promised) < len(pending)
+def test_s18_shows_the_pending_transactions_that_the_checkpoint_covers() -> None:
+    pending, covered = facts_of(scene_of(shown("S18"), "transactions pending"))
+    assert 0 < len(covered) < len(pending)
 
 
 @pytest.mark.row("S19")
-def test_s19_shows_both_ways() -> None:
+def test_s19_shows_one_key_per_row_and_several() -> None:
     right, wrong = shown("S19").scenes
     assert [1, 2] == [len(facts_of(scene)[-1]) for scene in (right, wrong)], "keys of one row in the table"
 
@@ -212,7 +212,7 @@ def test_s22_shows_the_life_of_a_file() -> None:
 
 
 @pytest.mark.row("S23")
-def test_s23_shows_the_reuse_defect_and_the_blocked_reader_beside_the_right_ones() -> None:
+def test_s23_shows_the_reuse_defect_and_the_blocked_reader_beside_the_right_runs() -> None:
     found = shown("S23")
     assert "are there twice" in scene_of(found, "a pool of two").outcome
     assert "nothing changes" in scene_of(found, "a transactional id for").outcome
@@ -221,19 +221,19 @@ def test_s23_shows_the_reuse_defect_and_the_blocked_reader_beside_the_right_ones
 
 
 @pytest.mark.row("S24")
-def test_s24_shows_rows_written_twice_that_are_there_once_and_counters_that_are_not() -> None:
+def test_s24_shows_rows_written_twice_but_visible_once_and_wrong_counters() -> None:
     found = shown("S24")
     assert "each once" in found.scenes[0].outcome
     assert "counted twice: a=6, expected 4" in found.scenes[2].outcome
 
 
 @pytest.mark.row("S25")
-def test_s25_shows_hidden_rows_in_four_places() -> None:
-    crashes = [scene for scene in shown("S25").scenes if "everybody dies" in scene.title]
+def test_s25_shows_hidden_rows_in_four_targets() -> None:
+    crashes = [scene for scene in shown("S25").scenes if "a crash before the marker" in scene.title]
     assert 4 == len(crashes)
     for scene in crashes:
-        promised, others = facts_of(scene)[1]
-        assert promised
+        covered, others = facts_of(scene)[1]
+        assert covered
         assert others
 
 
