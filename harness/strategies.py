@@ -26,7 +26,7 @@ from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, SINK_POINTS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedule, order_of, trimmed
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, no_tracing
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.workload.jobs import SHAPE, shape_name
 

@@ -17,7 +17,8 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import EVERYWHERE, READ_BESIDE, WATCH
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import USED
 
@@ -64,9 +65,10 @@ class ShellOutcome:
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
-    if (explore := contract.optional("explore")) is not None:  # a subject that is no sink
-        outcome: ShellOutcome = explore(contract, task, progress)
-        return outcome
+    if contract.kind == "foreach_batch":
+        from sinkproof.foreach_batch.certify_function import explore
+
+        return explore(contract, task, progress=progress)
     began = now()
 
     def should_stop(results: CampaignResults) -> bool:

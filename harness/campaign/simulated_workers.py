@@ -20,7 +20,7 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.exploration.run_memo import MemoizedRuns
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import USED
 from sinkproof.subject.source_files import files_of

@@ -26,7 +26,8 @@ from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each, places
 from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
-from sinkproof.subject.contract import Contract, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import locator_of
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 
@@ -94,7 +95,7 @@ def _telling(canary: Canary, run: Run) -> Iterator[Schedule]:
 @contextmanager
 def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
     """For all canaries: starting them takes longer than most convictions. They run no sink's code themselves."""
-    warm = [("sinkproof.subject.contract:load", locator_of(contract)) for contract in contracts]
+    warm = [("sinkproof.subject.loading:load", locator_of(contract)) for contract in contracts]
     with fork_servers(preload=PRELOAD, warm=warm) as servers:
         yield servers
 

@@ -16,7 +16,8 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.shells.job import RESTARTS_MOST, Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, LATE_JOB, named_job

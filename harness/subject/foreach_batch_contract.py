@@ -6,16 +6,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.contract import ContractError
 from sinkproof.subject.scratch import Scratch
-
-if TYPE_CHECKING:
-    from sinkproof.campaign.run import ShellOutcome, Task
-    from sinkproof.execution.schedule_runner import RunResult
-    from sinkproof.reports.progress import Progress
 
 EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
@@ -23,7 +18,7 @@ EXAMPLE: Final = """
 """
 
 
-class MicroBatchContract:
+class ForeachBatchContract:
     """What the module says besides the function: `committed`, and perhaps `claims` and `rows`.
 
     Unless it says more, the function claims that each row is there exactly once in the end. That is what Spark lets it
@@ -52,18 +47,8 @@ class MicroBatchContract:
         found: Iterable[Any] = self._committed(scratch)
         return found
 
-    def explore(self, contract: Contract, task: Task, progress: Progress) -> ShellOutcome:
-        from sinkproof.foreach_batch.certify_function import explore
 
-        return explore(contract, task, progress=progress)
-
-    def try_again(self, contract: Contract, task: Task, progress: Progress) -> RunResult:
-        from sinkproof.foreach_batch.certify_function import try_again
-
-        return try_again(contract, task, progress=progress)
-
-
-def of_function(locator: str, function: Callable[..., Any]) -> MicroBatchContract:
+def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:
     """Raises ContractError if it is no foreachBatch function."""
     try:
         inspect.signature(function).bind(None, 0)
@@ -80,4 +65,4 @@ def of_function(locator: str, function: Callable[..., Any]) -> MicroBatchContrac
             f"{locator}: importing the module starts Spark. Put that below if __name__ == '__main__': the function is "
             "given DataFrames of a session that is not yours"
         )
-    return MicroBatchContract(locator, function)
+    return ForeachBatchContract(locator, function)

@@ -33,7 +33,8 @@ from sinkproof.exploration.fault_pairs import AT_STEPS, Pairs
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable, check_available
-from sinkproof.subject.contract import Contract, check, load, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 PARTS, FEW = 20, 25  # of a long list of schedules; what is run of each of them before the next one's turn

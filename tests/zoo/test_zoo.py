@@ -22,7 +22,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import Finding, SubjectResult
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 pytestmark = pytest.mark.slow

@@ -43,7 +43,8 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.protocol import Context
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract, check, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import check, locator_of
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import LATE_JOB
 

@@ -14,7 +14,7 @@ from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.rare import several
 from sinkproof.reference_engine.shells.effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import OUTAGE_SECONDS
 

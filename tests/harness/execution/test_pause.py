@@ -11,7 +11,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import places
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 

@@ -10,7 +10,7 @@ import pytest
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 

@@ -20,7 +20,8 @@ from sinkproof.generators.rare import RareFaults, impossible, of_target
 from sinkproof.reports.document import Finding
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
-from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")

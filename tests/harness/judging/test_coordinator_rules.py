@@ -16,7 +16,7 @@ from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
 from sinkproof.reference_engine.checkpointing.coordinator_log import Step, Term
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import EVERY_JOB
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.source_files import files_of, source_line
 
 SINK = "class Sink:\n    def write(self, batch): ...\n"
@@ -77,5 +77,5 @@ def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of
 
     contract = load("memory/two-phase")
     files = files_of(contract.given, contract.sink(Scratch(name="names", path=tmp_path)))
-    assert "two_phase.py" in files.values()
+    assert "strategies/two_phase.py" in files.values()
     assert len(set(files.values())) == len(files)

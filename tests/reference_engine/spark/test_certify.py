@@ -17,7 +17,7 @@ from sinkproof.execution.spark_row_difference import Difference
 from sinkproof.execution.spark_runner import SparkRunner, laboratory_on, spark_runner
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
