@@ -54,12 +54,21 @@ from sinkproof.generators.interleavings import (
     leaving_in_commits,
     zombies_in_commits,
 )
-from sinkproof.generators.rare import READ_BESIDE, watch
+from sinkproof.generators.rare import watch
 from sinkproof.generators.service_faults import message_faults, node_faults
 from sinkproof.reports.document import SourceLine
+from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.services_in_use import breakable
 from sinkproof.subject.source_files import source_line
-from sinkproof.workload.jobs import FEWER_JOB, JOBS, LATE_JOB, OVERSLEPT_JOB, PLAIN_JOBS, REUSED_JOB, UNNOTICED_JOB
+from sinkproof.workload.jobs import (
+    JOBS,
+    PLAIN_JOBS,
+    REUSED_PROCESS_JOB,
+    SCALE_IN_JOB,
+    SLOW_DETECTION_JOB,
+    ZOMBIE_LATE_JOB,
+    ZOMBIE_VERY_LATE_JOB,
+)
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 ROUNDS_MOST: Final = 3  # of striking what a recovery passed, and what the recovery from that passed, ...
@@ -97,9 +106,11 @@ class ProcessCampaign:
             if not breakable():  # where there is a service, each takes seconds
                 self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
-            self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, UNNOTICED_JOB]))
+            self._run_all(
+                zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, SLOW_DETECTION_JOB])
+            )
             if not breakable():
-                self._run_all(leaving_in_commits(baseline) if FEWER_JOB in rescaled(self.results) else ())
+                self._run_all(leaving_in_commits(baseline) if SCALE_IN_JOB in rescaled(self.results) else ())
                 self._run_all(in_recoveries(self._traced, baseline))
             if not breakable():
                 self._run_all(self._outliving(baseline))
@@ -208,10 +219,10 @@ class ProcessCampaign:
         zombies = first_of_each(baseline, "stop", lines=False)
         yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
         late = (fault for fault in spread(baseline, "stop") if fault.point in ZOMBIES_LATE)
-        yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
+        yield from (Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in late)
         if not breakable():
             slept = first_of_each(baseline, "stop", lines=False)
-            yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept if fault.point in ZOMBIES_LATE)
+            yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in slept if fault.point in ZOMBIES_LATE)
         last = last_decision(baseline)
         voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
         errors = (*self._errors(baseline), *self._errors(baseline, since=last), *voted)
@@ -234,11 +245,11 @@ class ProcessCampaign:
         """Zombies that nobody replaces, for the job goes on with fewer sinks; errors, where the next attempt is in the
         process of the one that failed.
         """
-        if FEWER_JOB in rescaled(self.results):
+        if SCALE_IN_JOB in rescaled(self.results):
             leaving = [fault for fault in places(baseline, "stop", sparse=True) if fault.actor == LEAVES]
-            yield from (Schedule((fault,), job=FEWER_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
+            yield from (Schedule((fault,), job=SCALE_IN_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
         if not self.runner.contract.is_ours:  # ours remember nothing
-            yield from (Schedule((fault,), job=REUSED_JOB) for fault in self._errors(baseline))
+            yield from (Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in self._errors(baseline))
 
     def _after_decline(self, decline: Schedule) -> Iterator[Schedule]:
         declined = self.runner.run(decline)
@@ -256,7 +267,7 @@ class ProcessCampaign:
         """In turn, so that a short budget has seen something of each."""
         of_kind = {kind: list(first_of_each(baseline, kind, lines=False)) for kind in ("stop", "error", "kill-job")}
         turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
-        turns.insert(1, [Schedule((fault,), job=LATE_JOB) for fault in of_kind["stop"]])
+        turns.insert(1, [Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in of_kind["stop"]])
         yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
 
     def _look_at_recoveries(self, baseline: RunResult) -> None:

@@ -14,9 +14,10 @@ from typing import Any, Final
 from sinkproof.campaign.results import LINES_UNSTRUCK_MOST, CampaignResults
 from sinkproof.chaos.clock import now
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators.rare import EVERYWHERE, READ_BESIDE, WATCH
+from sinkproof.generators.rare import EVERYWHERE, WATCH
 from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder

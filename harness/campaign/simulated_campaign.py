@@ -43,7 +43,7 @@ from sinkproof.generators.high_yield import at_first
 from sinkproof.generators.interleavings import in_files_not_forced
 from sinkproof.generators.rare import RareFaults
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.workload.jobs import JOBS, LATE_JOB, OVERSLEPT_JOB
+from sinkproof.workload.jobs import JOBS, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
 
 # Few and telling ones first; kill-job is the closure's.
 ORDER_OF_KINDS: Final = ("decline", "lose", "kill", "stop", "pause", "error")
@@ -145,9 +145,9 @@ class SimulatedCampaign:
         for kind in ORDER_OF_KINDS:
             yield from (Schedule((fault,)) for fault in places(baseline, kind) if self._may(fault))
         late = (fault for fault in places(baseline, "stop", sparse=True) if self._may(fault))
-        yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
+        yield from (Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in late)
         slept = (fault for fault in first_of_each(baseline, "stop", lines=False) if self._may(fault))
-        yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept)
+        yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in slept)
 
     def _after_decline(self, baseline: RunResult) -> Iterator[Schedule]:
         """Steps that only an aborted checkpoint makes them pass."""
@@ -167,7 +167,7 @@ class SimulatedCampaign:
 
     def _bulk_at_lines(self) -> JobWorld:
         """Crashes where buffers are flushed in the middle of something."""
-        return self.closures.world(job="bulk", tracing=self.tracer, times_most=BULK_TIMES_MOST)
+        return self.closures.world(job="large-batches", tracing=self.tracer, times_most=BULK_TIMES_MOST)
 
     def _before_endless_closures(self) -> None:
         """Names drawn at random, or what is left behind, make the closures of some folders endless."""

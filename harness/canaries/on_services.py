@@ -12,8 +12,8 @@ from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
+from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 

@@ -24,8 +24,8 @@ from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.execution.process_runner import HANG_SECONDS, PRELOAD, ProcessRunner, Servers, fork_servers
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each, places
-from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
+from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import locator_of
 from sinkproof.subject.scratch import Scratch

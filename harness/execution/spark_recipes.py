@@ -20,7 +20,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
-from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, LATE_JOB, named_job
+from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
 RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
@@ -65,7 +65,7 @@ def certifying(
         pace_ms=named.timing.pace,
         look=lambda: readable(contract, scratch),
         rows_vanish=contract.rows != "append",
-        wakes_late=job == LATE_JOB,
+        wakes_late=job == ZOMBIE_LATE_JOB,
     )
 
 

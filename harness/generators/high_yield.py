@@ -25,13 +25,32 @@ from sinkproof.generators.rare import (
     several,
 )
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.workload.jobs import ELASTIC_JOB, PLAIN_JOBS, REUSED_JOB, UNSETTLED_JOB
+from sinkproof.workload.jobs import (
+    CLOCK_SKEW_JOB,
+    EDGE_CASE_VALUES_JOB,
+    LARGE_BATCHES_JOB,
+    LATE_SETTLING_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OUTAGE_JOB,
+    PLAIN_JOBS,
+    REBATCHED_JOB,
+    REUSED_PROCESS_JOB,
+    SCALE_IN_AND_OUT_JOB,
+    UNALIGNED_JOB,
+    UNEVEN_SOURCES_JOB,
+)
 
 if TYPE_CHECKING:
     from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 
 OUTSIDE: Final = (DECIDED, TOLD, VOTE, "snapshot.after", "notify_complete.after")  # of sinks: where the engine stands
-DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
+DEADLY_JOBS: Final = (
+    OUTAGE_JOB,
+    REBATCHED_JOB,
+    CLOCK_SKEW_JOB,
+    UNALIGNED_JOB,
+    UNEVEN_SOURCES_JOB,
+)  # after whole-job kills
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
@@ -44,7 +63,7 @@ def at_first(runner: ScheduleRunner, kind: str, *, rescaled: Iterable[str]) -> I
     # Who has been given nothing opens first, and tidies up before the others have finished what they were given.
     orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
-    again = (*rescaled, ELASTIC_JOB) if rescaled else ()
+    again = (*rescaled, SCALE_IN_AND_OUT_JOB) if rescaled else ()
     yield from (Schedule(decided[:2], job=job) for job in again)  # of what one has made of the states of others
     for each in of_target(runner.contract):
         if kind == "kill-job" or each not in POWER_LOSSES:  # those kill, and need real deaths
@@ -53,7 +72,7 @@ def at_first(runner: ScheduleRunner, kind: str, *, rescaled: Iterable[str]) -> I
     yield Schedule((refused, decided[0]))
     if settles(runner):
         unheard = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
-        yield Schedule((unheard, decided[2]), job=UNSETTLED_JOB)
+        yield Schedule((unheard, decided[2]), job=LATE_SETTLING_JOB)
 
 
 def in_processes(baseline: RunResult, runner: ScheduleRunner, *, slow: bool = False) -> Iterator[Schedule]:
@@ -65,16 +84,18 @@ def in_processes(baseline: RunResult, runner: ScheduleRunner, *, slow: bool = Fa
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
     if not runner.contract.is_ours:
-        jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
+        jobs.append([Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
     if settles(runner):
-        jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
+        jobs.append([Schedule((fault, last), job=LATE_SETTLING_JOB) for last in decided[1:] for fault in failed])
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
-        jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
+        jobs.insert(0, [Schedule((fault, last), job=LATE_SETTLING_JOB) for last in decided[::-1] for fault in first])
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
-    long = [Schedule((fault,), job="long") for fault in late]
-    long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
-    jobs.append([Schedule(job="odd"), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long])
+    long = [Schedule((fault,), job=MANY_CHECKPOINTS_JOB) for fault in late]
+    long += [Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in decided[1:2]]
+    jobs.append(
+        [Schedule(job=EDGE_CASE_VALUES_JOB), *long[1:]] if slow else [*(Schedule(job=job) for job in PLAIN_JOBS), *long]
+    )
     lost = list(several(baseline))
     jobs += [list(all_at_once(baseline, "kill-job")), list(map(Schedule, lost))]
     jobs.append([Schedule(faults, ids=TWO_DIGITS) for faults in (*lost, tuple(decided[1:2]))])

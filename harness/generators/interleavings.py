@@ -18,11 +18,11 @@ from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.generators.fault_sites import DECIDED, spread
 from sinkproof.generators.rare import EACH, offered, unheard
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import FEWER_JOB, UNSETTLED_JOB
+from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB
 
 COMMITS_ALONE: Final = "sparse"  # the job in which each checkpoint is told long before the next row
-LEAVES: Final = "sink[1]"  # in the job `fewer`
-FULL_COMMITS: Final = UNSETTLED_JOB  # the same, and each sink has rows in each checkpoint
+LEAVES: Final = "sink[1]"  # in the job `scale-in`
+FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 Traced = Callable[[Schedule], RunResult]  # a run in which every executed line is a point
 
@@ -57,7 +57,7 @@ def zombies_in_commits(baseline: RunResult, *, jobs: Sequence[str]) -> Iterator[
 def leaving_in_commits(baseline: RunResult) -> Iterator[Schedule]:
     """Whoever has no successor of its own number: somebody else is given its state, and does what it does."""
     own = replace(baseline, trace=[passed for passed in baseline.trace if baseline.names[passed[0]] == LEAVES])
-    yield from (Schedule((fault,), job=FEWER_JOB) for fault in within(own, "notify_complete", "stop"))
+    yield from (Schedule((fault,), job=SCALE_IN_JOB) for fault in within(own, "notify_complete", "stop"))
 
 
 def in_files_not_forced(traced: RunResult, contract: Contract) -> Iterator[Schedule]:

@@ -20,16 +20,15 @@ from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.exploration.shrinking import smallest
 from sinkproof.generators.fault_sites import DECIDED, spread
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.workload.jobs import (
     JOBS,
+    LATE_SETTLING_JOB,
     MADE,
+    PERIODIC_CHECKPOINTS_JOB,
     PLAIN_JOBS,
-    REUSED_JOB,
-    SECOND_JOB,
-    TIMED_JOB,
-    UNSETTLED_JOB,
+    REUSED_PROCESS_JOB,
+    TWO_SINKS_JOB,
     VIRTUAL_JOBS,
 )
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 
 WATCH: Final = "watch"  # in a tally's cells: not a fault, but runs in which a reader looked beside the sinks
-READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # for all others it would only cost time
 EVERYWHERE: Final = "every step"
 MESSAGES: Final = ("late", "repeat")
 SERVICES: Final = "services"  # what faults need that break external systems: one that is used, and is ours
@@ -107,14 +105,14 @@ class RareFaults:
         self._try(self._requests(baseline))
 
     def jobs(self) -> list[str]:
-        left_out = set() if self.contract.offers("second_sink") else {SECOND_JOB}
-        left_out.add(REUSED_JOB)  # all attempts are in this process
-        left_out |= set() if settles(self.runner) else {UNSETTLED_JOB}
+        left_out = set() if self.contract.offers("second_sink") else {TWO_SINKS_JOB}
+        left_out.add(REUSED_PROCESS_JOB)  # all attempts are in this process
+        left_out |= set() if settles(self.runner) else {LATE_SETTLING_JOB}
         return [job for job in VIRTUAL_JOBS if job not in left_out]
 
     def _preludes(self, job: str) -> list[tuple[Fault, ...]]:
         """What may strike before everybody dies: to be in doubt, two checkpoints have to become due at once."""
-        if job != UNSETTLED_JOB:
+        if job != LATE_SETTLING_JOB:
             return [()]
         alone = self.runner.run(Schedule(job=job))
         return [(), *((fault,) for kind in ("lose", "decline") for fault in self._spread(alone, kind, times=2))]
@@ -199,7 +197,7 @@ class RareFaults:
         alone = self.run(Schedule(job=job))
         for kind, times in (("kill", 2), ("stop", 2), ("rewind", 1)):
             yield from (Schedule((fault,), job=job) for fault in self._spread(alone, kind, times=times))
-        if job == TIMED_JOB:
+        if job == PERIODIC_CHECKPOINTS_JOB:
             refused = [fault for fault in spread(alone, "decline", times=EACH) if fault.actor == "sink[0]"]
             by_two = [replace(refused[0], actor=f"source[{number}]") for number in (0, 1)]
             yield from (Schedule(tuple(faults), job=job) for faults in (refused[:1], refused[:2], refused[1:3], by_two))
@@ -241,11 +239,11 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if schedule.job in {**VIRTUAL_JOBS, **PLAIN_JOBS} and shell == "spark":
+    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS) and shell == "spark":
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
-    if schedule.job == SECOND_JOB and shell != "simulated":
+    if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
-    if schedule.job == SECOND_JOB and not contract.offers("second_sink"):
+    if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):
         return f"job={schedule.job}: {contract.name} does not offer second_sink(scratch)"
     return ""
 

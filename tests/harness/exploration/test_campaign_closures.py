@@ -33,7 +33,7 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
     monkeypatch.setattr(SimulatedCampaign, "_thousands", lambda campaign, baseline: None)
     bench = runner(subject)
     SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated")).run()
-    assert ["standard", "fewer", "more", "standard", "bulk"] == [world.job for world in traced]
+    assert ["standard", "scale-in", "scale-out", "standard", "large-batches"] == [world.job for world in traced]
     assert BULK_TIMES_MOST == traced[-1].times_most
     for world in traced[1:3]:
         assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]
@@ -43,7 +43,7 @@ def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(runner: Any) 
     bench = runner("memory/two-phase")
     baseline = bench.run(Schedule())
     campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
-    overslept = [each for each in campaign._named_singles(baseline) if each.job == "overslept"]
+    overslept = [each for each in campaign._named_singles(baseline) if each.job == "zombie-very-late"]
     steps = Counter(fault.point for each in overslept for fault in each.faults)
     assert {fault.point for fault in places(baseline, "stop")} == set(steps)
     assert {"stop"} == {fault.kind for each in overslept for fault in each.faults}

@@ -25,7 +25,7 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[2] / "support"
 WRONG = {  # and the oracle that convicts it, and how the schedule begins or ends that does so
     "hard_sinks:OlderIsObsolete": ("O1", "=late"),
     "hard_sinks:ToldTwice": ("O2", "=repeat"),
@@ -34,8 +34,8 @@ WRONG = {  # and the oracle that convicts it, and how the schedule begins or end
     "hard_sinks:LastOneTidiesUp": ("O1", "=cancel"),
     "hard_sinks:EndsWithTheLargestId": ("O1", "=drain"),
     "hard_sinks:NumbersItsFiles": ("O1", "=rewind"),
-    "hard_sinks:NamedByTheClock": ("O1", "job=clocks"),
-    "hard_sinks:OnePrefix": ("O1", "job=second"),
+    "hard_sinks:NamedByTheClock": ("O1", "job=clock-skew"),
+    "hard_sinks:OnePrefix": ("O1", "job=two-sinks"),
     "hard_targets:TimesOutSilently": ("O1", "=expire"),
     "hard_targets:StaleToTheJanitor": ("O1", "=maintain"),
     "hard_targets:MarksFirst": ("O11", "no-fault"),
@@ -145,17 +145,17 @@ def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_r
     right = named("hard_targets:OneMarkEach")
     assert "does not offer lose_power" in impossible(parse("sink[0].write.after#1=lose-power"), right, "simulated")
     assert "does not offer expires_after" in impossible(parse("sink[0].write.after#1=expire"), right, "simulated")
-    assert "does not offer second_sink" in impossible(parse("job=second no-fault"), right, "simulated")
+    assert "does not offer second_sink" in impossible(parse("job=two-sinks no-fault"), right, "simulated")
     assert "--on simulated" in impossible(parse("sink[0].commit.before#1=land"), right, "process")
     assert "--on simulated" in impossible(parse("checkpoint.notify#1=late"), right, "spark")
-    assert "--on simulated" in impossible(parse("job=recut no-fault"), right, "spark")
+    assert "--on simulated" in impossible(parse("job=rebatched no-fault"), right, "spark")
     assert "" == impossible(parse("checkpoint.notify#1=late"), right, "process")
-    assert "" == impossible(parse("job=recut sink[0].commit.before#1=land"), right, "simulated")
+    assert "" == impossible(parse("job=rebatched sink[0].commit.before#1=land"), right, "simulated")
 
 
 def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        first = list(at_first(made, "kill-job", rescaled=("fewer", "more")))
+        first = list(at_first(made, "kill-job", rescaled=("scale-in", "scale-out")))
         schedules = [*first, *in_processes(made.run(Schedule()), made)]
         fewer = [*in_processes(made.run(Schedule()), made, slow=True)]
     assert {*fewer} < {*schedules}
@@ -163,10 +163,10 @@ def test_what_is_tried_on_processes_is_possible_there(tmp_path: Path) -> None:
     assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
     unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]
     assert 3 == unheard.count(8) < unheard.count(0), "who comes back has everything to commit"
-    assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
-    assert {"odd"} == {each.job for each in fewer if not each.faults}
-    assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
-    assert {"fewer", "more", "elastic"} == {
+    assert {"many-checkpoints", "large-batches", "edge-case-values"} <= {each.job for each in fewer}
+    assert {"edge-case-values"} == {each.job for each in fewer if not each.faults}
+    assert {"standard", "scale-in", "scale-out", "outage", "late-settling"} <= {each.job for each in first}
+    assert {"scale-in", "scale-out", "scale-in-and-out"} == {
         each.job for each in first if ["kill-job"] * 2 == [fault.kind for fault in each.faults]
     }
     kinds = {"late", "repeat", "lose", "decline", "cancel", "drain", "rewind", "forget", "kill-job"}
@@ -178,7 +178,7 @@ def test_where_little_is_tolerated_two_refusals_in_a_row_end_the_attempt(tmp_pat
     with runner(load("memory/two-phase"), tmp_path) as made:
         results = CampaignResults(contract=made.contract, shell="simulated")
         hardships = RareFaults(made, results, run=made.run, close=lambda *given, **named: None)
-        refused = [each for each in hardships._in_job("timed") if each.faults[-1].kind == "decline"]
+        refused = [each for each in hardships._in_job("periodic-checkpoints") if each.faults[-1].kind == "decline"]
         ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
     assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
 

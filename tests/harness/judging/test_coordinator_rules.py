@@ -39,7 +39,7 @@ def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[Term], Checkpo
     return simulation.terms, simulation.job.configuration
 
 
-@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("second", "bulk")])
+@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("two-sinks", "large-batches")])
 @pytest.mark.parametrize(
     "faults",
     [
@@ -82,14 +82,14 @@ def renumbered(effects: Effects) -> Effects:
     return [(*each[:3], each[3] + 1, each[4]) if each[2:3] == ("trigger",) else each for each in effects]
 
 
-TWO_DECLINED = "job=timed sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
+TWO_DECLINED = "job=periodic-checkpoints sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
 BROKEN = [
     ("has room", "no-fault", "cut", renumbered),
     ("has room", "no-fault", "durable", with_one_more("tell", 1, "trigger", 9, None)),
-    ("has room", "job=timed no-fault", "tick", without("timer", word="retrigger")),
+    ("has room", "job=periodic-checkpoints no-fault", "tick", without("timer", word="retrigger")),
     ("at every source", "no-fault", "cut", without("tell")),
     ("at every source", "no-fault", "cut", without("timer", word="expired")),
-    ("the next tick", "job=timed no-fault", "tick", without("timer", word="tick")),
+    ("the next tick", "job=periodic-checkpoints no-fault", "tick", without("timer", word="tick")),
     ("decided when all", "no-fault", "acknowledged", without("persist")),
     ("who must know", "no-fault", "durable", without("tell", word="complete")),
     ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("tell", word="aborted")),
