@@ -145,7 +145,7 @@ class ScheduleRunner:
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
         if self.watches:
-            made.spy = observer.look_beside
+            made.spy = observer.read_concurrently
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:

@@ -94,7 +94,7 @@ class OneSplit(Output):
 
 
 def _two_sinks() -> Plan:
-    """Each edge carries the rows of one split: both sinks get some in each checkpoint, and the ledger is the usual one."""
+    """Each edge has the rows of one split: both sinks get some in each checkpoint, and the ledger is the usual one."""
     first = Vertex(name="sink", parallelism=SINKS, sink=True)
     second = Vertex(name=SECOND_SINK, parallelism=1, sink=True)
     edges = tuple(Edge("source", vertex.name, Exchange.KEYED) for vertex in (first, second))
