@@ -1,4 +1,4 @@
-"""A foreachBatch function as a subject: `def write_batch(df, batch_id)`, and `committed(scratch)` beside it."""
+"""The contract of a foreachBatch function: `write_batch(df, batch_id)`, and `committed(scratch)` in its module."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EXAMPLE: Final = """
 
 
 class ForeachBatchContract:
-    """What the module says besides the function: `committed`, and perhaps `claims` and `rows`.
+    """The function's module has `committed`, and perhaps `claims` and `rows`.
 
-    Unless it says more, the function claims that each row is there exactly once in the end. That is what Spark lets it
-    promise: it learns the batch's id before the batch is recorded, so its rows can be seen before that.
+    The default claim is EFFECTIVELY_ONCE, because Spark allows no more: the function writes before the batch is
+    recorded in the checkpoint, so readers can see rows early.
     """
 
     shells = ("simulated", "spark")
@@ -34,12 +34,14 @@ class ForeachBatchContract:
         self.claims = getattr(module, "claims", Claim.EFFECTIVELY_ONCE)
         self.rows: str = getattr(module, "rows", "append")
         self.file = Path(inspect.getfile(function)).resolve()
-        self.files = {str(self.file): self.file.name}  # whose executed lines are points
-        self.place = f"{self.file}:{function.__qualname__}"  # by which another process finds it, wherever it runs
+        self.files = {str(self.file): self.file.name}  # executed lines of these files are points
+        self.place = (
+            f"{self.file}:{function.__qualname__}"  # by which another process finds it, in any working directory
+        )
         self._committed: Any = getattr(module, "committed", None)
         if not callable(self._committed):
             raise ContractError(
-                f"{locator}: {self.file.name} has no function committed(scratch), so nobody can say what was "
+                f"{locator}: {self.file.name} has no function committed(scratch), which says what was "
                 f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
 
@@ -49,7 +51,7 @@ class ForeachBatchContract:
 
 
 def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:
-    """Raises ContractError if it is no foreachBatch function."""
+    """Raises ContractError unless it takes (df, batch_id) and can be found by name."""
     try:
         inspect.signature(function).bind(None, 0)
     except TypeError as error:

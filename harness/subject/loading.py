@@ -1,11 +1,11 @@
 """Finds what is to be certified by its locator, checks it, and makes its `Contract`.
 
-The only file that knows all kinds of subjects and the registry. Child processes find a subject again by its *locator*:
+This is the only file that knows all kinds of subjects and the registry. A *locator* names a subject in any process:
 
     files/two-phase             a registered pair
     path/to/file.py:Class       a contract; package.module:Class as well
     path/to/file.py:function    a foreachBatch function
-    command:{...}               a command, with everything that its options say (command_contract.py)
+    command:{...}               a command, with all its options (command_contract.py)
 """
 
 from __future__ import annotations

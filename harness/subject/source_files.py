@@ -1,4 +1,4 @@
-"""Which files are the sink's own code: the ones whose executed lines are points.
+"""Decides which files are the sink's own code: every executed line of them is a point.
 
 A class of a user's package or folder brings that package or folder; adapters of ours bring the files that define the
 classes of the sink and of the targets it holds. The engine, the harness and installed libraries are never the sink's.
@@ -23,7 +23,7 @@ NEVER: Final = (
     "sinkproof.chaos.",
     "sinkproof.reference_engine.",
     "sinkproof.sink_adapters.protocol",
-    "sinkproof.sink_adapters.memory.memory_store",  # the outside world, as is a disk
+    "sinkproof.sink_adapters.memory.memory_store",  # the target itself, as is a disk
     "sinkproof.sink_adapters.files.disk_",
 )
 
@@ -54,7 +54,7 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
 
 
 def _ours_to_watch(module: str) -> bool:
-    """Not the contracts: they only say how a sink is made."""
+    """Adapters and canaries, but not their contracts, which only make sinks."""
     return module.startswith(("sinkproof.sink_adapters.", "sinkproof.canaries.")) and not module.endswith("_contracts")
 
 
