@@ -25,6 +25,24 @@ COORDINATOR = "coordinator"
 STANDARD = "standard"
 STEPS = ("notify", "open", "snapshot")  # in each, the subtasks of a sink may take turns in another order
 IN_ORDER = "-"
+FORMER_JOB_NAMES = {  # still read, never written
+    "late": "zombie-late",
+    "unnoticed": "slow-detection",
+    "overslept": "zombie-very-late",
+    "fewer": "scale-in",
+    "more": "scale-out",
+    "elastic": "scale-in-and-out",
+    "recut": "rebatched",
+    "reused": "reused-process",
+    "clocks": "clock-skew",
+    "second": "two-sinks",
+    "uneven": "uneven-sources",
+    "timed": "periodic-checkpoints",
+    "unsettled": "late-settling",
+    "odd": "edge-case-values",
+    "bulk": "large-batches",
+    "long": "many-checkpoints",
+}
 FAULT = re.compile(
     r"(?:(?P<actor>[A-Za-z_][\w-]*\[\d+\])\.)?"
     r"(?P<point>line\([^()\s]+:\d+\)|[a-z_]+(?:\.[a-z_]+)*)"
@@ -114,7 +132,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
             orders = _orders(word)
             continue
         if re.fullmatch(r"job=[a-z][a-z0-9-]*", word):
-            job = word[4:]
+            job = FORMER_JOB_NAMES.get(word[4:], word[4:])
             continue
         match = FAULT.fullmatch(word)
         if match is None:

@@ -9,8 +9,8 @@ For `certify --minutes`, and for tests of your own:
     def test_my_sink(schedule):
         assert not tried("my_sinks.py:MyContract", schedule).anomalies
 
-What fails is shrunk to few faults in a small job and kept in Hypothesis's database; the schedule in the failure is one
-line that `sinkproof replay` and `str(schedule)` understand.
+A failing schedule is shrunk to few faults in a small job and kept in Hypothesis's database; the failure prints it as
+one line for `sinkproof replay`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sinkproof.chaos.schedule import COORDINATOR, STANDARD, STEPS, Fault, Schedu
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.workload.jobs import SHAPE, shape_name
 
@@ -39,24 +39,24 @@ SOURCE_STEPS: Final = tuple(f"{call}.{side}" for call in ("acknowledge",) for si
 
 
 def jobs() -> st.SearchStrategy[str]:
-    """Names of jobs: sources, sinks, rows, rates and where checkpoints are cut. They shrink to the standard one."""
+    """Names of jobs: numbers of sources, sinks, rows, rows and batches. They shrink to `standard`."""
     shapes = st.fixed_dictionaries({part: st.integers(*bounds) for part, bounds in SHAPE.items()})
     return st.just(STANDARD) | shapes.map(lambda shape: shape_name(**shape))
 
 
 def interleavings() -> st.SearchStrategy[int]:
-    """Seeds: each draws other latencies, so that other rows and barriers overtake each other."""
+    """Seeds: each gives other latencies, so that other rows and barriers overtake each other."""
     return st.integers(0, SEEDS_MOST)
 
 
 def orders(*, runs_most: int = 3) -> st.SearchStrategy[tuple[str, ...]]:
-    """In which steps the last subtask comes first, for each run between two crashes of the whole job."""
+    """For each run between two whole-job crashes, the steps in which the last subtask comes first."""
     order = st.sets(st.sampled_from(STEPS)).map(order_of)
     return st.lists(order, max_size=runs_most).map(trimmed)
 
 
 def faults(*, kinds: Sequence[str] = DEFAULT_KINDS, subtasks: int = 2) -> st.SearchStrategy[Fault]:
-    """One fault at a named point. It may never find its place: such a schedule shows nothing, and does no harm."""
+    """One fault at a named point. The job may never reach the point: such a run counts for nothing."""
     sinks = [(f"sink[{number}]", point) for number in range(subtasks) for point in SINK_STEPS]
     sources = [(f"source[{number}]", point) for number in range(subtasks) for point in SOURCE_STEPS]
     coordinator = [(COORDINATOR, point) for point in COORDINATOR_POINTS]
@@ -87,7 +87,7 @@ def schedules(
 
 
 def tried(subject: str, schedule: Schedule) -> RunResult:
-    """One schedule on one subject, simulated in this process: what struck, what was seen, what was wrong."""
+    """Runs one schedule on one subject, simulated in this process; the result lists injected faults and anomalies."""
     contract, folder = load(subject), fresh_folder()
     try:
         with ScheduleRunner(contract, Scratch(name=f"{contract.name}-tried", path=folder)) as runner:
@@ -97,7 +97,7 @@ def tried(subject: str, schedule: Schedule) -> RunResult:
 
 
 def run_in(runner: ScheduleRunner, schedule: Schedule) -> RunResult:
-    """Raises ContractError for deaths that this process cannot show of this contract."""
+    """Raises ContractError for deaths that need `freeze` and `thaw` where the contract has none."""
     if needs_copies(runner, schedule):
         return run_with_copies(runner, schedule, trace_lines=False)
     return runner.run(schedule)

@@ -32,7 +32,7 @@ from sinkproof.exploration.shrinking import smallest
 from sinkproof.generators import rare
 from sinkproof.generators.fault_sites import DECIDED, places
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.workload.jobs import JOBS
+from sinkproof.workload.jobs import JOBS, LARGE_BATCHES_JOB, SPARSE_JOB
 
 STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
@@ -150,11 +150,13 @@ class SimulatedCampaign(Campaign):
             self.crash_job(STANDARD, preludes=preludes)
 
     def crash_in_idle_gaps(self) -> None:
-        self.crash_job("sparse")
+        self.crash_job(SPARSE_JOB)
 
     def crash_bulk_at_lines(self) -> None:
         """Crashes where buffers are flushed in the middle of a call."""
-        self.close(self.closures.world(job="bulk", trace_lines=True, times_most=BULK_TIMES_MOST), depth_most=1)
+        self.close(
+            self.closures.world(job=LARGE_BATCHES_JOB, trace_lines=True, times_most=BULK_TIMES_MOST), depth_most=1
+        )
 
     def close_whole_job(self) -> None:
         """Also after each lost notification and each declined vote."""
@@ -162,7 +164,7 @@ class SimulatedCampaign(Campaign):
         self.closures.whole_job([*messages, *self._preludes_to_unstruck_points()])
 
     def close_idle_gaps(self) -> None:
-        self.closures.other("in the job with idle gaps", self.closures.world(job="sparse"))
+        self.closures.other("in the job with idle gaps", self.closures.world(job=SPARSE_JOB))
 
     def close_lines(self) -> None:
         self.closures.other("at executed lines", self.closures.world(trace_lines=True))

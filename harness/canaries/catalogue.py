@@ -96,7 +96,7 @@ def _canary(
 DEATHS: Final = "kill-job kill"
 POWER: Final = "lose-power lose-bytes lose-names"
 LOSS: Final = "O1 O10"
-RESCALED: Final = "job=fewer"
+RESCALED: Final = "job=scale-in"
 CANARIES: Final = (
     # Data and marker are two steps, and one of them comes first.
     _canary("marker after data", write_ahead.MarkerAfterData, "R1", oracles="O2", faults=DEATHS),
@@ -113,7 +113,7 @@ CANARIES: Final = (
         "R2",
         oracles="O1 O2",
         faults="none",
-        under="job=second",
+        under="job=two-sinks",
         shells=VIRTUAL,
     ),
     # Skips what it takes for done.
@@ -200,7 +200,7 @@ CANARIES: Final = (
     _canary("names are not forced", power.NeverForcesNames, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
     _canary("forces when it commits", power.ForcesWhenItCommits, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
     # A replay is cut in another way.
-    _canary("hash of a batch", idempotent.HashOfBatch, "R17", oracles="O2", faults=DEATHS, under="job=recut"),
+    _canary("hash of a batch", idempotent.HashOfBatch, "R17", oracles="O2", faults=DEATHS, under="job=rebatched"),
     _canary("position in the epoch", idempotent.PositionInEpoch, "R17", oracles="O1 O2", faults=DEATHS),
     # The target does something else than the sink believes.
     _canary("timestamp is the checkpoint", idempotent.TimestampIsCheckpoint, "R18", oracles="O1 O5", faults="none"),
@@ -211,7 +211,7 @@ CANARIES: Final = (
         "R18",
         oracles="O1 O5",
         faults=DEATHS,
-        under="job=clocks",
+        under="job=clock-skew",
         shells=VIRTUAL,
     ),
     _canary("counter retried", idempotent.CounterRetried, "R18", oracles="O2", faults="error"),

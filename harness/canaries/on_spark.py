@@ -28,7 +28,7 @@ from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LATE_JOB
+from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
 TIMES: Final = 5  # that a zombie is woken in each way; one is enough two times of three
 
@@ -60,7 +60,11 @@ def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
         return []
     fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
     telling = replace(schedule, faults=tuple(fewer))
-    return [telling, replace(telling, job=LATE_JOB)] * TIMES if "stop" in (fault.kind for fault in fewer) else [telling]
+    return (
+        [telling, replace(telling, job=ZOMBIE_LATE_JOB)] * TIMES
+        if "stop" in (fault.kind for fault in fewer)
+        else [telling]
+    )
 
 
 def run_on(

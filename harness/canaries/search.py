@@ -37,10 +37,12 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each, places
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE
-from sinkproof.subject.contract import Contract, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import locator_of
 from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import SPARSE_JOB
 
-SPARSE: Final = "sparse"  # the job that shows what overlapping checkpoints hide
+SPARSE: Final = SPARSE_JOB  # shows what overlapping checkpoints hide
 STAGE: Final = "where the canary's sin shows"
 
 
@@ -102,7 +104,7 @@ def schedules_of_its_sin(canary: Canary, campaign: Campaign) -> Iterator[Schedul
 @contextmanager
 def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
     """For all canaries: starting them takes longer than most convictions. They run no sink's code themselves."""
-    warm = [("sinkproof.subject.contract:load", locator_of(contract)) for contract in contracts]
+    warm = [("sinkproof.subject.loading:load", locator_of(contract)) for contract in contracts]
     with fork_servers(preload=PRELOAD, warm=warm) as servers:
         yield servers
 

@@ -17,7 +17,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import check, locator_of
+from sinkproof.subject.loading import check, locator_of
 from sinkproof.subject.scratch import fresh_folder
 
 CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way

@@ -21,7 +21,8 @@ from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
 from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
 SHELLS: Final = ("simulated", "process", "spark")

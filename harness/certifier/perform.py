@@ -13,7 +13,8 @@ from sinkproof.campaign.run import run_campaign, within_budget
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import fresh_folder
 
 

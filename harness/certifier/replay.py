@@ -24,7 +24,8 @@ from sinkproof.judging.oracle import named
 from sinkproof.judging.verdict import Verdict
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
-from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.workload.jobs import named_job
 
@@ -92,9 +93,10 @@ def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = Fa
 def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
     schedule, contract = parse(task.schedule), load(task.locator)
     progress.step(task.schedule, 0)
-    if (again := contract.optional("try_again")) is not None:  # a subject that is no sink
-        tried: RunResult = again(contract, task, progress)
-        return tried
+    if contract.kind == "foreach_batch":
+        from sinkproof.foreach_batch.certify_function import try_again as try_function_again
+
+        return try_function_again(contract, task, progress=progress)
     folder = fresh_folder()
     try:
         scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)

@@ -37,7 +37,7 @@ MAKER: Final = "sinkproof.execution.process_runner:make_sink"
 
 def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
     """Called in the attempt's own process: it finds the contract again, and knows nothing else."""
-    from sinkproof.subject.contract import load
+    from sinkproof.subject.loading import load
 
     return load(locator).sink(replace(scratch, clock=clock))
 
@@ -169,7 +169,7 @@ def process_runner(
 ) -> Iterator[ProcessRunner]:
     """A runner with a fork server that has imported the contract once."""
     is_command = getattr(contract.given, "command", None) is not None
-    warm = [] if is_command else [("sinkproof.subject.contract:load", contract.locator)]
+    warm = [] if is_command else [("sinkproof.subject.loading:load", contract.locator)]
     with (
         fork_servers(preload=(*PRELOAD, *libraries_of(contract)), warm=warm) as servers,
         ProcessRunner(contract, scratch, servers=servers, hang_seconds=hang_seconds) as runner,

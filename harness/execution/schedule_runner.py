@@ -121,7 +121,7 @@ class ScheduleRunner:
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
         if concurrent_reader:
-            made.on_point = observer.look_beside
+            made.on_point = observer.read_concurrently
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:

@@ -16,10 +16,11 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.shells.job import RESTARTS_MOST, Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
-from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, LATE_JOB, named_job
+from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
 RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
@@ -64,7 +65,7 @@ def certifying(
         pace_ms=named.timing.pace,
         look=lambda: readable(contract, scratch),
         rows_vanish=contract.rows != "append",
-        wakes_late=job == LATE_JOB,
+        wakes_late=job == ZOMBIE_LATE_JOB,
     )
 
 

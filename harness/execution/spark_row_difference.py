@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.execution.spark_recipes import scratch_at
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ class SparkRunner(ScheduleRunner):
             elif each["what"] == "zombie":
                 seen.zombie_added += [(each["actor"], _row(row)) for row in each["added"]]
                 seen.zombie_removed += [(each["actor"], _row(row)) for row in each["removed"]]
-        observer.look_at_the_end()
+        observer.read_at_the_end()
 
     def _result_of(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")

@@ -22,7 +22,8 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.sink_adapters.registry import PAIRS
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
 from sinkproof.table.expectations import EXPIRES, checkpoints_to_wait, offers

@@ -29,7 +29,8 @@ from sinkproof.foreach_batch.streaming_query import (
     endless_frame,
 )
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
-from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
-from sinkproof.workload.jobs import make_row
 from sinkproof.workload.ledger import Identity, Ledger
+from sinkproof.workload.rows import make_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

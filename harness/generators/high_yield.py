@@ -21,12 +21,26 @@ from sinkproof.generators.rare import (
     several_messages,
 )
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.workload.jobs import ELASTIC_JOB, PLAIN_JOBS, REUSED_JOB, UNSETTLED_JOB
+from sinkproof.workload.jobs import (
+    CLOCK_SKEW_JOB,
+    EDGE_CASE_VALUES_JOB,
+    LARGE_BATCHES_JOB,
+    LATE_SETTLING_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OUTAGE_JOB,
+    PLAIN_JOBS,
+    REBATCHED_JOB,
+    REUSED_PROCESS_JOB,
+    SCALE_IN_AND_OUT_JOB,
+    UNALIGNED_JOB,
+    UNEVEN_SOURCES_JOB,
+)
 
 NOTIFIED: Final = "notify_complete.before"
 VOTE: Final = "acknowledge.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
-DEADLY_JOBS: Final = ("outage", "recut", "clocks", "unaligned", "uneven")  # tried in processes after whole-job kills
+# In these jobs processes are tried after whole-job kills.
+DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
@@ -41,7 +55,7 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
     # A subtask without restored state may open first, and clean up before the others have committed what they restored.
     orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
-    again = (*rescaled, ELASTIC_JOB) if rescaled else ()
+    again = (*rescaled, SCALE_IN_AND_OUT_JOB) if rescaled else ()
     yield from (Schedule(decided[:2], job=job) for job in again)  # restores what was made of restored states
     for each in of_target(campaign.contract):
         if kind == "kill-job" or each not in POWER_LOSSES:  # a power loss needs real deaths
@@ -50,7 +64,7 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
     yield Schedule((declined, decided[0]))
     if settles(campaign.runner):
         lost = Fault(COORDINATOR, "checkpoint.notify", 1, "lose")
-        yield Schedule((lost, decided[2]), job=UNSETTLED_JOB)
+        yield Schedule((lost, decided[2]), job=LATE_SETTLING_JOB)
 
 
 def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
@@ -63,12 +77,12 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
     jobs = [[Schedule((fault,), job=job) for fault in deaths] for job in DEADLY_JOBS]
     failed = [fault for fault in first_of_each(baseline, "error", lines=False) if fault.point not in AROUND_CALLS]
     if not contract.is_ours:
-        jobs.append([Schedule((fault,), job=REUSED_JOB) for fault in failed])
+        jobs.append([Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in failed])
     jobs.append([Schedule((fault, last)) for last in decided[1:] for fault in failed])
     if settles(campaign.runner):
-        jobs.append([Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[1:] for fault in failed])
+        jobs.append([Schedule((fault, last), job=LATE_SETTLING_JOB) for last in decided[1:] for fault in failed])
         first = [*[*spread(baseline, "lose", times=EACH)][:2], *[*spread(baseline, "decline")][:1]]
-        jobs.insert(0, [Schedule((fault, last), job=UNSETTLED_JOB) for last in decided[::-1] for fault in first])
+        jobs.insert(0, [Schedule((fault, last), job=LATE_SETTLING_JOB) for last in decided[::-1] for fault in first])
     jobs.append(_in_plain_jobs(campaign, decided))
     lost = list(several_messages(baseline))
     jobs += [list(no_notifications_then_death(baseline, "kill-job")), list(map(Schedule, lost))]
@@ -86,8 +100,8 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:
     """With a service, long jobs take ten seconds each, and run with their deaths only."""
     late = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in LONG_DEATHS]
-    long = [Schedule((fault,), job="long") for fault in late]
-    long += [Schedule((fault,), job="bulk") for fault in decided[1:2]]
+    long = [Schedule((fault,), job=MANY_CHECKPOINTS_JOB) for fault in late]
+    long += [Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in decided[1:2]]
     if campaign.has_breakable_service:
-        return [Schedule(job="odd"), *long[1:]]
+        return [Schedule(job=EDGE_CASE_VALUES_JOB), *long[1:]]
     return [*(Schedule(job=job) for job in PLAIN_JOBS), *long]

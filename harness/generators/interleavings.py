@@ -19,11 +19,11 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.workload.jobs import FEWER_JOB, UNNOTICED_JOB, UNSETTLED_JOB
+from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECTION_JOB, SPARSE_JOB
 
-IDLE_COMMITS: Final = "sparse"  # the job in which each checkpoint completes long before the next row
+IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
-FULL_COMMITS: Final = UNSETTLED_JOB  # the same, and each sink has rows in each checkpoint
+FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 
 def pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
@@ -50,18 +50,18 @@ def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
 def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     """A zombie that read "not committed yet", then commits after its successor did; or after later checkpoints did."""
     faults = list(within(campaign.traced_baseline, "notify_complete", "stop"))
-    jobs = [STANDARD] if campaign.has_breakable_service else [STANDARD, UNNOTICED_JOB]
+    jobs = [STANDARD] if campaign.has_breakable_service else [STANDARD, SLOW_DETECTION_JOB]
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 
 def zombies_of_removed_subtasks(campaign: CampaignView) -> Iterator[Schedule]:
     """After a scale-in the zombie's subtask number no longer exists: another subtask commits what it had voted for."""
-    if FEWER_JOB not in campaign.rescaled_jobs:
+    if SCALE_IN_JOB not in campaign.rescaled_jobs:
         return
     baseline = campaign.traced_baseline
     own = [passed for passed in baseline.trace if baseline.names[passed[0]] == REMOVED_SUBTASK]
     faults = within(replace(baseline, trace=own), "notify_complete", "stop")
-    yield from (Schedule((fault,), job=FEWER_JOB) for fault in faults)
+    yield from (Schedule((fault,), job=SCALE_IN_JOB) for fault in faults)
 
 
 def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator[Schedule]:

@@ -15,7 +15,15 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, spread
 from sinkproof.generators.feasible import offered, settles
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.workload.jobs import JOBS, PLAIN_JOBS, REUSED_JOB, SECOND_JOB, TIMED_JOB, UNSETTLED_JOB, VIRTUAL_JOBS
+from sinkproof.workload.jobs import (
+    JOBS,
+    LATE_SETTLING_JOB,
+    PERIODIC_CHECKPOINTS_JOB,
+    PLAIN_JOBS,
+    REUSED_PROCESS_JOB,
+    TWO_SINKS_JOB,
+    VIRTUAL_JOBS,
+)
 
 MESSAGES: Final = ("late", "repeat")
 ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
@@ -109,9 +117,9 @@ def _sites(campaign: CampaignView, run: RunResult, kind: str, *, times: int = 3)
 
 def virtual_jobs(campaign: CampaignView) -> list[str]:
     """The jobs that only a simulated engine runs, without those that this sink cannot be tried in."""
-    left_out = {REUSED_JOB}  # all attempts are in this process
-    left_out |= set() if campaign.contract.offers("second_sink") else {SECOND_JOB}
-    left_out |= set() if settles(campaign.runner) else {UNSETTLED_JOB}
+    left_out = {REUSED_PROCESS_JOB}  # all attempts are in this process
+    left_out |= set() if campaign.contract.offers("second_sink") else {TWO_SINKS_JOB}
+    left_out |= set() if settles(campaign.runner) else {LATE_SETTLING_JOB}
     return [job for job in VIRTUAL_JOBS if job not in left_out]
 
 
@@ -120,7 +128,7 @@ def in_job(campaign: CampaignView, job: str) -> Iterator[Schedule]:
     alone = campaign.run(Schedule(job=job))
     for kind, times in (("kill", 2), ("stop", 2), ("rewind", 1)):
         yield from (Schedule((fault,), job=job) for fault in _sites(campaign, alone, kind, times=times))
-    if job == TIMED_JOB:
+    if job == PERIODIC_CHECKPOINTS_JOB:
         declined = [fault for fault in spread(alone, "decline", times=EACH) if fault.actor == "sink[0]"]
         by_two = [replace(declined[0], actor=f"source[{number}]") for number in (0, 1)]
         pairs = (declined[:1], declined[:2], declined[1:3], by_two)
@@ -129,7 +137,7 @@ def in_job(campaign: CampaignView, job: str) -> Iterator[Schedule]:
 
 def faults_before_whole_job_crashes(campaign: CampaignView, job: str) -> list[tuple[Fault, ...]]:
     """What strikes before the whole job dies in this job: for a checkpoint to be in doubt, two have to become due."""
-    if job != UNSETTLED_JOB:
+    if job != LATE_SETTLING_JOB:
         return [()]
     alone = campaign.runner.run(Schedule(job=job))
     return [(), *((fault,) for kind in ("lose", "decline") for fault in _sites(campaign, alone, kind, times=2))]

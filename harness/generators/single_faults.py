@@ -18,7 +18,7 @@ from sinkproof.generators.fault_sites import (
     spread,
 )
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
-from sinkproof.workload.jobs import FEWER_JOB, LATE_JOB, OVERSLEPT_JOB, REUSED_JOB
+from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
 
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush makes up for what the first one spoils
@@ -34,12 +34,12 @@ def at_every_step(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
 
 
 def late_zombies_at_every_step(campaign: CampaignView) -> Iterator[Schedule]:
-    yield from (Schedule((fault,), job=LATE_JOB) for fault in places(campaign.baseline, "stop", sparse=True))
+    yield from (Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in places(campaign.baseline, "stop", sparse=True))
 
 
 def very_late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
     faults = first_of_each(campaign.baseline, "stop", lines=False)
-    yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in faults)
+    yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in faults)
 
 
 # -- the first occurrence of each point: sinks that are processes --------------------------------
@@ -57,12 +57,12 @@ def zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
 
 def late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
     faults = (fault for fault in spread(campaign.baseline, "stop") if fault.point in ZOMBIES_LATE)
-    yield from (Schedule((fault,), job=LATE_JOB) for fault in faults)
+    yield from (Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in faults)
 
 
 def very_late_zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
     faults = first_of_each(campaign.baseline, "stop", lines=False)
-    yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in faults if fault.point in ZOMBIES_LATE)
+    yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in faults if fault.point in ZOMBIES_LATE)
 
 
 def errors(campaign: CampaignView) -> Iterator[Schedule]:
@@ -105,14 +105,14 @@ def faults_after_decline(campaign: CampaignView) -> Iterator[Schedule]:
 
 def zombies_without_successor(campaign: CampaignView) -> Iterator[Schedule]:
     """The job goes on with fewer sinks: the zombie's subtask number no longer exists."""
-    if FEWER_JOB in campaign.rescaled_jobs:
+    if SCALE_IN_JOB in campaign.rescaled_jobs:
         leaving = [fault for fault in places(campaign.baseline, "stop", sparse=True) if fault.actor == REMOVED_SUBTASK]
-        yield from (Schedule((fault,), job=FEWER_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
+        yield from (Schedule((fault,), job=SCALE_IN_JOB) for fault in leaving if fault.point in ZOMBIES_FIRST)
 
 
 def errors_in_reused_processes(campaign: CampaignView) -> Iterator[Schedule]:
     """The next attempt runs in the process of the one that failed. Our own adapters keep nothing in their modules."""
-    yield from (Schedule((fault,), job=REUSED_JOB) for fault in errors_at_calls(campaign))
+    yield from (Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in errors_at_calls(campaign))
 
 
 def rescales(campaign: CampaignView) -> Iterator[Schedule]:
@@ -126,7 +126,7 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
     kinds = ("stop", "error", "kill-job")
     of_kind = {kind: list(first_of_each(campaign.baseline, kind, lines=False)) for kind in kinds}
     turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
-    turns.insert(1, [Schedule((fault,), job=LATE_JOB) for fault in of_kind["stop"]])
+    turns.insert(1, [Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in of_kind["stop"]])
     yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
 
 

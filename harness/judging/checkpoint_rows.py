@@ -1,4 +1,4 @@
-"""Which rows belong to which complete checkpoint, and what of that a reader should see together."""
+"""Which rows each complete checkpoint covers: a reader may see all of them, or none, and no marker may claim more."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Rows = frozenset[Identity]
 
 
 def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
-    """Rows that sinks have had when they took part in this checkpoint: all that its offsets cover, but for those that
-    its barriers have overtaken, which a later one will promise.
+    """Rows that sinks had received when they took part in this checkpoint: all that its offsets cover, but for those
+    that its barriers have overtaken, which belong to the next one.
     """
     offsets = covered(record)
     rows = frozenset(row for row in ledger.expected if row[1] < offsets.get(row[0], 0))
@@ -24,18 +24,18 @@ def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
 
 
 class CheckpointRows:
-    """The complete checkpoints of one run, as they come. What was complete before the run is one epoch."""
+    """The complete checkpoints of one run, in order. What was complete before the run counts as one checkpoint."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.complete: list[tuple[int, Rows]] = []  # all that each promises, and those before it
+        self.complete: list[tuple[int, Rows]] = []  # all rows that are covered by it
 
     def note(self, latest: CheckpointRecord | None) -> None:
         if latest is not None and (not self.complete or latest.checkpoint_id > self.complete[-1][0]):
             self.complete.append((latest.checkpoint_id, promised(self.ledger, latest)))
 
     def torn(self, visible: set[Identity]) -> Iterable[tuple[int, tuple[Identity, ...]]]:
-        """Checkpoints of which some rows are visible and others are not, with those."""
+        """(checkpoint, hidden rows) of each checkpoint of which some rows are visible and others are not."""
         before: Rows = frozenset()
         for checkpoint_id, upto in self.complete:
             rows = upto - before
@@ -45,7 +45,7 @@ class CheckpointRows:
             before = upto
 
     def overclaimed(self, marked: Iterable[Any], visible: set[Identity]) -> Iterable[tuple[str, tuple[Identity, ...]]]:
-        """What is marked as complete (checkpoint ids or rows) and is not, with the rows that are missing."""
+        """(what, hidden rows) for each checkpoint id or row that is marked as complete and is not."""
         for what in marked:
             if isinstance(what, int):
                 yield from self._overclaimed_checkpoint(what, visible)
@@ -55,7 +55,7 @@ class CheckpointRows:
     def _overclaimed_checkpoint(
         self, checkpoint_id: int, visible: set[Identity]
     ) -> Iterable[tuple[str, tuple[Identity, ...]]]:
-        """One that was aborted is covered by the next: all that was complete before it must be there."""
+        """An aborted checkpoint is covered by the next one; all that was complete before it must be visible."""
         name = f"checkpoint {checkpoint_id}"
         if checkpoint_id > (self.complete[-1][0] if self.complete else 0):
             yield name, ()

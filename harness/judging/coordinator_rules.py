@@ -1,8 +1,8 @@
-"""The referee: what a coordinator was told and what it did about it, held against the rules that it has to keep.
+"""Checks the log of a coordinator, its events and their effects, against the rules that a coordinator must keep.
 
-A certificate says what a sink does under a coordinator that keeps its rules, so runs show that it did. The rules are
-stated here once more, one by one, of what can be seen from outside: they share no line with the coordinator. One that
-is broken is our own failure, whatever the sink did: nothing can be said of the sink then.
+A certificate says what a sink does under a coordinator that keeps its rules, so runs are checked for that. The rules
+are written from what the log shows, and share no line with the coordinator. A broken rule is a failure of the engine,
+whatever the sink did: all claims are UNKNOWN then.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import Ch
 from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorTerm
 
 FAILED: Final = ("declined", "expired", "not_durable")
-OVER: Final = "who has restarted, given up or finished does nothing more"
-RETAINED: Final = 0  # what is discarded under this number
+OVER: Final = "a coordinator that has restarted, given up or finished does nothing more"
+RETAINED: Final = 0  # discarding this id discards all retained checkpoints
 
 
 def broken_rule(terms: Sequence[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
-    """What is broken first, and where; empty if every coordinator has kept its rules."""
-    return next((broken for term in terms for broken in Referee(term, configuration).watch()), "")
+    """The rule that is broken first, and where; empty if every coordinator has kept its rules."""
+    return next((broken for term in terms for broken in TermState(term, configuration).broken_rules()), "")
 
 
-class Referee:
-    """Follows one term. All attributes but those of the step say how things stood before it."""
+class TermState:
+    """Follows one coordinator's term. `now`, `kind`, `a`, `b` and `effects` are of the present step (`a` and `b`: the
+    two arguments of its event); all other attributes are the state before it.
+    """
 
     def __init__(self, term: CoordinatorTerm, configuration: CheckpointConfiguration) -> None:
         self.term, self.configuration = term, configuration
@@ -34,33 +36,33 @@ class Referee:
         restored = term.record
         self.id_last = max(restored.checkpoint_id if restored else 0, term.checkpoint_id_last)
         self.final = restored.checkpoint_id if restored and restored.final else 0
-        self.pending: dict[int, set[str]] = {}  # checkpoint -> who has acknowledged it
-        self.ended, self.at_cut = set[int](), set[int]()  # sources; waiting for the next checkpoint to begin
+        self.pending: dict[int, set[str]] = {}  # checkpoint -> subtasks that have acknowledged it
+        self.ended, self.at_cut = set[int](), set[int]()  # sources; those that wait for the next checkpoint to begin
         self.closed = set[int]()  # sinks
         self.doubts: dict[int, dict[int, float]] = {}  # sink -> checkpoint -> in doubt since
         self.failures, self.last_end = 0, float("-inf")  # in a row; of any checkpoint
         self.is_due, self.is_over = False, False
 
-    def watch(self) -> Iterator[str]:
+    def broken_rules(self) -> Iterator[str]:
         for now, event, effects in self.term.steps:
             self.now, (self.kind, self.a, self.b), self.effects = now, event, effects
-            self._hear()
+            self._note_sources()
             yield from (self._sentence(rule) for rule, is_kept in self._rules() if not is_kept(self))
-            self._learn()
+            self._advance()
 
-    def _rules(self) -> Iterable[tuple[str, Callable[[Referee], bool]]]:
-        return [(OVER, lambda term: not term.effects)] if self.is_over else RULES.items()
+    def _rules(self) -> Iterable[tuple[str, Callable[[TermState], bool]]]:
+        return [(OVER, lambda state: not state.effects)] if self.is_over else RULES.items()
 
     def _sentence(self, rule: str) -> str:
-        return f"the coordinator, told {self.kind!r} at {self.now:g} ms, has broken a rule of its own: {rule}"
+        return f"the coordinator, on {self.kind!r} at {self.now:g} ms, has broken a rule of its own: {rule}"
 
-    # -- what was done -----------------------------------------------------------------------------
+    # -- effects of the step -----------------------------------------------------------------------
 
-    def done(self, kind: str) -> list[Any]:
+    def arguments_of(self, kind: str) -> list[Any]:
         return [effect[1] for effect in self.effects if effect[0] == kind]
 
-    def told(self, word: str) -> dict[int, Any]:
-        """Subtask -> what it was told."""
+    def sent(self, word: str) -> dict[int, Any]:
+        """Subtask -> arguments of the message."""
         return {effect[1]: list(effect[3:]) for effect in self.effects if effect[0] == "send" and effect[2] == word}
 
     def timers(self, kind: str) -> list[float]:
@@ -69,17 +71,17 @@ class Referee:
     @property
     def begun(self) -> list[int]:
         """Checkpoints."""
-        return list(dict.fromkeys(checkpoint_id for checkpoint_id, _ in self.told("trigger").values()))
+        return list(dict.fromkeys(checkpoint_id for checkpoint_id, _ in self.sent("trigger").values()))
 
-    # -- what follows from what was told -----------------------------------------------------------
+    # -- what follows from the event ---------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _note_sources(self) -> None:
         if self.kind == "ended_source":
             self.ended.add(self.a)
         elif self.kind == "cut":
             self.at_cut.add(self.a)
 
-    def _learn(self) -> None:
+    def _advance(self) -> None:
         self.is_due = not self.is_last_begun and not self.has_room if self.is_wanted else self.is_due
         if self.has_ended:
             self.failures, self.last_end = self.failures + 1 if self.has_failed else 0, self.now
@@ -97,15 +99,19 @@ class Referee:
             self.pending[checkpoint_id], self.id_last = set(), checkpoint_id
             self.at_cut.clear()
             self.final = checkpoint_id if self.ended >= self.sources else self.final
-        self.is_over = self.is_over or bool(self.done("restart") or self.done("give_up")) or ("finish",) in self.effects
+        self.is_over = (
+            self.is_over
+            or bool(self.arguments_of("restart") or self.arguments_of("give_up"))
+            or ("finish",) in self.effects
+        )
 
     def is_decided(self, checkpoint_id: int) -> bool:
-        """All have voted for it."""
+        """All subtasks have voted for it."""
         return len(self.pending[checkpoint_id]) == len(self.subtasks)
 
     @property
     def has_failed(self) -> bool:
-        """A checkpoint: one vote was a no or is missing, or the decision could not be written."""
+        """A checkpoint has: a vote was a no or is missing, or the decision could not be written."""
         return (
             self.kind in FAILED and self.a in self.pending and self.is_decided(self.a) is (self.kind == "not_durable")
         )
@@ -120,14 +126,14 @@ class Referee:
 
     @property
     def over_now(self) -> set[int]:
-        """Checkpoints that nobody waits for any more."""
+        """Checkpoints that are not pending any more."""
         if self.has_completed:
             return {one for one in self.pending if one <= self.a}
         return {self.a} if self.has_failed else set()
 
     @property
     def must_fail(self) -> bool:
-        """The attempt."""
+        """Whether the attempts must fail."""
         if self.kind == "closing":
             return not self.closed.union(one for one, doubts in self.doubts.items() if doubts) >= self.sinks
         if self.kind == "settle_deadline":
@@ -138,7 +144,7 @@ class Referee:
 
     @property
     def is_wanted(self) -> bool:
-        """The next checkpoint, now."""
+        """Whether the next checkpoint is due."""
         if self.kind in ("cut", "ended_source"):
             return self.ended | self.at_cut >= self.sources
         if self.has_ended:
@@ -155,7 +161,7 @@ class Referee:
 
     @property
     def pause(self) -> float:
-        """ms that are left until the next checkpoint may begin."""
+        """ms until the next checkpoint may begin."""
         last_end = self.now if self.has_ended else self.last_end
         return last_end + self.configuration.min_pause_between_checkpoints - self.now
 
@@ -167,74 +173,76 @@ class Referee:
 # -- the rules -------------------------------------------------------------------------------------
 
 
-def begins_when_it_may(term: Referee) -> bool:
-    begins, waits = term.is_free and term.pause <= 0, term.is_free and term.pause > 0
-    return term.begun == [term.id_last + 1] * begins and term.timers("retrigger") == [term.pause] * waits
+def begins_when_it_may(state: TermState) -> bool:
+    begins, waits = state.is_free and state.pause <= 0, state.is_free and state.pause > 0
+    return state.begun == [state.id_last + 1] * begins and state.timers("retrigger") == [state.pause] * waits
 
 
-def begins_at_all_sources(term: Referee) -> bool:
-    overtakes = term.configuration.unaligned and not term.ended >= term.sources
-    said = {source: [one, term.now if overtakes else None] for one in term.begun for source in term.sources}
-    patience = [term.configuration.checkpoint_timeout] * len(term.begun)
-    return term.told("trigger") == said and term.timers("expired") == patience
+def begins_at_all_sources(state: TermState) -> bool:
+    overtakes = state.configuration.unaligned and not state.ended >= state.sources
+    messages = {source: [one, state.now if overtakes else None] for one in state.begun for source in state.sources}
+    timeouts = [state.configuration.checkpoint_timeout] * len(state.begun)
+    return state.sent("trigger") == messages and state.timers("expired") == timeouts
 
 
-def ticks(term: Referee) -> bool:
-    begins = term.kind == "start" and term.configuration.interval is not None and not term.final
-    return term.timers("tick") == [term.configuration.interval] * (begins or term.kind == "tick")
+def ticks(state: TermState) -> bool:
+    begins = state.kind == "start" and state.configuration.interval is not None and not state.final
+    return state.timers("tick") == [state.configuration.interval] * (begins or state.kind == "tick")
 
 
-def decides_when_all_have_voted(term: Referee) -> bool:
-    is_vote = term.kind == "acknowledged" and term.a in term.pending and not term.is_decided(term.a)
-    is_last = is_vote and len(term.pending[term.a] | {term.b[0]}) == len(term.subtasks)
-    decided = [(record.checkpoint_id, record.final) for record in term.done("persist")]
-    return decided == [(term.a, term.a == term.final)] * is_last
+def decides_when_all_have_voted(state: TermState) -> bool:
+    is_vote = state.kind == "acknowledged" and state.a in state.pending and not state.is_decided(state.a)
+    is_last = is_vote and len(state.pending[state.a] | {state.b[0]}) == len(state.subtasks)
+    decided = [(record.checkpoint_id, record.final) for record in state.arguments_of("persist")]
+    return decided == [(state.a, state.a == state.final)] * is_last
 
 
-def tells_who_must_know(term: Referee) -> bool:
-    aborted = sorted(term.over_now - ({term.a} if term.has_completed else set()))
-    words = [effect[2] for effect in term.effects if effect[0] == "send" and effect[2] in ("aborted", "complete")]
-    if words != sorted(words) or words.count("aborted") != len(aborted) * len(term.subtasks):
+def notifies_of_aborts_first(state: TermState) -> bool:
+    aborted = sorted(state.over_now - ({state.a} if state.has_completed else set()))
+    words = [effect[2] for effect in state.effects if effect[0] == "send" and effect[2] in ("aborted", "complete")]
+    if words != sorted(words) or words.count("aborted") != len(aborted) * len(state.subtasks):
         return False
-    said = {sink: [term.a, term.a == term.final] for sink in term.sinks if term.has_completed}
-    return term.kind in ("opened", "cancel") or (term.done("discard") == aborted and term.told("complete") == said)
+    messages = {sink: [state.a, state.a == state.final] for sink in state.sinks if state.has_completed}
+    return state.kind in ("opened", "cancel") or (
+        state.arguments_of("discard") == aborted and state.sent("complete") == messages
+    )
 
 
-def fails_when_it_must(term: Referee) -> bool:
-    return len(term.done("restart") + term.done("give_up")) == term.must_fail
+def fails_when_it_must(state: TermState) -> bool:
+    return len(state.arguments_of("restart") + state.arguments_of("give_up")) == state.must_fail
 
 
-def watches_doubts(term: Referee) -> bool:
-    is_new = term.kind == "unsettled_sink" and not set(term.b) <= term.doubts.get(term.a, {}).keys()
-    return term.timers("settle_deadline") == [term.configuration.settle_deadline] * is_new
+def watches_doubts(state: TermState) -> bool:
+    is_new = state.kind == "unsettled_sink" and not set(state.b) <= state.doubts.get(state.a, {}).keys()
+    return state.timers("settle_deadline") == [state.configuration.settle_deadline] * is_new
 
 
-def watches_the_end(term: Referee) -> bool:
-    begins = term.final != 0 and (term.kind == "start" or (term.has_completed and term.a == term.final))
-    goes_on = term.kind == "closing" and not term.must_fail
-    return term.timers("closing") == [term.configuration.closing_patience] * (begins or goes_on)
+def watches_the_end(state: TermState) -> bool:
+    begins = state.final != 0 and (state.kind == "start" or (state.has_completed and state.a == state.final))
+    goes_on = state.kind == "closing" and not state.must_fail
+    return state.timers("closing") == [state.configuration.closing_patience] * (begins or goes_on)
 
 
-def finishes_when_all_are_closed(term: Referee) -> bool:
-    all_are = term.kind == "closed_sink" and term.closed | {term.a} >= term.sinks
-    return (("finish",) in term.effects) is (all_are or term.kind == "cancel")
+def finishes_when_all_are_closed(state: TermState) -> bool:
+    all_are = state.kind == "closed_sink" and state.closed | {state.a} >= state.sinks
+    return (("finish",) in state.effects) is (all_are or state.kind == "cancel")
 
 
-def keeps_what_may_be_complete(term: Referee) -> bool:
-    deletes = term.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION
-    undecided = [one for one in term.pending if not term.is_decided(one)]
-    return term.kind != "cancel" or term.done("discard") == [*undecided, *[RETAINED] * deletes]
+def keeps_what_may_be_complete(state: TermState) -> bool:
+    deletes = state.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION
+    undecided = [one for one in state.pending if not state.is_decided(one)]
+    return state.kind != "cancel" or state.arguments_of("discard") == [*undecided, *[RETAINED] * deletes]
 
 
-RULES: Final[dict[str, Callable[[Referee], bool]]] = {
+RULES: Final[dict[str, Callable[[TermState], bool]]] = {
     "a checkpoint begins when it is due, has room, and the pause is over; its number is the next": begins_when_it_may,
-    "it begins at every source, aligned at the end of input, and has its time limit": begins_at_all_sources,
-    "the next tick follows a tick": ticks,
-    "it is decided when all have voted, once": decides_when_all_have_voted,
-    "who must know is told of what is aborted, then of what is complete": tells_who_must_know,
+    "a checkpoint begins at every source, aligned at the end of input, and has a timeout": begins_at_all_sources,
+    "each tick of the interval sets the timer of the next tick": ticks,
+    "a checkpoint is decided when all subtasks have voted, once": decides_when_all_have_voted,
+    "abort notifications go to every subtask, before completion notifications to every sink": notifies_of_aborts_first,
     "an attempt fails when it must, and only then": fails_when_it_must,
-    "a time limit begins for whatever is newly in doubt": watches_doubts,
+    "a time limit begins for each checkpoint that is newly in doubt": watches_doubts,
     "a time limit begins when the last checkpoint is complete": watches_the_end,
     "the job is finished when every sink is closed": finishes_when_all_are_closed,
-    "a cancelled job keeps what may be complete": keeps_what_may_be_complete,
+    "a cancelled job keeps checkpoints that may be complete": keeps_what_may_be_complete,
 }

@@ -1,19 +1,19 @@
-"""What is still promised after which fault. A fault that breaks a promise made to sinks convicts nobody of the breach.
+"""Which anomalies do not count, because an injected fault broke a promise made to the sink.
 
-rewind, forget   an older checkpoint was restored, or none: rows are read again, and a sink cannot know. Repeats, early
-                 rows, disorder and residue are allowed; losing rows in a job that finishes is not (O1). A job that
-                 fails is allowed, too: what a newer checkpoint made superfluous may be gone, as long as it is said
-drain            "no row follows" was said, and then the job went on. A sink may refuse that, loudly; if it goes on, it
-                 has to be right
-expire           the target has dropped what it had promised to keep, and no sink can bring that back. A right sink
-                 fails loudly: the job does not finish, and its rows are missing. If the job finishes, rows that are
-                 missing were lost silently (O1), and all else counts as ever
-outage           (a job, not a fault) the job was down for a day. What was kept for an hour may be gone; as after
-                 expire, a job that fails loudly is right, and one that finishes without its rows has lost them
-late settling    (a job) what is in doubt is asked about when the next checkpoint is complete, in each attempt anew. Who
-                 declines checkpoints until nothing is in doubt never gets on there, and says so: that is right, too
-lose-*           loss is O8 instead of O1; so is a job that never recovers, and so are repeats, for those who claim that
-                 there are none. All belongs to the claim SURVIVES_POWER_LOSS: nobody else has promised anything here
+rewind, forget   An older checkpoint was restored, or none: rows are read again, and the sink cannot know. Repeats,
+                 early rows, disorder and residue are allowed; losing rows in a job that finishes is not (O1). A job
+                 that fails is allowed, too, because what a newer checkpoint made superfluous may be gone.
+drain            The sink was notified that no row follows, and then the job went on. It may refuse that by an error; if
+                 it goes on, it has to be right.
+expire           The target has dropped what it had promised to keep, and no sink can restore it. A right sink raises an
+                 error: the job does not finish, and rows are missing. If the job finishes, missing rows were lost
+                 silently (O1), and all other anomalies count.
+outage           (a job, not a fault) The job was down for a day; what the target keeps for an hour may be gone. Judged
+                 as after expire.
+late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
+                 checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
+lose-*           Loss is O8 instead of O1. So are a job that never recovers, and repeats if NO_DUPLICATES is claimed.
+                 All belongs to the claim SURVIVES_POWER_LOSS; no other claim covers a loss of power.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ REWINDS: Final = frozenset({"rewind", "forget"})
 OUTAGE: Final = "outage"
 LATE_SETTLING: Final = "late settling"
 POWER_LOSSES: Final = frozenset({"lose-power", "lose-bytes", "lose-names"})
-OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")
+OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 
 def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims: Claim) -> tuple[Anomaly, ...]:
-    """Those that count, given what has struck in the run."""
+    """The anomalies that count, given the faults that were injected in the run."""
     if not anomalies or not seen.kinds:
         return anomalies
     kinds = frozenset(seen.kinds)

@@ -1,6 +1,6 @@
-"""The independent reader: looks at the committed view before every decision, around every zombie, and at the end.
+"""The independent reader: reads the committed view before every decision, around every zombie, and at the end.
 
-In runs that are watched it reads beside the sinks, too: at every point where the target has changed.
+In some runs it also reads while the sinks run: at every point where the target has changed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ READS_MOST = 50  # until two readings are equal; a target that never comes to re
 
 
 class NeverQuiet(Exception):
-    """The committed view kept changing although nobody writes any more."""
+    """The committed view kept changing after every writer was gone."""
 
 
 class Observer:
-    """A Watcher of one run. Rows seen are kept in `observation`; what is wrong with them is the oracle's affair."""
+    """A Watcher of one run. It notes in `observation` what it reads; the oracle judges it."""
 
     def __init__(
         self,
@@ -58,59 +58,57 @@ class Observer:
         self.observation = Observation()
         self._version = contract.optional("version")
         self._evidence = contract.optional("evidence")
-        self._looked_at = -1
+        self._version_read = -1
         self._before: Counter[Identity] | None = None
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
 
     def read(self) -> list[Identity] | None:
-        """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+        """What is visible now; None where the reader fails: before the first row there may be nothing to read."""
         try:
             return self.contract.committed(self.scratch)
         except (ContractError, ReaderFailed, MemoryError):
             raise
-        except Exception as error:  # the border to somebody else's reader; whether it matters is judged at the end
+        except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
             self.observation.unreadable = f"{type(error).__name__}: {error}"
             return None
 
-    def _read_muted(self, simulation: RunningJob) -> list[Identity] | None:
-        points_off, simulation.points_off = simulation.points_off, True
+    def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:
+        before, simulation.points_off = simulation.points_off, True
         rows = self.read()
-        simulation.points_off = points_off
+        simulation.points_off = before
         return rows
 
     def deciding(self, simulation: RunningJob, record: CheckpointRecord) -> None:
         self.checkpoint_rows.note(simulation.storage.latest())
         if self._changed():
-            self._look(simulation, record.checkpoint_id)
+            self._note_early(simulation, record.checkpoint_id)
 
-    def look_beside(self, simulation: RunningJob, point: str) -> None:
-        """A concurrent reader, at any point. Targets that cannot tell whether they have changed are read at the steps
-        of the protocol only.
-        """
+    def read_concurrently(self, simulation: RunningJob, point: str) -> None:
+        """Reads at any point, with a sink on the stack. A target without `version` is read at protocol steps only."""
         if self._version is None and point not in STEPS:
             return
         self.checkpoint_rows.note(simulation.storage.latest())
         if not self._changed():
             return
         latest = simulation.storage.latest()
-        rows = self._read_beside()
+        rows = self._read_or_none()
         if rows is None:
             return
         awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
         self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
         self._compare(set(rows))
 
-    def _read_beside(self) -> list[Identity] | None:
-        """On the stack of a sink, which would take what is raised for an answer of the target. The end will tell."""
+    def _read_or_none(self) -> list[Identity] | None:
+        """Raises nothing, since the sink below on the stack would catch it; the reading at the end raises."""
         try:
             return self.read()
         except (ContractError, ReaderFailed):
             return None
 
     def _compare(self, visible: set[Identity]) -> None:
-        """With what is to become visible all at once, and with what the sink's marker says."""
+        """Compares with the rows that must become visible at once, and with what the sink's marker says."""
         if self._atomic:
             self.observation.torn += self.checkpoint_rows.torn(visible)
         if self._complete is not None:
@@ -123,26 +121,26 @@ class Observer:
             return list(self._complete(self.scratch))
         except MemoryError:
             raise
-        except Exception:  # the border to somebody else's reader
+        except Exception:  # the border to the user's reader
             return []
 
     def _changed(self) -> bool:
         if self._version is None:
             return True
-        version, before = self._version(self.scratch), self._looked_at
-        self._looked_at = version
+        version, before = self._version(self.scratch), self._version_read
+        self._version_read = version
         return bool(version != before)
 
     def is_up_to_date(self) -> bool:
-        """Whether what is there now was looked at before a decision."""
-        return self._version is not None and self._version(self.scratch) == self._looked_at
+        """Whether the target's present state was read before a decision."""
+        return self._version is not None and self._version(self.scratch) == self._version_read
 
-    def _look(self, simulation: RunningJob, checkpoint_id: int) -> None:
+    def _note_early(self, simulation: RunningJob, checkpoint_id: int) -> None:
         rows = self.read() or ()
         self.observation.early += [(row, checkpoint_id) for row in self._beyond(simulation, rows)]
 
     def _beyond(self, simulation: RunningJob, rows: Iterable[Identity]) -> list[Identity]:
-        """Those of the rows that no complete checkpoint promises yet."""
+        """The rows that no complete checkpoint covers yet."""
         latest = simulation.storage.latest()
         beyond = self.ledger.beyond(simulation.covered(latest), rows)
         if holds_rows(latest):
@@ -154,10 +152,10 @@ class Observer:
         self.observation.kinds.append(fault.kind)
         self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
         if self.counts_rows:
-            self.rows_when_struck = len(self._read_muted(simulation) or ())
+            self.rows_when_struck = len(self._read_without_points(simulation) or ())
 
     def _line_of_stack(self) -> SourceLine | None:
-        """The innermost line of the sink's own code; None where the fault struck outside it."""
+        """The innermost line of the sink's own code; None where the fault was injected outside it."""
         frame = sys._getframe()
         while frame.f_back is not None:
             frame = frame.f_back
@@ -167,11 +165,11 @@ class Observer:
         return None
 
     def resuming(self, simulation: RunningJob, actor: str) -> None:
-        rows = self._read_muted(simulation)
+        rows = self._read_without_points(simulation)
         self._before = None if rows is None else Counter(rows)
 
     def resumed(self, simulation: RunningJob, actor: str) -> None:
-        rows = self._read_muted(simulation)
+        rows = self._read_without_points(simulation)
         if rows is None or self._before is None:
             return
         after = Counter(rows)
@@ -186,30 +184,30 @@ class Observer:
         simulation.host.reap()
         if simulation.target is not None:
             simulation.target.come_to_rest()
-        self.look_at_the_end()  # before the quiet recovery, which would heal what the job left undone
+        self.read_at_the_end()  # before the recovery without faults, which would finish what the job left undone
         if self._complete is not None and not seen.unreadable:
             self.checkpoint_rows.note(simulation.storage.latest())
             seen.claimed += self.checkpoint_rows.overclaimed(self._marked(), set(seen.committed))
         residue = self.contract.optional("residue")
         lingering = residue is not None and simulation.finished and list(residue(self.scratch))
         if self._evidence is not None and (lingering or Counter(seen.committed) != Counter(self.ledger.expected)):
-            seen.evidence = tuple(map(str, self._evidence(self.scratch)))  # before anything heals it
+            seen.evidence = tuple(map(str, self._evidence(self.scratch)))  # before a recovery repairs it
         if residue is not None and lingering:
             simulation.recover_quietly()
             seen.residue = tuple(map(str, residue(self.scratch)))
 
-    def look_at_the_end(self) -> None:
-        """When nobody writes any more."""
+    def read_at_the_end(self) -> None:
+        """Reads when every writer is gone."""
         seen = self.observation
         seen.committed = self._read_to_quiescence()
         seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
 
     def _read_to_quiescence(self) -> list[Identity]:
-        """Twice the same. Nobody writes any more, so a quiet interval between the two is not waited for here."""
+        """The first reading that equals the one before it. No interval between: every writer is gone."""
         self.observation.unreadable = ""
         last = self.read()
         if self.scratch.shell == "simulated":
-            return last or []  # one thread: nothing can have happened in between
+            return last or []  # one thread: nothing can happen between two readings
         for _ in range(READS_MOST):
             self.observation.unreadable = ""
             again = self.read()

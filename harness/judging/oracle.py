@@ -1,21 +1,21 @@
-"""What counts as wrong. The oracle knows the ledger and the observation, and nothing of engines or sinks.
+"""Judges one run: compares the observation with the ledger. It imports neither engine nor adapters.
 
-Each anomaly, as it is judged here:
+The anomalies:
 
 O1  loss            a row of the ledger is not in the committed view at quiescence
-O2  duplicate       a row is in the committed view at quiescence more often than the ledger has it, or was never there
-O3  early row       a reader saw a row before the checkpoint that covers it was complete; or, following the output, it
-                    met a row again that it had seen (harmless where the reader folds, but not exactly once)
-O4  torn checkpoint a reader saw some rows of a complete checkpoint, and others of it not
+O2  duplicate       a row is in the committed view at quiescence more often than in the ledger, or not in the ledger
+O3  early row       a reader saw a row before the checkpoint that covers it was complete; or a reader that follows the
+                    output received a row again (harmless if it keeps the last row of each key, but not exactly once)
+O4  torn checkpoint a reader saw some rows of a complete checkpoint, but not all
 O5  disorder        rows of one key of one split are read in another order than they were written
-O6  no recovery     the job did not finish, although the schedule's faults were over: it failed more than 25 times or
-                    went round in circles; or what a recovery restored stays invisible until something else happens
-O7  residue         something invisible lingers (a transaction, a staged or temporary file) after one more quiet
-                    recovery; who removes something live instead has lost it: O1
+O6  no recovery     the job did not finish after the schedule's last fault: it failed more than 25 times, or restarted
+                    in a cycle; or rows of a restored checkpoint stay invisible until another checkpoint is complete
+O7  residue         something invisible is left (a transaction, a staged or temporary file) after one more recovery
+                    without faults. A sink that removes something live has lost rows: O1
 O8  power           O1, O2 or O6 after the power was lost (fault_allowances.py)
-O9  zombie          what a replaced attempt did, once it went on, changed the committed view beyond complete checkpoints
-O10 false vote      when checkpoint n had been acknowledged by all, a recovery from it alone did not bring back its rows
-O11 false marker    what the sink's own marker calls complete is not in the committed view, or no complete checkpoint
+O9  zombie          a replaced attempt, when it resumed, changed the committed view beyond complete checkpoints
+O10 false vote      all subtasks had acknowledged checkpoint n, but a recovery from it did not bring back its rows
+O11 false marker    what the sink's own marker calls complete is not in the committed view, or not complete
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Anomaly:
 
 @dataclass(slots=True, kw_only=True)
 class Observation:
-    """What one run showed to an independent reader. Filled while it runs, judged afterwards."""
+    """What an independent reader saw of one run. Filled while the run goes on, judged afterwards."""
 
     committed: list[Identity] = field(default_factory=list)  # at quiescence, in reading order
     seen: list[Identity] | None = None  # by a reader that follows the output; None: as committed
@@ -48,55 +48,59 @@ class Observation:
     residue: tuple[str, ...] = ()
     zombie_added: list[tuple[str, Identity]] = field(default_factory=list)  # (actor, row) beyond complete checkpoints
     zombie_removed: list[tuple[str, Identity]] = field(default_factory=list)
-    recovery_missed: list[tuple[int, Identity]] = field(
-        default_factory=list
-    )  # (checkpoint, row) after a quiet recovery
-    torn: list[tuple[int, tuple[Identity, ...]]] = field(default_factory=list)  # (checkpoint, its rows not visible)
-    claimed: list[tuple[str, tuple[Identity, ...]]] = field(default_factory=list)  # (by a marker, its rows not visible)
+    recovery_missed: list[tuple[int, Identity]] = field(default_factory=list)  # (checkpoint, row) not brought back
+    torn: list[tuple[int, tuple[Identity, ...]]] = field(default_factory=list)  # (checkpoint, its hidden rows)
+    claimed: list[tuple[str, tuple[Identity, ...]]] = field(default_factory=list)  # (what a marker says, hidden rows)
     kinds: list[str] = field(default_factory=list)  # of the faults that struck
-    unreadable: str = ""  # the last failure of the reader; at quiescence: why there is nothing in `committed`
-    evidence: tuple[str, ...] = ()  # what the target itself says, where something is amiss; decides nothing
+    unreadable: str = ""  # the last failure of the reader; at quiescence: why `committed` is empty
+    evidence: tuple[str, ...] = ()  # errors that the target reports, read where rows are wrong; they decide nothing
     finished: bool = True
     failure: str = ""
 
 
-def judge(ledger: Ledger, seen: Observation, *, rows: str = "append", ordered: bool = False) -> tuple[Anomaly, ...]:
+def judge(ledger: Ledger, observed: Observation, *, rows: str = "append", ordered: bool = False) -> tuple[Anomaly, ...]:
     """Every anomaly of one run.
 
     `rows`: "append" (each once) or "upsert" (the last of each key); `ordered`: look for O5.
     """
     expected = ledger.expected if rows == "append" else ledger.last_per_key()
-    quiet = not (seen.early or seen.residue or seen.zombie_added or seen.zombie_removed or seen.recovery_missed)
-    quiet = quiet and not (seen.torn or seen.claimed) and seen.finished and seen.seen is None
-    if quiet and sorted(seen.committed) == expected:
-        return tuple(_disorder(ledger, seen.committed)) if ordered else ()
-    found = [*_loss_and_duplicates(expected, seen), *_in_between(seen), *_zombies(seen), *_recoveries(seen)]
-    found += [*_torn(seen), *_markers(seen)]
+    zombies = [*observed.zombie_added, *observed.zombie_removed]
+    noted = (observed.early, observed.residue, zombies, observed.recovery_missed, observed.torn, observed.claimed)
+    if not any(noted) and observed.finished and observed.seen is None and sorted(observed.committed) == expected:
+        return tuple(_disorder(ledger, observed.committed)) if ordered else ()
+    found = [
+        *_loss_and_duplicates(expected, observed),
+        *_in_between(observed),
+        *_zombies(observed),
+        *_recoveries(observed),
+    ]
+    found += [*_torn(observed), *_markers(observed)]
     if ordered:
-        found += _disorder(ledger, seen.committed)
-    if seen.residue:
-        why = f"{len(seen.residue)} things linger after a quiet recovery: {', '.join(seen.residue[:NAMED_ROWS_MOST])}"
+        found += _disorder(ledger, observed.committed)
+    if observed.residue:
+        left = ", ".join(observed.residue[:NAMED_ROWS_MOST])
+        why = f"{len(observed.residue)} things are left after a recovery without faults: {left}"
         found.append(Anomaly(oracle="O7", why=why))
-    if not seen.finished:
-        found.append(Anomaly(oracle="O6", why=f"the job did not recover: {seen.failure or 'it never finished'}"))
-    return tuple(_with_evidence(anomaly, seen.evidence) for anomaly in found)
+    if not observed.finished:
+        found.append(Anomaly(oracle="O6", why=f"the job did not recover: {observed.failure or 'it never finished'}"))
+    return tuple(_with_evidence(anomaly, observed.evidence) for anomaly in found)
 
 
 def _with_evidence(anomaly: Anomaly, evidence: Sequence[str]) -> Anomaly:
-    """What is not to be read, or lingers, may be the target's doing: it is wrong all the same, and this says whose."""
+    """Adds the errors that the target reports to anomalies that it may have caused; they remain anomalies."""
     if not evidence or anomaly.oracle not in TARGET_MAY_TELL:
         return anomaly
     return replace(anomaly, why=f"{anomaly.why}. The target says: {'; '.join(evidence)}")
 
 
-def _loss_and_duplicates(expected: Sequence[Identity], seen: Observation) -> list[Anomaly]:
-    have, want = Counter(seen.committed), Counter(expected)
+def _loss_and_duplicates(expected: Sequence[Identity], observed: Observation) -> list[Anomaly]:
+    have, want = Counter(observed.committed), Counter(expected)
     lost, extra = tuple(sorted((want - have).elements())), tuple(sorted((have - want).elements()))
     found = []
     if lost:
         why = f"{len(lost)} of {len(expected)} rows lost: {named(lost)}"
-        if seen.unreadable:
-            why = f"the committed view cannot be read any more: {seen.unreadable}"
+        if observed.unreadable:
+            why = f"the committed view cannot be read any more: {observed.unreadable}"
         found.append(Anomaly(oracle="O1", why=why, lost=lost))
     if extra:
         why = f"{len(extra)} rows more than there should be: {named(extra)}"
@@ -104,54 +108,54 @@ def _loss_and_duplicates(expected: Sequence[Identity], seen: Observation) -> lis
     return found
 
 
-def _in_between(seen: Observation) -> list[Anomaly]:
+def _in_between(observed: Observation) -> list[Anomaly]:
     found = []
-    if seen.early:
-        rows = tuple(sorted({row for row, _ in seen.early}))
-        first = min(checkpoint for _, checkpoint in seen.early)
+    if observed.early:
+        rows = tuple(sorted({row for row, _ in observed.early}))
+        first = min(checkpoint for _, checkpoint in observed.early)
         why = f"{len(rows)} rows visible before checkpoint {first} was complete: {named(rows)}"
         found.append(Anomaly(oracle="O3", why=why, extra=rows))
-    repeats = Counter(seen.seen or ()) - Counter(set(seen.seen or ()))
+    repeats = Counter(observed.seen or ()) - Counter(set(observed.seen or ()))
     if repeats:
         again = tuple(sorted(repeats.elements()))
-        why = f"a reader that follows the output meets {len(again)} rows again: {named(again)}"
+        why = f"a reader that follows the output receives {len(again)} rows again: {named(again)}"
         found.append(Anomaly(oracle="O3", why=why, extra=again))
     return found
 
 
-def _zombies(seen: Observation) -> list[Anomaly]:
+def _zombies(observed: Observation) -> list[Anomaly]:
     found = []
-    for what, effects in (("added", seen.zombie_added), ("removed", seen.zombie_removed)):
+    for what, effects in (("added", observed.zombie_added), ("removed", observed.zombie_removed)):
         rows = tuple(sorted({row for _, row in effects}))
         if rows:
-            who = ", ".join(sorted({actor for actor, _ in effects}))
-            why = f"the replaced attempt of {who} {what} {len(rows)} rows when it went on: {named(rows)}"
+            actors = ", ".join(sorted({actor for actor, _ in effects}))
+            why = f"the replaced attempt of {actors} {what} {len(rows)} rows when it resumed: {named(rows)}"
             lost, extra = ((), rows) if what == "added" else (rows, ())
             found.append(Anomaly(oracle="O9", why=why, lost=lost, extra=extra))
     return found
 
 
-def _recoveries(seen: Observation) -> list[Anomaly]:
-    if not seen.recovery_missed:
+def _recoveries(observed: Observation) -> list[Anomaly]:
+    if not observed.recovery_missed:
         return []
-    rows = tuple(sorted({row for _, row in seen.recovery_missed}))
-    first = min(checkpoint for checkpoint, _ in seen.recovery_missed)
-    why = f"checkpoint {first} was acknowledged by all, but its durable state does not bring back {named(rows)}"
+    rows = tuple(sorted({row for _, row in observed.recovery_missed}))
+    first = min(checkpoint for checkpoint, _ in observed.recovery_missed)
+    why = f"all subtasks acknowledged checkpoint {first}, but a recovery from it does not bring back {named(rows)}"
     return [Anomaly(oracle="O10", why=why, lost=rows)]
 
 
-def _torn(seen: Observation) -> list[Anomaly]:
-    if not seen.torn:
+def _torn(observed: Observation) -> list[Anomaly]:
+    if not observed.torn:
         return []
-    checkpoint_id, hidden = min(seen.torn)
+    checkpoint_id, hidden = min(observed.torn)
     why = f"a reader sees some rows of checkpoint {checkpoint_id}, but not {named(hidden)}"
     return [Anomaly(oracle="O4", why=why, lost=hidden)]
 
 
-def _markers(seen: Observation) -> list[Anomaly]:
-    if not seen.claimed:
+def _markers(observed: Observation) -> list[Anomaly]:
+    if not observed.claimed:
         return []
-    claim, hidden = seen.claimed[0]
+    claim, hidden = observed.claimed[0]
     but = f"{named(hidden)} cannot be read" if hidden else "it is not"
     why = f"the marker says that {claim} is complete, but {but}"
     return [Anomaly(oracle="O11", why=why, lost=hidden)]
@@ -172,6 +176,6 @@ def _disorder(ledger: Ledger, committed: Sequence[Identity]) -> list[Anomaly]:
 
 
 def named(rows: Sequence[Identity]) -> str:
-    """Rows for a sentence: (split, offset), not more than a reader can take in."""
+    """Rows for a sentence: (split, offset), ten at most."""
     words = ", ".join(f"({split}, {offset})" for split, offset in rows[:NAMED_ROWS_MOST])
     return words + (f", ... {len(rows) - NAMED_ROWS_MOST} more" if len(rows) > NAMED_ROWS_MOST else "")

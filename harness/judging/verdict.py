@@ -1,4 +1,4 @@
-"""Three verdicts, merged by priority. A verdict has no truth value, so that nobody writes `if verdict`."""
+"""Three verdicts, merged by priority. A verdict has no truth value, so that `if verdict` raises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Verdict(enum.Enum):
 
 
 def merge(verdicts: Iterable[Verdict]) -> Verdict:
-    """VIOLATED beats UNKNOWN beats UPHELD; merging nothing is UNKNOWN, because nothing was looked at."""
+    """VIOLATED beats UNKNOWN beats UPHELD; merging nothing is UNKNOWN, because nothing was examined."""
     found = list(verdicts)
     for verdict in (Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.UPHELD):
         if verdict in found:

@@ -13,7 +13,7 @@ from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 COUNT: Final = "sinkproof.pipeline.file_recipes:count"

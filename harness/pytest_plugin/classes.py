@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.campaign.coverage import STEPS_REQUIRED
 from sinkproof.canaries.result_cache import one_at_a_time
 from sinkproof.subject.claims import names
-from sinkproof.subject.contract import ContractError, check, locator_of
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import check, locator_of
 
 if TYPE_CHECKING:
     import pytest

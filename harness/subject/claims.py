@@ -23,8 +23,7 @@ class Claim(enum.Flag):
     EXACTLY_ONCE = NO_LOSS | NO_DUPLICATES | NO_EARLY_ROWS | FENCES_ZOMBIES
 
 
-READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # these need a concurrent reader
-
+READ_BESIDE: Final = Claim.ATOMIC_CHECKPOINT | Claim.HONEST_MARKERS  # judged by reading while the sinks run
 ORACLE_CLAIMS: Final[dict[str, Claim]] = {
     "O1": Claim.NO_LOSS,
     "O2": Claim.NO_DUPLICATES,
@@ -41,7 +40,7 @@ ORACLE_CLAIMS: Final[dict[str, Claim]] = {
 
 
 class Grade(enum.Enum):
-    """What was measured, best first. O1, O2, O3 and O10 decide; every other oracle belongs to a claim of its own."""
+    """What was measured, best first. O1, O2, O3 and O10 decide it; each other oracle belongs to a claim of its own."""
 
     EXACTLY_ONCE = "exactly-once"
     EFFECTIVELY_ONCE = "effectively-once"
@@ -52,7 +51,7 @@ class Grade(enum.Enum):
 
     @classmethod
     def of(cls, oracles: set[str]) -> Grade:
-        """The grade that findings of these oracles leave, given that something was looked at."""
+        """The grade that findings of these oracles leave, given that rows were committed and read."""
         loss = bool(oracles & {"O1", "O10"})
         if loss:
             return cls.BROKEN if "O2" in oracles else cls.AT_MOST_ONCE

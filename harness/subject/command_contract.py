@@ -1,4 +1,4 @@
-"""The contract of a sink that is a command: another language, another machine's idea of a process, the same crashes."""
+"""The contract of a sink that is a command, in any language, which speaks JSON lines on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_SECONDS: Final = 30.0
 
 
 def locator(command: str, reader: str, claims: str) -> str:
-    """Everything a worker process needs, in one word; checked here, where the user still looks."""
+    """The locator: all options in one text. Checked here, before worker processes start. Raises ContractError."""
     for what, text in (("--command", command), ("--reader", reader)):
         words = _split(what, text)
         if shutil.which(words[0]) is None:
@@ -37,14 +37,14 @@ def _split(what: str, text: str) -> list[str]:
 
 
 class CommandContract:
-    """What `--command` and `--reader` say, as a contract."""
+    """The options `--command`, `--reader` and `--claims` as a contract."""
 
     def __init__(self, place: str) -> None:
-        said: dict[str, Any] = json.loads(place.removeprefix(PREFIX))
-        self.command: Sequence[str] = _split("--command", said["command"])
-        self.reader: Sequence[str] = _split("--reader", said["reader"])
-        self.claims: Sequence[str] = tuple(said["claims"])
-        self.label: str = said["command"]
+        options: dict[str, Any] = json.loads(place.removeprefix(PREFIX))
+        self.command: Sequence[str] = _split("--command", options["command"])
+        self.reader: Sequence[str] = _split("--reader", options["reader"])
+        self.claims: Sequence[str] = tuple(options["claims"])
+        self.label: str = options["command"]
 
     def sink(self, scratch: Scratch) -> Any:
         raise ContractError("a command can only be run in the process shell: use --on process")

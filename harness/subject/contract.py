@@ -1,32 +1,17 @@
-"""Finding, checking and completing what a user wrote: the contract of one sink.
-
-A contract is a plain class. Child processes find it again by its *locator*: a registry name (`files/two-phase`),
-`path/to/file.py:Class` or `package.module:Class`.
-"""
+"""What a user wrote about one sink, with everything optional filled in."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable
-from functools import cache, reduce
-from inspect import isfunction
+from functools import reduce
 from math import inf
 from operator import index, or_
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.scratch import Scratch
 
-EXAMPLE: Final = """
-    class MyContract:
-        claims = Claim.EXACTLY_ONCE
-        def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
-        def committed(self, scratch): ...   # -> (split, offset) of every row that an independent reader sees
-"""
+SubjectKind = Literal["sink", "foreach_batch", "command"]
 
 
 # By the client library that a contract names: what `scratch.service` imports in every attempt.
@@ -34,55 +19,63 @@ SERVICE_MODULES: Final = {"confluent_kafka": "sinkproof.subject.kafka_service"}
 
 
 class ContractError(ValueError):
-    """A subject that cannot be certified as it is; the message says what happened, the evidence and the next step."""
+    """A subject that cannot be certified; the message says what happened, the evidence and the next step."""
 
 
 class Contract:
-    """A user's contract with everything optional filled in.
+    """A user's contract: a plain class with `claims`, `sink(scratch)` and `committed(scratch)`, wrapped here.
 
-    Besides `claims`, `sink` and `committed`, a contract may offer more. Methods get the scratch; who offers a method
-    lets the harness call it at any point of a run, between any two effects of a sink.
+    It may offer more, by attributes and by methods that take the scratch. A method is called at any point of a run,
+    between any two effects of a sink.
 
-    setup, teardown      once around a run
+    Once around a run
+    setup, teardown      start servers and make tables; remove what is not below `scratch.path`
+
+    Judging
     rows                 "append" (each row once), or "upsert" (the last of each key)
-    grade                what is expected to be measured
-    libraries            names of modules that attempts need and that take long to import: they are, once for all
-    late_requests        True: a request may land after its repetition, as the sink uses each id and epoch once only
-    side_by_side         True: runs in several processes at once never meet: all they share is named by the scratch
-    rescales             False: a checkpoint is never restored with another parallelism
-    seen                 (split, offset) of every row that a reader met who follows the output, repeats included
-    residue              names of what is invisible and left over: NO_RESIDUE cannot be judged without it
-    evidence             sentences in which the target itself says what is out of order; asked when something is
+    grade                the grade that is expected to be measured
+    seen                 (split, offset) of every row that a reader that follows the output receives, repeats included
+    residue              names of leftovers that readers do not see; without it NO_RESIDUE is UNKNOWN
     complete             checkpoint ids, or (split, offset) of rows, that the sink's own marker calls complete
-                         (`_SUCCESS`, a watermark): HONEST_MARKERS cannot be judged without it
-    freeze, thaw         a copy of the target's durable state, and back to it
-    while_powered        the same copy without what only a loss of power shows (which bytes were synced): runs that have
-                         it in common end alike
-    version, canonical   a number that each effect on the target raises; the target's state as text
-    touched              a number that each request raises, also one that changes nothing. Sinks share nothing else: who
-                         stands still between two requests is tried once for all lines in between. None: nobody counts
-    second_sink          a sink of another vertex, whose `context.sink_id` differs, on the same target: a job with two
-    expires_after        a number of seconds, the target's own limit: after it, transactions are aborted or markers
-                         forgotten. The target must go by `scratch.clock`, which jumps beyond the limit then
-    maintain             the target's maintenance runs: compaction, expiry, a janitor
-    lose_power           the target loses what was not forced to disk: SURVIVES_POWER_LOSS cannot be judged without it
+                         (`_SUCCESS`, a watermark); without it HONEST_MARKERS is UNKNOWN
+    evidence             sentences in which the target itself reports errors; read only when an anomaly was found
+
+    Speed: more runs in the same time, in the simulated shell unless stated otherwise
+    freeze, thaw         copy the target's durable state, restore it; needed to simulate deaths inside sink code
+    while_powered        the same copy without what only a loss of power shows (which bytes were synced): runs in states
+                         with equal copies end alike
+    version              a number that each effect on the target raises
+    touched              a number that each request raises, a read included, if sinks share nothing but the target: all
+                         suspensions between two requests are one case then. None: requests are not counted
+    canonical            the target's state as text, in which equivalent states are equal
+    libraries            names of modules that attempts import and that load slowly: imported once, before the fork
+    side_by_side         True: runs may overlap in several processes, since the scratch names all that they share
+
+    More faults
+    second_sink          a sink of another vertex, with another `context.sink_id`, on the same target: jobs with two
+    rescales             False: a checkpoint is never restored with another parallelism
+    late_requests        True: a request may reach the target after its repetition, as each id and epoch is used once
+    expires_after        the target's own limit in seconds: later, transactions are aborted or markers forgotten. The
+                         target must go by `scratch.clock`, which the fault `expire` moves beyond the limit
+    maintain             runs the target's maintenance: compaction, expiry, a janitor
+    lose_power           the target loses what was not forced to disk; without it SURVIVES_POWER_LOSS is UNKNOWN
     lose_bytes           the same, but names (of files, of entries) had reached the disk; contents are torn
     lose_names           the same, but contents had reached the disk
     """
 
-    def __init__(self, locator: str, given: Any) -> None:
-        self.locator, self.given = locator, given
+    def __init__(self, locator: str, given: Any, *, kind: SubjectKind = "sink") -> None:
+        self.locator, self.given, self.kind = locator, given, kind
         self.claims = _claims(locator, given)
-        self.claims_simulated = _named_claims(given, "claims_simulated")
-        self.claims_beside = _named_claims(given, "claims_beside")
+        self.claims_simulated = _named_claims(given, "claims_simulated")  # judged where the simulated shell has run
+        self.claims_beside = _named_claims(given, "claims_beside")  # not judged by the spark shell alone
         self.grade: str | None = getattr(given, "grade", None)
         self.rows: str = getattr(given, "rows", "append")
         self.rescales: bool = getattr(given, "rescales", True)
-        self.marks_points: bool = getattr(given, "marks_points", False)
+        self.marks_points: bool = getattr(given, "marks_points", False)  # the sink reaches named points itself
         self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
-        self.is_ours = type(given).__module__.startswith("sinkproof.")  # and its modules remember nothing of attempts
-        self._sinks: set[type] = set()  # types of objects that are sinks as they are
+        self.is_ours = type(given).__module__.startswith("sinkproof.")  # and its modules keep nothing between attempts
+        self._sinks: set[type] = set()  # types that are sinks without a strategy around them
 
     @property
     def name(self) -> str:
@@ -119,7 +112,7 @@ class Contract:
         return _identities(self.locator, "committed", self.given.committed(scratch))
 
     def seen(self, scratch: Scratch) -> list[tuple[int, int]] | None:
-        """What a reader that follows the output met, repeats included; None where the contract does not say."""
+        """What a reader that follows the output received, repeats included; None where the contract does not say."""
         call = getattr(self.given, "seen", None)
         return None if call is None else _identities(self.locator, "seen", call(scratch))
 
@@ -146,7 +139,7 @@ def _seconds(locator: str, given: Any) -> float | None:
 
 
 def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int, int]]:
-    """What the reader itself raises while it is iterated goes through: perhaps there is nothing to be read yet."""
+    """Raises what the reader itself raises while it is iterated: there may be nothing to read yet."""
     problem = f"{locator}: {what}() must give (split, offset) pairs of integers"
     if not isinstance(rows, Iterable):
         raise ContractError(f"{problem}, not {type(rows).__name__}")
@@ -170,103 +163,3 @@ def _claims(locator: str, given: Any) -> Claim:
     except (KeyError, TypeError) as error:
         known = ", ".join(name for name in Claim.__members__)
         raise ContractError(f"{locator}: claims={claims!r} is not understood; known claims: {known}") from error
-
-
-@cache
-def load(locator: str) -> Contract:
-    """The contract that the locator names, checked. Raises ContractError with the next step."""
-    from sinkproof.sink_adapters.registry import PAIRS
-    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
-
-    if locator.startswith("command:"):
-        from sinkproof.subject.command_contract import CommandContract
-
-        return Contract(locator, CommandContract(locator))
-    pairs = {**PAIRS, **SERVICE_PAIRS}
-    if locator in pairs:
-        return Contract(locator, pairs[locator].contract())
-    if ":" not in locator:
-        near = ", ".join(sorted(pairs))
-        raise ContractError(
-            f"unknown subject {locator!r}. Name a registered pair ({near}), "
-            "or your own contract as path/to/file.py:Class or package.module:Class"
-        )
-    place, _, name = locator.rpartition(":")
-    found: Any = _module(place, locator)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
-        found = getattr(found, part)
-    if isfunction(found):
-        from sinkproof.subject.foreach_batch_contract import of_function
-
-        return Contract(locator, of_function(locator, found))
-    return check(locator, found)
-
-
-def check(locator: str, found: Any) -> Contract:
-    if isinstance(found, type):
-        if "<locals>" in found.__qualname__:
-            raise ContractError(
-                f"{locator}: {found.__qualname__} is defined inside a function, where a child process cannot find it. "
-                "Move it to the top level of its module"
-            )
-        try:
-            found = found()
-        except Exception as error:  # the border to somebody else's class: whatever it raises while it is made
-            said = f"{type(error).__name__}: {error}"
-            raise ContractError(f"{locator}: a contract is made without arguments, but: {said}") from error
-    for name in ("sink", "committed"):
-        if not callable(getattr(found, name, None)):
-            raise ContractError(f"{locator}: it has no method {name}(scratch). A contract looks like this:\n{EXAMPLE}")
-    return Contract(locator, found)
-
-
-def locator_of(cls: type) -> str:
-    """The locator by which another process finds this class."""
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None)
-    if "<locals>" in cls.__qualname__:
-        raise ContractError(
-            f"{cls.__qualname__} is defined inside a function, where a child process cannot find it. "
-            "Move it to the top level of its module"
-        )
-    if file is None:
-        raise ContractError(f"{cls.__qualname__} is in no file (module {cls.__module__}); put it into one")
-    return f"{file}:{cls.__qualname__}"
-
-
-def _public(holder: Any) -> str:
-    names = [name for name, value in vars(holder).items() if isinstance(value, type) and not name.startswith("_")]
-    return ", ".join(sorted(names)) or "no class"
-
-
-def _module(place: str, locator: str) -> ModuleType:
-    try:
-        if place.endswith(".py"):
-            return _module_of_file(Path(place))
-        return importlib.import_module(place)
-    except ContractError:
-        raise
-    except (Exception, SystemExit) as error:  # the border to somebody else's module: whatever importing it raises
-        raise ContractError(f"{locator}: importing {place} failed: {type(error).__name__}: {error}") from error
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    path = path.resolve()
-    if not path.is_file():
-        raise ContractError(f"there is no file {path}")
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and module.__name__ != "__main__" and Path(file) == path:
-            return module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # its neighbours are imported as they are when it is run
-    name = path.stem if path.stem not in sys.modules else f"sinkproof_subject_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ContractError(f"{path} is not a Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module

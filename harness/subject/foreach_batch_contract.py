@@ -1,4 +1,4 @@
-"""A foreachBatch function as a subject: `def write_batch(df, batch_id)`, and `committed(scratch)` beside it."""
+"""The contract of a foreachBatch function: `write_batch(df, batch_id)`, and `committed(scratch)` in its module."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.contract import ContractError
 from sinkproof.subject.scratch import Scratch
-
-if TYPE_CHECKING:
-    from sinkproof.campaign.task import ShellOutcome, Task
-    from sinkproof.execution.run_result import RunResult
-    from sinkproof.reports.progress import Progress
 
 EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
@@ -23,11 +18,11 @@ EXAMPLE: Final = """
 """
 
 
-class MicroBatchContract:
-    """What the module says besides the function: `committed`, and perhaps `claims` and `rows`.
+class ForeachBatchContract:
+    """The function's module has `committed`, and perhaps `claims` and `rows`.
 
-    Unless it says more, the function claims that each row is there exactly once in the end. That is what Spark lets it
-    promise: it learns the batch's id before the batch is recorded, so its rows can be seen before that.
+    The default claim is EFFECTIVELY_ONCE, because Spark allows no more: the function writes before the batch is
+    recorded in the checkpoint, so readers can see rows early.
     """
 
     shells = ("simulated", "spark")
@@ -39,12 +34,14 @@ class MicroBatchContract:
         self.claims = getattr(module, "claims", Claim.EFFECTIVELY_ONCE)
         self.rows: str = getattr(module, "rows", "append")
         self.file = Path(inspect.getfile(function)).resolve()
-        self.files = {str(self.file): self.file.name}  # whose executed lines are points
-        self.place = f"{self.file}:{function.__qualname__}"  # by which another process finds it, wherever it runs
+        self.files = {str(self.file): self.file.name}  # executed lines of these files are points
+        self.place = (
+            f"{self.file}:{function.__qualname__}"  # by which another process finds it, in any working directory
+        )
         self._committed: Any = getattr(module, "committed", None)
         if not callable(self._committed):
             raise ContractError(
-                f"{locator}: {self.file.name} has no function committed(scratch), so nobody can say what was "
+                f"{locator}: {self.file.name} has no function committed(scratch), which says what was "
                 f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
 
@@ -52,19 +49,9 @@ class MicroBatchContract:
         found: Iterable[Any] = self._committed(scratch)
         return found
 
-    def explore(self, contract: Contract, task: Task, progress: Progress) -> ShellOutcome:
-        from sinkproof.foreach_batch.certify_function import explore
 
-        return explore(contract, task, progress=progress)
-
-    def try_again(self, contract: Contract, task: Task, progress: Progress) -> RunResult:
-        from sinkproof.foreach_batch.certify_function import try_again
-
-        return try_again(contract, task, progress=progress)
-
-
-def of_function(locator: str, function: Callable[..., Any]) -> MicroBatchContract:
-    """Raises ContractError if it is no foreachBatch function."""
+def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:
+    """Raises ContractError unless it takes (df, batch_id) and can be found by name."""
     try:
         inspect.signature(function).bind(None, 0)
     except TypeError as error:
@@ -80,4 +67,4 @@ def of_function(locator: str, function: Callable[..., Any]) -> MicroBatchContrac
             f"{locator}: importing the module starts Spark. Put that below if __name__ == '__main__': the function is "
             "given DataFrames of a session that is not yours"
         )
-    return MicroBatchContract(locator, function)
+    return ForeachBatchContract(locator, function)

@@ -1,4 +1,4 @@
-"""The place a contract may use: a name, an empty folder that is kept over restarts, and a way to copy it exactly."""
+"""What a contract's methods are given: a name, a folder that is kept over restarts, services; and copies of folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 PREFIX: Final = "sinkproof"
 SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
-TRIED_MOST: Final = 100  # times: a thread that a sink has left behind may rename files meanwhile
+TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
@@ -29,7 +29,7 @@ def stopped_clock() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scratch:
-    """What a contract's methods are given. Child processes get an equal one."""
+    """The argument of each method of a contract. Child processes get an equal one."""
 
     name: str  # unique per certification, stable over restarts
     path: Path
@@ -45,9 +45,9 @@ class Scratch:
         """An external system: "kafka" gives a kafka_service.KafkaService, "cassandra" a
         cassandra_service.CassandraService.
 
-        `start`: for a contract's `setup`, which runs in the process that outlives all attempts. If no such system is
-        there, one is started that ends with this process. `settings`: of its nodes, for those who want to show what
-        becomes of a sink on others than ours.
+        `start`: for a contract's `setup`, which runs in the process that outlives all attempts: starts one if none
+        runs; it ends with this process. `settings`: of its nodes, where they must differ from the default.
+        Raises LookupError for any other name.
         """
         if name == "kafka":
             from sinkproof.subject.kafka_service import kafka_service
@@ -64,11 +64,11 @@ class Scratch:
 
 
 def fresh_folder(*, home: Path | None = None) -> Path:
-    """A new folder: in `home`; else below SINKPROOF_SCRATCH if that is set, else in memory if there is enough of it,
+    """A new folder: in `home`; else below SINKPROOF_SCRATCH if that is set, else in memory if 256 MiB are free,
     else in TMPDIR.
 
     SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more. The
-    folder's name carries our pid, so that a later run can clean up.
+    folder's name has the pid of this process, so that a later run can remove it.
     """
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or _homes()[0]))
 
@@ -82,12 +82,12 @@ def _homes() -> list[Path]:
 
 
 def _has_room(folder: Path) -> bool:
-    """Containers often come with 64 MiB of it."""
+    """In containers shared memory often has 64 MiB only."""
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_LEAST
 
 
 def sweep_folders_of_the_dead() -> list[Path]:
-    """Removes what runs left behind that were killed, services' data as well; returns what was removed."""
+    """Removes scratch folders and services' data of killed processes; returns what was removed."""
     from sinkproof.chaos.services.running_services import sweep_dead_services
 
     removed = list(map(Path, sweep_dead_services()))
@@ -101,7 +101,7 @@ def sweep_folders_of_the_dead() -> list[Path]:
 
 
 def freeze_folder(folder: Path) -> FrozenFolder:
-    """Everything in it, sorted by path."""
+    """The contents of every file below the folder, sorted by path."""
     for more in reversed(range(TRIED_MOST)):
         frozen: FrozenFolder = {}
         try:
@@ -129,7 +129,7 @@ def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
 
 
 def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
-    """Makes the folder what it was. Every file is a new inode: descriptors of the dead write nowhere."""
+    """Restores the folder. Every file is a new inode: open descriptors of dead attempts write into none of them."""
     clear_folder(folder)
     for name, contents in frozen.items():
         path = os.path.join(folder, name)

@@ -18,7 +18,6 @@ from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import lines_are_points
 
-OURS: Final = Path(__file__).resolve().parent
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages

@@ -20,7 +20,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.sink_adapters.protocol import Batch, Context, Row, TransactionLost
 from sinkproof.sink_adapters.request_counts import SENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 BATCH_ROWS: Final = 100

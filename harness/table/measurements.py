@@ -19,7 +19,8 @@ from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import proxies
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
@@ -102,7 +103,7 @@ def measure(name: str, *, disk: Path, told: Told = lambda what: None) -> Measure
     bench = Bench(name, disk, told)
     crashed = bench.crash()
     with ForkServer(
-        preload=(*PRELOAD, *bench.libraries), warm=[("sinkproof.subject.contract:load", name)]
+        preload=(*PRELOAD, *bench.libraries), warm=[("sinkproof.subject.loading:load", name)]
     ) as bench.server:
         after = bench.visible_after()
         delays, look_ms = bench.delays()

@@ -1,6 +1,6 @@
-"""What goes into the sink?
+"""Which rows go into the sink, in which job?
 
-`JobSpec` values (jobs.py) are the small jobs that certify sinks, rows.py makes their rows, and `Ledger` (ledger.py)
-keeps what the sources really held: the truth that the oracle compares the world with.
+`EVERY_JOB` (jobs.py) lists the small jobs that certify sinks, rows.py makes their rows and inputs, and `Ledger`
+(ledger.py) records what the sources held: what the oracle compares the committed view with.
 May import: reference_engine, sink_adapters, chaos.
 """

@@ -1,183 +1,85 @@
 """The jobs that certify sinks: small enough to crash everywhere, rich enough to show what a sink forgets.
 
-Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. A key
-belongs to one split, so that the last row of a key does not depend on how the splits interleave.
-
-standard   checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete
-sparse     idle gaps: each checkpoint is complete and notified long before the next row, one sink gets no rows in an
-           epoch, and another epoch has none for the other. What a sink keeps *per checkpoint* shows here
-late       as standard; who was stopped wakes up when newer attempts have completed one or two checkpoints
-unnoticed  as standard; who was stopped is missed so late that the others have completed what it had voted for
-fewer      as standard; what is restored has one sink subtask, which is given the states of two
-more       as standard; what is restored has three, of which one is given none
-elastic    as standard; with each checkpoint that is restored two sinks become one, or one becomes two
-recut      as standard; after each restart batches are cut in another way, and everybody's speed is another
-clocks     as standard; attempts see clocks that differ, tick once a second, and go back with each restart
-second     as standard; two sinks share a target: one is sent the rows of one split, another those of the other
-uneven     as standard; one source ends long before the other, so that checkpoints go on with a part of the job idle
-unaligned  as standard; barriers overtake rows, which reach the sinks behind them, or again after a restart
-outage     as standard; a day and an hour pass before each restart
-reused     as standard; who takes over from an attempt that failed runs in its process, where modules remember it
-odd        as standard; values with quotes, line ends, commas, other alphabets, with nothing in them, or far too long;
-           keys that differ in case or in one character only, which no file system minds
-bulk       as standard, with a thousand rows a checkpoint for each sink: buffers that are emptied when they are full
-long       many small checkpoints: what a sink counts, keeps or sorts has two digits in the end
-timed      as standard; checkpoints begin by the clock, with a pause between them; of two in a row, one must not fail
-unsettled  as standard, with idle gaps; sinks are asked to settle what is in doubt so late that the next checkpoint is
-           complete by then
+Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. In the
+standard job checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete. Each
+other job differs from it in one way, which its sentence in `EVERY_JOB` says. Checkpoints are cut by offset, so that
+what a crash leaves does not depend on when the job was restarted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Output, Plan, Vertex, source_to_sink
-from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
 from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.workload.rows import (
+    BATCHES_PER_CHECKPOINT,
+    EDGE_CASE_INPUT,
+    LARGE_BATCHES_INPUT,
+    MANY_CHECKPOINTS_INPUT,
+    REBATCHED_INPUT,
+    SINKS,
+    SPARSE_INPUT,
+    STANDARD_INPUT,
+    UNEVEN_INPUT,
+)
 
-KEYS_PER_SPLIT: Final = 5
-BATCHES_PER_CHECKPOINT: Final = 2
-BATCH_ROWS: Final = 2
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
-LATE_MS: Final = 40  # a new generation completes its first checkpoint within 39 of the death it makes up for
-OVERSLEPT_MS: Final = 110  # and one more every 8 in the job with many
-MISSED_LATE_MS: Final = 16  # a checkpoint that all have voted for is complete, and told, within 10
+ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
+ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
+SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
 OVERTAKEN_STRETCH: Final = 5
-TICK_MS: Final = 14
-TIMED_PACE_MS: Final = 16  # six checkpoints in all
-UNHURRIED_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
+INTERVAL_MS: Final = 14
+PERIODIC_PACE_MS: Final = 16  # six checkpoints in all
+IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
+OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
+LATE_SETTLING_STRETCH: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
 
+SPARSE_JOB: Final = "sparse"
+ZOMBIE_LATE_JOB: Final = "zombie-late"
+SLOW_DETECTION_JOB: Final = "slow-detection"
+ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
+SCALE_IN_JOB: Final = "scale-in"
+SCALE_OUT_JOB: Final = "scale-out"
+SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
+REBATCHED_JOB: Final = "rebatched"
+CLOCK_SKEW_JOB: Final = "clock-skew"
+TWO_SINKS_JOB: Final = "two-sinks"
+UNEVEN_SOURCES_JOB: Final = "uneven-sources"
+UNALIGNED_JOB: Final = "unaligned"
+PERIODIC_CHECKPOINTS_JOB: Final = "periodic-checkpoints"
+OUTAGE_JOB: Final = "outage"
+LATE_SETTLING_JOB: Final = "late-settling"
+REUSED_PROCESS_JOB: Final = "reused-process"
+EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
+LARGE_BATCHES_JOB: Final = "large-batches"
+MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 
-def _keys_of(split: int, sink: int) -> list[str]:
-    """Keys of this split that are sent to this sink; a few dozen candidates are enough for five."""
-    every = [f"k{number}" for number in range(split, 80, 2)]
-    return [key for key in every if owner_of_group(key_group(key), SINKS) == sink][:KEYS_PER_SPLIT]
-
-
-SINKS: Final = 2
-EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
-KEYS: Final = [[_keys_of(split, sink) for sink in range(SINKS)] for split in range(2)]
-
-
-def make_row(split: int, offset: int) -> Row:
-    """Keys repeat, and go to either sink in an uneven rhythm: one row here, three there."""
-    sink = (0, 1, 1, 0, split)[offset % 5]
-    return Row(split, offset, KEYS[split][sink][offset // 5 % 2], f"v{split}.{offset}", offset * EVENTS_APART_MS)
-
-
-def make_sparse_row(split: int, offset: int) -> Row:
-    """Rows of the second epoch go to sink 0 only, those of the third to sink 1 only."""
-    epoch = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
-    sink = epoch - 1 if epoch in (1, 2) else offset % 2
-    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
-
-
-ODD_VALUES: Final = (
-    *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
-    *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
+JOBS: Final = (STANDARD, SPARSE_JOB)
+RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
+VIRTUAL_JOBS: Final = (  # run by a simulated engine only
+    *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
+    *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
+PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
+SECOND_SINK: Final = "second"  # its id, in the job with two
 
 
-ODD_PAIRS: Final = 6  # of each split
-ALIKE: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))  # one of these in each checkpoint
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """`sentence`: how the job differs from the standard one; printed with each finding in it."""
 
-
-def _alike(texts: tuple[str, str], split: int) -> list[str]:
-    """Two keys of this split that go to one sink."""
-    numbered = ([f"{number}{text}" for text in texts] for number in range(split, 80, 2))
-    return next(keys for keys in numbered if len({owner_of_group(key_group(key), SINKS) for key in keys}) == 1)
-
-
-ODD_KEYS: Final = [[key for texts in ALIKE for key in _alike(texts, split)] for split in range(2)]
-
-
-def make_odd_row(split: int, offset: int) -> Row:
-    """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities."""
-    pair = offset // 2
-    value = ODD_VALUES[(pair + split * ODD_PAIRS) % len(ODD_VALUES)]
-    return make_row(split, 2 * pair)._replace(offset=offset, key=ODD_KEYS[split][pair], value=value)
-
-
-LONG_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
-BULK_ROWS: Final = 600  # a batch, of which each split has two in each of three checkpoints
-
-
-class UnevenInput(GeneratedInput):
-    """The second split ends within the second checkpoint."""
-
-    def length(self, split: int) -> int:
-        return self.rows_per_split if split == 0 else BATCHES_PER_CHECKPOINT * BATCH_ROWS + 1
-
-    def batch(self, split: int, offset: int) -> Batch:
-        return Batch(super().batch(split, offset).rows[: self.length(split) - offset])
-
-
-def certifying_job(
-    source: GeneratedInput, *, timing: Timing = Timing(), sinks_later: int = SINKS, there_and_back: bool = False
-) -> Job:
-    """Checkpoints are cut by offset, so that what a crash leaves does not depend on when the job was restarted."""
-    return Job(
-        plan=source_to_sink(source).plan(),
-        later=source_to_sink(source, sinks=sinks_later).plan() if sinks_later != SINKS else None,
-        there_and_back=there_and_back,
-        configuration=CheckpointConfiguration(
-            checkpoint_interval=None,
-            checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
-            max_concurrent_checkpoints=3,
-            tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
-        ),
-        timing=timing,
-    )
-
-
-INPUTS = {
-    STANDARD: GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
-    "sparse": GeneratedInput(make_sparse_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS),
-}
-AS_STANDARD: Final = (
-    "late",
-    "unnoticed",
-    "fewer",
-    "more",
-    "elastic",
-    "recut",
-    "clocks",
-    "second",
-    "timed",
-    "unaligned",
-    "outage",
-    "unsettled",
-    "reused",
-)
-INPUTS |= dict.fromkeys(AS_STANDARD, INPUTS[STANDARD])
-INPUTS["odd"] = GeneratedInput(make_odd_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
-INPUTS["long"] = GeneratedInput(make_row, splits=2, rows_per_split=LONG_ROWS, batch_rows=1)
-INPUTS["overslept"] = INPUTS["long"]
-INPUTS["bulk"] = GeneratedInput(make_row, splits=2, rows_per_split=6 * BULK_ROWS, batch_rows=BULK_ROWS)
-INPUTS["uneven"] = UnevenInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS)
-JOBS: Final = {
-    STANDARD: certifying_job(INPUTS[STANDARD]),
-    "sparse": certifying_job(INPUTS["sparse"], timing=Timing(pace=UNHURRIED_PACE_MS)),
-}
-
-
-FEWER_JOB: Final = "fewer"
-RESCALED_JOBS: Final = {
-    FEWER_JOB: certifying_job(INPUTS[FEWER_JOB], sinks_later=1),
-    "more": certifying_job(INPUTS["more"], sinks_later=3),
-}
-ELASTIC_JOB: Final = "elastic"
-
-
-# -- jobs that only a simulated engine runs --------------------------------------------------------
+    sentence: str
+    job: Job
+    source: GeneratedInput  # all that its sources hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,27 +93,12 @@ class OneSplit(Output):
         return Output.route(self, Batch(rows)) if rows else []
 
 
-def _unaligned(job: Job) -> Job:
-    """One checkpoint at a time, as Flink demands; channels so unequal that barriers overtake half of the rows."""
-    configuration = replace(job.configuration, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
-    return replace(job, configuration=configuration, timing=Timing(stretch=OVERTAKEN_STRETCH))
-
-
-def _timed(job: Job) -> Job:
-    configuration = CheckpointConfiguration(
-        checkpoint_interval=TICK_MS,
-        min_pause_between_checkpoints=TICK_MS,
-        tolerable_checkpoint_failure_number=1,
-    )
-    return replace(job, configuration=configuration, timing=Timing(pace=TIMED_PACE_MS))
-
-
-def _two_sinks(source: GeneratedInput) -> Plan:
-    """Each edge carries one split: the ledger stays what it is, and both sinks get rows of every checkpoint."""
+def _two_sinks() -> Plan:
+    """Each edge has the rows of one split: both sinks get some in each checkpoint, and the ledger is the usual one."""
     first = Vertex(name="sink", parallelism=SINKS, sink=True)
     second = Vertex(name=SECOND_SINK, parallelism=1, sink=True)
     edges = tuple(Edge("source", vertex.name, Exchange.KEYED) for vertex in (first, second))
-    plan = JobGraph((Vertex(name="source", parallelism=2, source=source), first, second), edges).plan()
+    plan = JobGraph((Vertex(name="source", parallelism=2, source=STANDARD_INPUT), first, second), edges).plan()
     return Plan(tuple(replace(each, outputs=_split(each.outputs), emissions={}) for each in plan.subtasks))
 
 
@@ -219,65 +106,93 @@ def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     return tuple(OneSplit(targets=each.targets, keyed=each.keyed, split=split) for split, each in enumerate(outputs))
 
 
-SECOND_SINK: Final = "second"
-SECOND_JOB: Final = "second"
-TIMED_JOB: Final = "timed"
-UNSETTLED_JOB: Final = "unsettled"
-REUSED_JOB: Final = "reused"
-OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
-SETTLED_LATE: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
-RECUT: Final = GeneratedInput(make_row, splits=2, rows_per_split=12, batch_rows=BATCH_ROWS + 1)
-VIRTUAL_JOBS: Final = {
-    "recut": replace(certifying_job(INPUTS["recut"]), again=source_to_sink(RECUT).plan()),
-    "clocks": replace(certifying_job(INPUTS["clocks"]), clock=wrong_clock),
-    SECOND_JOB: replace(certifying_job(INPUTS["second"]), plan=_two_sinks(INPUTS["second"])),
-    "uneven": certifying_job(INPUTS["uneven"]),
-    "unaligned": _unaligned(certifying_job(INPUTS["unaligned"])),
-    TIMED_JOB: _timed(certifying_job(INPUTS[TIMED_JOB])),
-    "outage": replace(certifying_job(INPUTS["outage"]), outage_seconds=OUTAGE_SECONDS),
-    UNSETTLED_JOB: certifying_job(INPUTS["unsettled"], timing=Timing(pace=UNHURRIED_PACE_MS, settle=SETTLED_LATE)),
-    REUSED_JOB: replace(certifying_job(INPUTS[REUSED_JOB]), processes_reused=True),
-}
+BY_OFFSET: Final = CheckpointConfiguration(
+    checkpoint_interval=None,
+    checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
+    max_concurrent_checkpoints=3,
+    tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
+)
+# One checkpoint at a time, as Flink demands; with OVERTAKEN_STRETCH, barriers overtake half of the rows.
+UNALIGNED: Final = replace(BY_OFFSET, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
+PERIODIC: Final = CheckpointConfiguration(
+    checkpoint_interval=INTERVAL_MS,
+    min_pause_between_checkpoints=INTERVAL_MS,
+    tolerable_checkpoint_failure_number=1,
+)
 
-LATE_JOB: Final = "late"
-UNNOTICED_JOB: Final = "unnoticed"
-OVERSLEPT_JOB: Final = "overslept"
-PLAIN_JOBS: Final = {  # tried without faults, and with a few deaths
-    "odd": certifying_job(INPUTS["odd"]),
-    "bulk": certifying_job(INPUTS["bulk"]),
-    "long": certifying_job(INPUTS["long"]),
-}
-SENTENCES: Final = {  # of what is told apart in a finding
-    "sparse": "idle gaps, and epochs in which a sink gets no rows",
-    "late": "who was stopped wakes up when newer attempts have completed a checkpoint or two",
-    "unnoticed": "who was stopped is missed when the others have completed what it had voted for",
-    "overslept": "who was stopped wakes up when the others have completed ten checkpoints",
-    "fewer": "restored with one sink subtask instead of two",
-    "more": "restored with three sink subtasks instead of two",
-    "elastic": "restored with one sink subtask instead of two, and then with two again",
-    "recut": "batches are cut in another way after a restart",
-    "clocks": "clocks differ, and go back with each restart",
-    "second": "two sinks of one job share the target",
-    "uneven": "one source ends long before the other",
-    "unaligned": "barriers overtake rows",
-    "timed": "checkpoints begin by the clock, with a pause between them",
-    "outage": "a day and an hour pass before each restart",
-    "unsettled": "sinks are asked to settle late",
-    "reused": "an attempt that failed is followed in its own process",
-    "odd": "values are empty, long, or hold quotes, commas, line ends; keys differ in case or in one character",
-    "bulk": "a thousand rows for each sink in each checkpoint",
-    "long": "twelve checkpoints",
-}
+
+def _spec(sentence: str, *, source: GeneratedInput = STANDARD_INPUT, **differences: Any) -> JobSpec:
+    """A job on this input; `differences`: what the fields of the standard job are replaced by."""
+    job = Job(plan=source_to_sink(source).plan(), configuration=BY_OFFSET)
+    return JobSpec(sentence=sentence, job=replace(job, **differences), source=source)
+
+
+def _restored_with(sinks: int) -> Plan:
+    return source_to_sink(STANDARD_INPUT, sinks=sinks).plan()
+
+
 EVERY_JOB: Final = {
-    **JOBS,
-    **RESCALED_JOBS,
-    ELASTIC_JOB: certifying_job(INPUTS[ELASTIC_JOB], sinks_later=1, there_and_back=True),
-    LATE_JOB: certifying_job(INPUTS["late"], timing=Timing(suspended=LATE_MS)),
-    UNNOTICED_JOB: certifying_job(INPUTS[UNNOTICED_JOB], timing=Timing(suspended=LATE_MS, detect=MISSED_LATE_MS)),
-    OVERSLEPT_JOB: certifying_job(INPUTS["overslept"], timing=Timing(suspended=OVERSLEPT_MS)),
-    **VIRTUAL_JOBS,
-    **PLAIN_JOBS,
+    STANDARD: _spec("checkpoints overlap"),
+    # Each checkpoint is complete and notified long before the next row. What a sink keeps *per checkpoint* shows here.
+    SPARSE_JOB: _spec(
+        "idle gaps between rows, and checkpoints in which a sink gets no rows",
+        source=SPARSE_INPUT,
+        timing=Timing(pace=IDLE_PACE_MS),
+    ),
+    SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=_restored_with(1)),
+    SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=_restored_with(3)),
+    SCALE_IN_AND_OUT_JOB: _spec(
+        "restored with one sink subtask instead of two, and then with two again",
+        later=_restored_with(1),
+        there_and_back=True,
+    ),
+    ZOMBIE_LATE_JOB: _spec(
+        "a suspended attempt resumes after newer attempts have completed one or two checkpoints",
+        timing=Timing(suspended=ZOMBIE_LATE_MS),
+    ),
+    SLOW_DETECTION_JOB: _spec(
+        "a suspended attempt is replaced only after the checkpoint that it voted for is complete",
+        timing=Timing(suspended=ZOMBIE_LATE_MS, detect=SLOW_DETECTION_MS),
+    ),
+    ZOMBIE_VERY_LATE_JOB: _spec(
+        "a suspended attempt resumes after newer attempts have completed ten checkpoints",
+        source=MANY_CHECKPOINTS_INPUT,
+        timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
+    ),
+    REBATCHED_JOB: _spec(
+        "rows come in other batches, and at another pace, after a restart", again=source_to_sink(REBATCHED_INPUT).plan()
+    ),
+    CLOCK_SKEW_JOB: _spec(
+        "the clocks of attempts differ, tick once a second, and go back with each restart", clock=wrong_clock
+    ),
+    TWO_SINKS_JOB: _spec("two sinks of one job share the target, each with the rows of one split", plan=_two_sinks()),
+    UNEVEN_SOURCES_JOB: _spec("one source ends long before the other", source=UNEVEN_INPUT),
+    UNALIGNED_JOB: _spec(
+        "checkpoints are unaligned: barriers overtake rows, which belong to the next checkpoint",
+        configuration=UNALIGNED,
+        timing=Timing(stretch=OVERTAKEN_STRETCH),
+    ),
+    PERIODIC_CHECKPOINTS_JOB: _spec(
+        "checkpoints begin by a timer, with a pause between them; two failed ones in a row restart the job",
+        configuration=PERIODIC,
+        timing=Timing(pace=PERIODIC_PACE_MS),
+    ),
+    OUTAGE_JOB: _spec("a day and an hour pass before each restart", outage_seconds=OUTAGE_SECONDS),
+    LATE_SETTLING_JOB: _spec(
+        "settle() is called late: the next checkpoint is complete by then",
+        timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
+    ),
+    # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
+    REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
+    EDGE_CASE_VALUES_JOB: _spec(
+        "values are empty, long, or hold quotes, commas, line ends; keys differ in case or in one character",
+        source=EDGE_CASE_INPUT,
+    ),
+    LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
+    MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
+INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}
+SENTENCES: Final = {name: spec.sentence for name, spec in EVERY_JOB.items() if name != STANDARD}
 
 
 def named_job(name: str) -> Job:
@@ -285,7 +200,7 @@ def named_job(name: str) -> Job:
         return made_job(name)[0]
     if name not in EVERY_JOB:
         raise ScheduleError(f"there is no job {name!r}; known: {', '.join(EVERY_JOB)}")
-    return EVERY_JOB[name]
+    return EVERY_JOB[name].job
 
 
 # -- jobs of other shapes ---------------------------------------------------------------------------
@@ -315,7 +230,7 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
         rows_per_split=shape["rows"],
         batch_rows=shape["batch"],
     )
-    configuration = replace(JOBS[STANDARD].configuration, checkpoint_every_batches=shape["every"])
+    configuration = replace(BY_OFFSET, checkpoint_every_batches=shape["every"])
     plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
     return Job(plan=plan, configuration=configuration), source
 

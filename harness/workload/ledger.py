@@ -1,4 +1,4 @@
-"""What the source really held. Written before anything acts; the oracle compares the world with it and nothing else."""
+"""Records what the sources held, before any row is sent; the oracle compares the committed view with nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Identity = tuple[int, int]
 
 
 class Ledger:
-    """The rows of a bounded input by identity. For a generator the ranges are the record; rows are made on demand."""
+    """The rows of a bounded input by identity. Of a generator only lengths are recorded; rows are made on demand."""
 
     def __init__(self, source: Input) -> None:
         self.lengths = {split: source.length(split) for split in range(source.splits)}
@@ -33,12 +33,12 @@ class Ledger:
         return {(row.split, row.offset): row for batch in batches for row in batch}
 
     def last_per_key(self) -> list[Identity]:
-        """What an upsert by key leaves: the last row of each key, sorted."""
+        """The last row of each key, sorted: all that a sink which upserts by key leaves."""
         last: dict[str, Identity] = {}
         for identity, row in sorted(self.rows.items()):
             last[row.key] = identity
         return sorted(last.values())
 
     def beyond(self, covered: dict[int, int], rows: Iterable[Identity]) -> list[Identity]:
-        """Those of the rows that these offsets do not cover."""
+        """The rows that these offsets do not cover."""
         return [row for row in rows if row[1] >= covered.get(row[0], 0)]

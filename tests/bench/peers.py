@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from sinkproof.canaries.controls import FolderContract
 from sinkproof.chaos.lines import file_points
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder, fresh_folder
 
 ROWS, CHECKPOINTS = 24, 3

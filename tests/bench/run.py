@@ -30,7 +30,8 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable, check_available
-from sinkproof.subject.contract import Contract, check, load, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 KINDS = ("decline", "lose", "kill", "stop", "pause", "error", "kill-job")

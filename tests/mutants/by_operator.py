@@ -31,7 +31,7 @@ from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import fresh_folder
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -18,7 +18,7 @@ from sinkproof.chaos.services.jvm_service import JvmService
 from sinkproof.chaos.services.running_services import Entry, ServiceHandle
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import NODES, OWN
 

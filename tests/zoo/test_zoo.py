@@ -23,7 +23,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import Finding, SubjectResult
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,9 @@ WRONG: Final = {
     "sqlite_tables:MarkerInSecondTransaction": Sin(root="R1", oracles="O2", ending="=kill-job"),
     "sqlite_tables:AutocommitInWrite": Sin(root="R5", oracles="O2", ending="=kill"),
     "sqlite_tables:SkipsByLastOffset": Sin(root="R3", oracles="O1", ending=" no-fault"),
-    "sqlite_tables:FencesItsOwnNumberOnly": Sin(root="R10", oracles="O2", ending="=stop", job="fewer", shell="process"),
+    "sqlite_tables:FencesItsOwnNumberOnly": Sin(
+        root="R10", oracles="O2", ending="=stop", job="scale-in", shell="process"
+    ),
     "appended_files:WrongLength": Sin(root="R14", oracles="O1 O10", ending="=kill-job,=kill"),
     "appended_files:PickledBeforeTheFlush": Sin(root="R4", oracles="O10", ending="=kill-job"),
     "appended_files:PlainAppendThatClaimsTooMuch": Sin(root="R1", oracles="O2", ending="=kill"),
@@ -102,12 +104,12 @@ WRONG: Final = {
     "renamed_files:PublishesBeforeTheVote": Sin(root="R5", oracles="O3", ending=" no-fault"),
     "manifests:NewNameOnRecovery": Sin(root="R2", oracles="O2", ending="=kill,=lose"),
     "manifests:OlderNotifiedLast": Sin(root="R12", oracles="O1", ending="=late,=repeat"),
-    "manifests:ComesBackUnfenced": Sin(root="R10", oracles="O2", ending="=stop", job="fewer", shell="process"),
+    "manifests:ComesBackUnfenced": Sin(root="R10", oracles="O2", ending="=stop", job="scale-in", shell="process"),
     "manifests:ZombieOverwrites": Sin(root="R10", oracles="O9", ending="=stop", shell="process"),
     "five_methods:CommitErrorsSwallowed": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
     "five_methods:WriteAheadAppends": Sin(root="R1", oracles="O2", ending="=kill-job"),
-    "five_methods:StaleTable": Sin(root="R10", oracles="O1", ending="=stop", job="late", shell="process"),
-    "waiting_rows:UnderANewNumber": Sin(root="R14", oracles="O1", ending="=kill-job", job="fewer"),
+    "five_methods:StaleTable": Sin(root="R10", oracles="O1", ending="=stop", job="zombie-late", shell="process"),
+    "waiting_rows:UnderANewNumber": Sin(root="R14", oracles="O1", ending="=kill-job", job="scale-in"),
     "waiting_rows:OneMarkForAll": Sin(root="R3", oracles="O1 O10", ending="=kill-job"),
     "waiting_rows:OnlyTheRestored": Sin(root="R12", oracles="O1", ending="=kill-job"),
     "waiting_rows:EmptyEpochForgets": Sin(root="R12", oracles="O1", ending="=kill-job"),
@@ -121,15 +123,15 @@ WRONG: Final = {
     "waiting_rows:EndPublishes": Sin(root="R5", oracles="O3", ending=" no-fault"),
     "waiting_rows:NamesThatCollide": Sin(root="R2", oracles="O1", ending=" no-fault"),
     "waiting_rows:NameOfThePublisher": Sin(root="R2", oracles="O2", ending="=kill-job"),
-    "waiting_rows:KeepsTheLastFive": Sin(root="R12", oracles="O1", ending="=lose", job="long"),
-    "waiting_rows:LinesOfText": Sin(root="R18", oracles="O1", ending=" job=odd no-fault"),
-    "waiting_rows:FullBuffersAreNotHeldBack": Sin(root="R5", oracles="O3", ending=" job=bulk no-fault"),
-    "waiting_rows:KeysAreMadeAlike": Sin(root="R2", oracles="O1", ending=" job=odd no-fault"),
+    "waiting_rows:KeepsTheLastFive": Sin(root="R12", oracles="O1", ending="=lose", job="many-checkpoints"),
+    "waiting_rows:LinesOfText": Sin(root="R18", oracles="O1", ending=" job=edge-case-values no-fault"),
+    "waiting_rows:FullBuffersAreNotHeldBack": Sin(root="R5", oracles="O3", ending=" job=large-batches no-fault"),
+    "waiting_rows:KeysAreMadeAlike": Sin(root="R2", oracles="O1", ending=" job=edge-case-values no-fault"),
     "waiting_rows:TheFirstDayStandsForAll": Sin(root="R13", oracles="O1", ending="=kill-job"),
     "locked_logs:HeadBeforeTheLock": Sin(root="R10", oracles="O1", ending="=pause", shell="process"),
     "locked_logs:GivesUpTheLock": Sin(root="R6", oracles="O1", ending="=pause", job="sparse", shell="process"),
     "locked_logs:LooksAndThenAppends": Sin(root="R10", oracles="O2", ending="=stop", shell="process"),
-    "doubtful:DecidedIsForgotten": Sin(root="R14", oracles="O1", ending="=kill", job="unsettled"),
+    "doubtful:DecidedIsForgotten": Sin(root="R14", oracles="O1", ending="=kill", job="late-settling"),
     "doubtful:InDoubtUnsaid": Sin(root="R11", oracles="O6", ending="=kill-job"),
     "doubtful:TooOldIsDropped": Sin(root="R9", oracles="O1", ending="=kill", job="outage"),
     "doubtful:SweepsByAge": Sin(root="R15", oracles="O1", ending="=kill", job="outage"),
@@ -138,33 +140,41 @@ WRONG: Final = {
     "half_done:OneTemporaryForAll": Sin(root="R2", oracles="O1", ending="=pause", job="sparse", shell="process"),
     "half_done:ShardsByHash": Sin(root="R2", oracles="O2", ending="=kill-job,=kill,=stop", shell="process"),
     "half_done:FailedIsInMemoryOnly": Sin(
-        root="R6", oracles="O1", ending="=kill-job", job="unsettled", shell="process"
+        root="R6", oracles="O1", ending="=kill-job", job="late-settling", shell="process"
     ),
-    "half_done:EqualMeansTheSame": Sin(root="R3", oracles="O1", ending=" job=odd no-fault"),
+    "half_done:EqualMeansTheSame": Sin(root="R3", oracles="O1", ending=" job=edge-case-values no-fault"),
     "half_done:TakesForForcedWhatIsThere": Sin(
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
     "half_done:NobodyLooksForTheWorker": Sin(root="R4", oracles="O1", ending="=error", shell="process"),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
-    "masked_folders:MarkerGoesBack": Sin(root="R10", oracles="O9 O1", ending="=stop", job="unnoticed", shell="process"),
+    "masked_folders:MarkerGoesBack": Sin(
+        root="R10", oracles="O9 O1", ending="=stop", job="slow-detection", shell="process"
+    ),
     "masked_folders:CollectsWhatOthersPromised": Sin(
-        root="R15", oracles="O1", ending="=kill-job", job="more", shell="process"
+        root="R15", oracles="O1", ending="=kill-job", job="scale-out", shell="process"
     ),
-    "together:NobodyWasLast": Sin(root="R10", oracles="O1", ending="=pause", job="unsettled", shell="process"),
-    "together:CountsTheNewOnes": Sin(root="R14", oracles="O4", ending="=kill-job", job="fewer", shell="process"),
+    "together:NobodyWasLast": Sin(root="R10", oracles="O1", ending="=pause", job="late-settling", shell="process"),
+    "together:CountsTheNewOnes": Sin(root="R14", oracles="O4", ending="=kill-job", job="scale-in", shell="process"),
     "together:RemovesMoreThanItMerged": Sin(
-        root="R10", oracles="O1", ending="=pause", job="unsettled", shell="process"
+        root="R10", oracles="O1", ending="=pause", job="late-settling", shell="process"
     ),
-    "together:BeginsAnewWithoutState": Sin(root="R2", oracles="O1", ending="=kill-job", job="elastic", shell="process"),
-    "together:WritesOverTheDirectory": Sin(root="R1", oracles="O1", ending="=kill-job", job="bulk"),
+    "together:BeginsAnewWithoutState": Sin(
+        root="R2", oracles="O1", ending="=kill-job", job="scale-in-and-out", shell="process"
+    ),
+    "together:WritesOverTheDirectory": Sin(root="R1", oracles="O1", ending="=kill-job", job="large-batches"),
     "table_versions:NamesComeFree": Sin(root="R2", oracles="O1", ending="=pause", shell="process"),
-    "table_versions:LooksBackFour": Sin(root="R3", oracles="O2", ending="=stop", job="overslept", shell="process"),
-    "table_versions:OwnNumberOnly": Sin(root="R10", oracles="O2", ending="=stop", job="fewer", shell="process"),
+    "table_versions:LooksBackFour": Sin(
+        root="R3", oracles="O2", ending="=stop", job="zombie-very-late", shell="process"
+    ),
+    "table_versions:OwnNumberOnly": Sin(root="R10", oracles="O2", ending="=stop", job="scale-in", shell="process"),
     "table_versions:LeftForTheNext": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
     "table_versions:GoneIsTakenForPublished": Sin(root="R9", oracles="O1", ending="=maintain", shell="process"),
-    "remembering:BegunIsTakenForDone": Sin(root="R6", oracles="O1", ending="=error", job="reused", shell="process"),
+    "remembering:BegunIsTakenForDone": Sin(
+        root="R6", oracles="O1", ending="=error", job="reused-process", shell="process"
+    ),
     "remembering:RowsOutliveTheirAttempt": Sin(
-        root="R12", oracles="O1 O2", ending="=error", job="reused", shell="process"
+        root="R12", oracles="O1 O2", ending="=error", job="reused-process", shell="process"
     ),
 }
 REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")

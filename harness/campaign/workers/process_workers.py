@@ -13,7 +13,7 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import breakable, live_apart
 

@@ -26,7 +26,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.run_memo import MemoizedRuns
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import USED
 

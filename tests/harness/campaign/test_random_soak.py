@@ -17,7 +17,7 @@ from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.verdict import Verdict
 from sinkproof.strategies import interleavings, jobs, orders, run_in, schedules, tried
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.workload.jobs import made_job, named_job, shape_name
 

@@ -23,7 +23,8 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.fault_pairs import AT_STEPS
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
-from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 BACKUPS = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:OneBackupContract"

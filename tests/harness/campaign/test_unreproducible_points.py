@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.execution.run_result import RunResult
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 
 NAMES = ("coordinator", "sink[0]")
 FIRST, SECOND = "sink[0].write.after#1=kill", "sink[0].commit.before#1=kill"

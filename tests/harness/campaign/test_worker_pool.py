@@ -14,7 +14,8 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
-from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 SUBJECT = "files/two-phase"

@@ -45,9 +45,10 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.protocol import Context
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract, check, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import check, locator_of
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LATE_JOB
+from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
 # Attempts that died in this process never close their files: that is what a death is.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -328,5 +329,5 @@ def test_on_spark_a_zombie_is_woken_at_both_moments_more_than_once() -> None:
         for name in ("unfenced zombie", "no flush in snapshot")
     )
     woken = [schedule.job for schedule in zombie]
-    assert woken.count(STANDARD) == woken.count(LATE_JOB) > 1
+    assert woken.count(STANDARD) == woken.count(ZOMBIE_LATE_JOB) > 1
     assert 1 == len(death)

@@ -15,7 +15,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several_messages
 from sinkproof.reference_engine.shells.effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import OUTAGE_SECONDS
 
@@ -82,7 +82,7 @@ def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
     member: str, oracles: list[str], tmp_path: Path
 ) -> None:
     schedule = "checkpoint.notify#1=lose checkpoint.persist.after#3=kill"
-    late = run(f"doubtful:{member}", f"job=unsettled {schedule}", tmp_path)
+    late = run(f"doubtful:{member}", f"job=late-settling {schedule}", tmp_path)
     assert oracles == [each.oracle for each in late.anomalies]
     assert () == run(f"doubtful:{member}", f"job=sparse {schedule}", tmp_path).anomalies  # the timer was in time
 

@@ -11,7 +11,7 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 HERE = Path(__file__).parents[2] / "support" / "shared_lists.py"

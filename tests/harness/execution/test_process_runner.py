@@ -8,7 +8,7 @@ import pytest
 
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import libraries_of, process_runner
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 SUBJECT = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 SINKS = Path(__file__).parents[2] / "support" / "explored_sinks.py"

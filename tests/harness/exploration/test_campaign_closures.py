@@ -33,7 +33,7 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
     bench = runner(subject)
     campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
     campaign.carry_out((*FIRST, *SINGLE_FAULTS, *RARE_FAULTS, *CLOSURES))
-    assert ["standard", "fewer", "more", "standard", "bulk"] == [world.job for world in traced]
+    assert ["standard", "scale-in", "scale-out", "standard", "large-batches"] == [world.job for world in traced]
     assert BULK_TIMES_MOST == traced[-1].times_most
     for world in traced[1:3]:
         assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]

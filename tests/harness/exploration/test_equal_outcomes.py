@@ -20,7 +20,7 @@ from sinkproof.exploration.fingerprints import Opaque
 from sinkproof.exploration.run_memo import MemoizedRuns, WatchedSimulation, outcome_of
 from sinkproof.exploration.run_state import contents_of, held_by_engine
 from sinkproof.generators.fault_sites import places
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 SINKS = Path(__file__).parents[2].joinpath("support/explored_sinks.py")

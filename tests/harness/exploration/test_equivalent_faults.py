@@ -20,7 +20,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.equivalent_faults import equivalence_classes
 from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 UNCOUNTED = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:OneBackupContract"

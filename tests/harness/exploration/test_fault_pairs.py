@@ -20,7 +20,8 @@ from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.exploration.run_state import is_same_copy
 from sinkproof.generators.fault_sites import places
 from sinkproof.generators.feasible import refuse_impossible
-from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 SINKS = Path(__file__).parents[2].joinpath("support/explored_sinks.py")

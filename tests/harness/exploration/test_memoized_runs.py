@@ -12,7 +12,7 @@ from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.workers.simulated_workers import ALONE
-from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY
+from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, ExploredRun
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures

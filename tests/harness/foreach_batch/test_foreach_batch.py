@@ -23,7 +23,8 @@ from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, Event, Micr
 from sinkproof.foreach_batch.real_streaming import Experiment
 from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
-from sinkproof.subject.contract import ContractError, load
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder
 
 JOBS = Path(__file__).parent / "functions"

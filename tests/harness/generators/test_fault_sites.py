@@ -11,7 +11,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 

@@ -16,7 +16,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.interleavings import within
 from sinkproof.reference_engine.shells.process.process_host import PATIENCE_SECONDS
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 LOGS: Final = Path(__file__).parents[2] / "zoo" / "locked_logs.py"

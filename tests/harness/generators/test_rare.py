@@ -23,7 +23,8 @@ from sinkproof.generators.rare import deaths_without_notifications, in_job, many
 from sinkproof.reports.document import Finding
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
-from sinkproof.subject.contract import Contract, ContractError, load
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")
@@ -36,8 +37,8 @@ WRONG = {  # and the oracle that convicts it, and how the schedule begins or end
     "hard_sinks:LastOneTidiesUp": ("O1", "=cancel"),
     "hard_sinks:EndsWithTheLargestId": ("O1", "=drain"),
     "hard_sinks:NumbersItsFiles": ("O1", "=rewind"),
-    "hard_sinks:NamedByTheClock": ("O1", "job=clocks"),
-    "hard_sinks:OnePrefix": ("O1", "job=second"),
+    "hard_sinks:NamedByTheClock": ("O1", "job=clock-skew"),
+    "hard_sinks:OnePrefix": ("O1", "job=two-sinks"),
     "hard_targets:TimesOutSilently": ("O1", "=expire"),
     "hard_targets:StaleToTheJanitor": ("O1", "=maintain"),
     "hard_targets:MarksFirst": ("O11", "no-fault"),
@@ -152,12 +153,12 @@ def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_r
     right = named("hard_targets:OneMarkEach")
     assert "does not offer lose_power" in impossible(parse("sink[0].write.after#1=lose-power"), right, "simulated")
     assert "does not offer expires_after" in impossible(parse("sink[0].write.after#1=expire"), right, "simulated")
-    assert "does not offer second_sink" in impossible(parse("job=second no-fault"), right, "simulated")
+    assert "does not offer second_sink" in impossible(parse("job=two-sinks no-fault"), right, "simulated")
     assert "--on simulated" in impossible(parse("sink[0].commit.before#1=land"), right, "process")
     assert "--on simulated" in impossible(parse("checkpoint.notify#1=late"), right, "spark")
-    assert "--on simulated" in impossible(parse("job=recut no-fault"), right, "spark")
+    assert "--on simulated" in impossible(parse("job=rebatched no-fault"), right, "spark")
     assert "" == impossible(parse("checkpoint.notify#1=late"), right, "process")
-    assert "" == impossible(parse("job=recut sink[0].commit.before#1=land"), right, "simulated")
+    assert "" == impossible(parse("job=rebatched sink[0].commit.before#1=land"), right, "simulated")
 
 
 def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,10 +173,10 @@ def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch:
     assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
     unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]
     assert 3 == unheard.count(8) < unheard.count(0), "a recovery has everything to commit"
-    assert {"long", "bulk", "odd"} <= {each.job for each in fewer}
-    assert {"odd"} == {each.job for each in fewer if not each.faults}
-    assert {"standard", "fewer", "more", "outage", "unsettled"} <= {each.job for each in first}
-    assert {"fewer", "more", "elastic"} == {
+    assert {"many-checkpoints", "large-batches", "edge-case-values"} <= {each.job for each in fewer}
+    assert {"edge-case-values"} == {each.job for each in fewer if not each.faults}
+    assert {"standard", "scale-in", "scale-out", "outage", "late-settling"} <= {each.job for each in first}
+    assert {"scale-in", "scale-out", "scale-in-and-out"} == {
         each.job for each in first if ["kill-job"] * 2 == [fault.kind for fault in each.faults]
     }
     kinds = {"late", "repeat", "lose", "decline", "cancel", "drain", "rewind", "forget", "kill-job"}
@@ -185,7 +186,9 @@ def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch:
 
 def test_two_declined_votes_in_a_row_end_the_attempt_where_little_is_tolerated(tmp_path: Path) -> None:
     with runner(load("memory/two-phase"), tmp_path) as made:
-        refused = [each for each in in_job(campaign_of(made), "timed") if each.faults[-1].kind == "decline"]
+        refused = [
+            each for each in in_job(campaign_of(made), "periodic-checkpoints") if each.faults[-1].kind == "decline"
+        ]
         ends = [(len(each.faults), attempts(made.run(each))) for each in refused]
     assert [(1, 1), (2, 2), (2, 2), (2, 1)] == ends, "the last are two that refuse the same checkpoint"
 

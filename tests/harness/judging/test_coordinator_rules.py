@@ -1,4 +1,4 @@
-"""The referee: coordinators that keep their rules pass, and whoever breaks one is named, with the rule."""
+"""The rules of coordinators: one that keeps them passes; a broken rule is named, with the event that broke it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import COORDINATOR_CHECKED_EVERY, ScheduleRunner
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
 from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorStep, CoordinatorTerm
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import EVERY_JOB
 
@@ -28,7 +28,7 @@ RESTARTED = "checkpoint.persist.after#1=kill-job"
 @pytest.fixture
 def runner(request: Any, tmp_path: Path) -> Iterator[ScheduleRunner]:
     name = getattr(request, "param", "memory/two-phase")
-    with ScheduleRunner(load(name), Scratch(name="refereed", path=tmp_path)) as made:
+    with ScheduleRunner(load(name), Scratch(name="checked", path=tmp_path)) as made:
         yield made
 
 
@@ -39,7 +39,7 @@ def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[CoordinatorTer
     return simulation.terms, simulation.job.configuration
 
 
-@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("second", "bulk")])
+@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("two-sinks", "large-batches")])
 @pytest.mark.parametrize(
     "faults",
     [
@@ -54,7 +54,7 @@ def test_our_own_coordinator_keeps_its_rules(runner: ScheduleRunner, job: str, f
 
 
 @pytest.mark.parametrize("runner", [SLOW_TO_SETTLE], indirect=True)
-def test_it_keeps_them_when_checkpoints_are_in_doubt_for_too_long(runner: ScheduleRunner) -> None:
+def test_our_own_coordinator_keeps_its_rules_when_checkpoints_are_in_doubt_for_too_long(runner: ScheduleRunner) -> None:
     terms, configuration = terms_of(runner, RESTARTED)
     events = [event[0] for term in terms for _, event, _ in term.steps]
     assert {"unsettled_sink", "settle_deadline", "closing"} <= {*events}
@@ -82,18 +82,18 @@ def renumbered(effects: Effects) -> Effects:
     return [(*each[:3], each[3] + 1, each[4]) if each[2:3] == ("trigger",) else each for each in effects]
 
 
-TWO_DECLINED = "job=timed sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
+TWO_DECLINED = "job=periodic-checkpoints sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
 BROKEN = [
     ("has room", "no-fault", "cut", renumbered),
-    ("has room", "no-fault", "durable", with_one_more("send", 1, "trigger", 9, None)),
-    ("has room", "job=timed no-fault", "tick", without("timer", word="retrigger")),
-    ("at every source", "no-fault", "cut", without("send")),
+    ("has room", "no-fault", "durable", with_one_more("tell", 1, "trigger", 9, None)),
+    ("has room", "job=periodic-checkpoints no-fault", "tick", without("timer", word="retrigger")),
+    ("at every source", "no-fault", "cut", without("tell")),
     ("at every source", "no-fault", "cut", without("timer", word="expired")),
-    ("the next tick", "job=timed no-fault", "tick", without("timer", word="tick")),
-    ("decided when all", "no-fault", "acknowledged", without("persist")),
-    ("who must know", "no-fault", "durable", without("send", word="complete")),
-    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("send", word="aborted")),
-    ("who must know", "sink[0].acknowledge.before#1=decline", "declined", without("discard")),
+    ("the next tick", "job=periodic-checkpoints no-fault", "tick", without("timer", word="tick")),
+    ("when all subtasks have voted", "no-fault", "acknowledged", without("persist")),
+    ("abort notifications", "no-fault", "durable", without("tell", word="complete")),
+    ("abort notifications", "sink[0].acknowledge.before#1=decline", "declined", without("tell", word="aborted")),
+    ("abort notifications", "sink[0].acknowledge.before#1=decline", "declined", without("discard")),
     ("an attempt fails", "no-fault", "durable", with_one_more("restart", 1)),
     ("an attempt fails", "sink[0].commit.before#1=kill", "failed", without("restart")),
     ("an attempt fails", TWO_DECLINED, "declined", without("restart")),
@@ -106,7 +106,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("rule", "schedule", "kind", "change"), BROKEN)
-def test_who_breaks_a_rule_is_named(
+def test_a_broken_rule_is_named_with_the_event_that_broke_it(
     runner: ScheduleRunner, rule: str, schedule: str, kind: str, change: Callable[[Effects], Effects]
 ) -> None:
     terms, configuration = terms_of(runner, schedule)
@@ -125,7 +125,7 @@ def with_step(term: CoordinatorTerm, place: int, step: CoordinatorStep) -> Coord
     return term._replace(steps=[*term.steps[:place], step, *term.steps[place + 1 :]])
 
 
-def test_every_rule_is_broken_here_by_somebody() -> None:
+def test_every_rule_is_broken_by_one_of_these_changes() -> None:
     assert [] == [rule for rule in (*RULES, OVER) if not any(words in rule for words, *_ in BROKEN)]
 
 
@@ -135,7 +135,7 @@ def test_a_cancelled_job_whose_checkpoints_are_to_be_deleted_must_delete_them(ru
     assert "a cancelled job" in broken_rule(terms, deleting)
 
 
-# -- what becomes of it ---------------------------------------------------------------------------
+# -- the certificate -------------------------------------------------------------------------------
 
 
 class SkipsANumber(Coordinator):
@@ -144,7 +144,7 @@ class SkipsANumber(Coordinator):
         self.checkpoint_id_next += 1
 
 
-def test_nothing_is_said_of_a_sink_under_a_coordinator_that_breaks_a_rule(
+def test_a_sink_under_a_coordinator_that_breaks_a_rule_is_unknown(
     runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sinkproof.reference_engine.shells.simulated.simulation.Coordinator", SkipsANumber)
@@ -157,17 +157,19 @@ def test_nothing_is_said_of_a_sink_under_a_coordinator_that_breaks_a_rule(
     assert "sinkproof replay no-fault memory/two-phase --on simulated" in why
 
 
-def test_runs_with_faults_are_watched_now_and_then(runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched: list[int] = []
+def test_one_run_in_ten_is_checked_and_each_in_which_the_coordinator_must_act_on_a_fault(
+    runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
 
-    def watch(terms: list[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
-        watched.append(len(terms))
+    def check(terms: list[Term], configuration: CheckpointConfiguration) -> str:
+        checked.append(len(terms))
         return ""
 
-    monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", watch)
-    for _ in range(COORDINATOR_CHECKED_EVERY + 1):
+    monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", check)
+    for _ in range(REFEREED_EVERY + 1):
         runner.run(parse("sink[0].commit.before#1=kill"))
-    assert [2, 2] == watched
+    assert [2, 2] == checked
     for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):
         runner.run(parse(schedule))
-    assert [2, 2, 1, 1] == watched, "but all in which a coordinator is asked to do something"
+    assert [2, 2, 1, 1] == checked

@@ -21,7 +21,8 @@ from sinkproof.judging.oracle import Anomaly
 from sinkproof.judging.verdict import Verdict, merge
 from sinkproof.reports.document import Finding, PointOutcome, ShellResult
 from sinkproof.subject.claims import Claim, Grade, names
-from sinkproof.subject.contract import Contract, load
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 

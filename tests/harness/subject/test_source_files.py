@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.source_files import files_of, source_line
 
 SINK = "class Sink:\n    def write(self, batch): ...\n"

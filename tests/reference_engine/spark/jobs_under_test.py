@@ -21,7 +21,7 @@ from sinkproof.reference_engine.dataflow.windows import TumblingWindows
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 SLOW_SECONDS = 0.01  # per batch; the source makes one in less than a hundredth of it

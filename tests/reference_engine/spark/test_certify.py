@@ -17,7 +17,7 @@ from sinkproof.execution.spark_row_difference import Difference
 from sinkproof.execution.spark_runner import SparkRunner, laboratory_on, spark_runner
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -45,7 +45,7 @@ def test_a_run_without_faults_is_not_restarted(runner: SparkRunner) -> None:
         "sink[1].notify_complete.before#1=kill-worker",
         "sink[1].acknowledge.before#2=decline sink[1].notify_aborted.before#1=kill",
         "checkpoint.notify#2=lose",
-        "job=late sink[0].commit.before#1=stop",
+        "job=zombie-late sink[0].commit.before#1=stop",
         "sink[0].end_of_input.after#1=kill",
     ],
 )

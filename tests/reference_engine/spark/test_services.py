@@ -13,7 +13,7 @@ from sinkproof.campaign.spark_endurance import EnduranceJob
 from sinkproof.execution.spark_runner import SparkRunner, laboratory_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import OWN
 

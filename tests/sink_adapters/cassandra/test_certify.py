@@ -10,7 +10,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.execution.run_result import RunResult
 from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 
 from ...support.real_services import Runs, trials_against, trials_on_its_own
 

@@ -18,7 +18,7 @@ from sinkproof.subject.cassandra_service import CassandraService
 SETUP = """
 import sys
 from pathlib import Path
-from sinkproof.subject.contract import load
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 load("cassandra/masked").given.setup(Scratch(name="test", path=Path(sys.argv[1])))

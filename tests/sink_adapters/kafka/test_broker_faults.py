@@ -17,7 +17,8 @@ from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
-from sinkproof.subject.contract import Contract, ContractError, check, load, locator_of
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.service_address import TOXIC, VARIABLE
 from sinkproof.subject.services_in_use import OWN

@@ -1,0 +1,96 @@
+"""The rows of the jobs that certify sinks, their keys, and the inputs that sources read them from.
+
+A key belongs to one split, so that the last row of a key does not depend on how the splits interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.sink_adapters.protocol import Batch, Row
+
+SPLITS: Final = 2
+SINKS: Final = 2
+BATCHES_PER_CHECKPOINT: Final = 2
+BATCH_ROWS: Final = 2
+ROWS_PER_SPLIT: Final = 3 * BATCHES_PER_CHECKPOINT * BATCH_ROWS
+KEYS_PER_SPLIT: Final = 5
+EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
+MANY_CHECKPOINTS_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
+LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
+
+
+def _keys_of(split: int, sink: int) -> list[str]:
+    """Keys of this split that are sent to this sink; a few dozen candidates are enough for five."""
+    every = [f"k{number}" for number in range(split, 80, SPLITS)]
+    return [key for key in every if owner_of_group(key_group(key), SINKS) == sink][:KEYS_PER_SPLIT]
+
+
+KEYS: Final = [[_keys_of(split, sink) for sink in range(SINKS)] for split in range(SPLITS)]
+
+
+def make_row(split: int, offset: int) -> Row:
+    """Keys repeat, and go to either sink in an uneven rhythm: one row here, three there."""
+    sink = (0, 1, 1, 0, split)[offset % 5]
+    return Row(split, offset, KEYS[split][sink][offset // 5 % 2], f"v{split}.{offset}", offset * EVENTS_APART_MS)
+
+
+def make_sparse_row(split: int, offset: int) -> Row:
+    """Rows of the second checkpoint go to sink 0 only, those of the third to sink 1 only."""
+    checkpoint = offset // (BATCHES_PER_CHECKPOINT * BATCH_ROWS)
+    sink = checkpoint - 1 if checkpoint in (1, 2) else offset % 2
+    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
+
+
+EDGE_CASE_VALUES: Final = (
+    *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
+    *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
+)
+EDGE_CASE_PAIRS: Final = 6  # of each split
+SIMILAR_KEYS: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))  # one pair in each checkpoint
+
+
+def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
+    """Two keys of this split that go to one sink."""
+    numbered = ([f"{number}{text}" for text in texts] for number in range(split, 80, SPLITS))
+    return next(keys for keys in numbered if len({owner_of_group(key_group(key), SINKS) for key in keys}) == 1)
+
+
+EDGE_CASE_KEYS: Final = [
+    [key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)] for split in range(SPLITS)
+]
+
+
+def make_edge_case_row(split: int, offset: int) -> Row:
+    """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities."""
+    pair = offset // 2
+    value = EDGE_CASE_VALUES[(pair + split * EDGE_CASE_PAIRS) % len(EDGE_CASE_VALUES)]
+    return make_row(split, 2 * pair)._replace(offset=offset, key=EDGE_CASE_KEYS[split][pair], value=value)
+
+
+class UnevenInput(GeneratedInput):
+    """The second split ends within the second checkpoint."""
+
+    def length(self, split: int) -> int:
+        return self.rows_per_split if split == 0 else BATCHES_PER_CHECKPOINT * BATCH_ROWS + 1
+
+    def batch(self, split: int, offset: int) -> Batch:
+        return Batch(super().batch(split, offset).rows[: self.length(split) - offset])
+
+
+def _input(
+    make: Callable[[int, int], Row], *, rows: int = ROWS_PER_SPLIT, batch_rows: int = BATCH_ROWS
+) -> GeneratedInput:
+    return GeneratedInput(make, splits=SPLITS, rows_per_split=rows, batch_rows=batch_rows)
+
+
+STANDARD_INPUT: Final = _input(make_row)
+SPARSE_INPUT: Final = _input(make_sparse_row)
+REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
+UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
+EDGE_CASE_INPUT: Final = _input(make_edge_case_row)
+MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
+LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)

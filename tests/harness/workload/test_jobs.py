@@ -1,0 +1,53 @@
+"""The jobs that certify sinks: their names, the names they had before, and what their sources hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from sinkproof.chaos.schedule import FORMER_JOB_NAMES, STANDARD, Schedule, ScheduleError, parse
+from sinkproof.workload.jobs import EVERY_JOB, INPUTS, SENTENCES, input_of, made_job, named_job
+from sinkproof.workload.ledger import Ledger
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER_JOB_NAMES.items())
+def test_a_schedule_with_the_former_name_of_a_job_is_read_and_written_with_its_name_of_today(
+    former: str, name: str
+) -> None:
+    schedule = parse(f"job={former} seed=3 sink[0].commit.before#1=stop")
+    assert name == schedule.job
+    assert f"job={name} seed=3 sink[0].commit.before#1=stop" == str(schedule)
+    assert parse(str(schedule)) == schedule
+    assert named_job(schedule.job) is EVERY_JOB[name].job
+
+
+def test_no_former_name_is_the_name_of_a_job_today() -> None:
+    assert set() == FORMER_JOB_NAMES.keys() & EVERY_JOB.keys()
+
+
+@pytest.mark.parametrize("name", EVERY_JOB)
+def test_a_job_is_named_in_a_schedule_and_found_by_its_name(name: str) -> None:
+    assert Schedule(job=name) == parse(f"job={name} no-fault")
+    assert INPUTS[name] is input_of(name)
+
+
+def test_every_job_but_the_standard_one_says_how_it_differs() -> None:
+    assert EVERY_JOB.keys() - {STANDARD} == SENTENCES.keys()
+    assert all(SENTENCES.values())
+    assert len(SENTENCES) == len({*SENTENCES.values()})
+
+
+def test_an_unknown_job_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ScheduleError, match="there is no job 'early'; known: standard, sparse"):
+        named_job("early")
+
+
+@pytest.mark.parametrize("name", EVERY_JOB)
+def test_a_key_belongs_to_one_split(name: str) -> None:
+    rows = Ledger(input_of(name)).rows.values()
+    assert len({(row.key, row.split) for row in rows}) == len({row.key for row in rows})
+
+
+def test_a_made_job_is_cut_as_its_name_says() -> None:
+    job, source = made_job("made-2-3-12-2-4")
+    assert (2, 12, 2) == (source.splits, source.rows_per_split, source.batch_rows)
+    assert 4 == job.configuration.checkpoint_every_batches
