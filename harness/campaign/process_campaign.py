@@ -57,7 +57,6 @@ from sinkproof.generators.interleavings import (
 from sinkproof.generators.rare import READ_BESIDE, watch
 from sinkproof.generators.service_faults import message_faults, node_faults
 from sinkproof.reports.document import SourceLine
-from sinkproof.subject.services_in_use import breakable
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import FEWER_JOB, JOBS, LATE_JOB, OVERSLEPT_JOB, PLAIN_JOBS, REUSED_JOB, UNNOTICED_JOB
 
@@ -94,17 +93,21 @@ class ProcessCampaign:
             self._run_all(self._named_places_once(baseline))
             self._strike_what_was_missed()
             self._run_all(in_commits(self._traced))
-            if not breakable():  # where there is a service, each takes seconds
+            if not self.results.services.breakable():  # where there is a service, each takes seconds
                 self._run_all(in_full_commits(self._traced))
                 self._run_all(both_in_commits(self._traced))
-            self._run_all(zombies_in_commits(baseline, jobs=[STANDARD] if breakable() else [STANDARD, UNNOTICED_JOB]))
-            if not breakable():
+            self._run_all(
+                zombies_in_commits(
+                    baseline, jobs=[STANDARD] if self.results.services.breakable() else [STANDARD, UNNOTICED_JOB]
+                )
+            )
+            if not self.results.services.breakable():
                 self._run_all(leaving_in_commits(baseline) if FEWER_JOB in rescaled(self.results) else ())
                 self._run_all(in_recoveries(self._traced, baseline))
-            if not breakable():
+            if not self.results.services.breakable():
                 self._run_all(self._outliving(baseline))
             if self.runner.contract.claims & READ_BESIDE:
-                jobs = () if breakable() else rescaled(self.results)
+                jobs = () if self.results.services.breakable() else rescaled(self.results)
                 unfinished = in_rescaled_recoveries(self._traced, jobs)
                 watched = [*(Schedule(job=job) for job in JOBS), *unfinished]
                 watch(self.runner, self.results, watched, run=self._try)
@@ -115,10 +118,10 @@ class ProcessCampaign:
             self._run_all(self._rescales(baseline))
             if not self.runner.contract.copies:  # else the simulated shell does it
                 self._run_all(in_files_not_forced(baseline, self.runner.contract))
-            self._run_all(in_processes(baseline, self.runner, slow=bool(breakable())))
+            self._run_all(in_processes(baseline, self.runner, slow=bool(self.results.services.breakable())))
             self.results.first_rounds_done = True
             self._run_all(Schedule((fault,)) for fault in first_of_each(baseline, "kill", lines=True))
-            if breakable():
+            if self.results.services.breakable():
                 self._run_all(in_recoveries(self._traced, baseline))
             else:
                 self._run_all(in_rescaled_recoveries(self._traced, rescaled(self.results)))
@@ -209,7 +212,7 @@ class ProcessCampaign:
         yield from (Schedule((fault,)) for fault in zombies if fault.point in ZOMBIES_FIRST)
         late = (fault for fault in spread(baseline, "stop") if fault.point in ZOMBIES_LATE)
         yield from (Schedule((fault,), job=LATE_JOB) for fault in late)
-        if not breakable():
+        if not self.results.services.breakable():
             slept = first_of_each(baseline, "stop", lines=False)
             yield from (Schedule((fault,), job=OVERSLEPT_JOB) for fault in slept if fault.point in ZOMBIES_LATE)
         last = last_decision(baseline)

@@ -17,7 +17,7 @@ from sinkproof.reports.document import Closure, Event, Finding, Outcome, ShellRe
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.services_in_use import nodes_wanted
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import SENTENCES
 
@@ -80,6 +80,7 @@ class CampaignResults:
     )  # ways, with their last step, that did not lead there again
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
+    services: ServicesInUse = field(default_factory=ServicesInUse)  # of the scratch
     closures: list[Closure] = field(default_factory=list)  # others than of whole-job crashes
     first_rounds_done: bool = False  # of the process shell: whatever is telling was tried, but for lines
     deferred: str = ""  # why the simulated shell leaves crashes to the process shell
@@ -108,11 +109,12 @@ class CampaignResults:
             cell[1] += run_result.fired
             cell[2] += bool(run_result.anomalies)
         if run_result.broken_rule and not self.unknowns:
-            self.unknowns.append(
-                f"{run_result.broken_rule}. It shows: {replay_line(run_result.schedule, self.contract.locator, self.shell)}"
-            )
+            self.unknowns.append(f"{run_result.broken_rule}. It shows: {self._replay_line(run_result.schedule)}")
         for anomaly in run_result.anomalies:
             self.find(anomaly, run_result.schedule, run_result=run_result)
+
+    def _replay_line(self, schedule: Schedule) -> str:
+        return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)
 
     def add_one_of_many(self, run_result: RunResult) -> None:
         """As `add`, for runs that pass what others have passed: there are tens of thousands."""
@@ -212,7 +214,7 @@ class CampaignResults:
             shell=self.shell,
             schedule=str(schedule),
             why=why,
-            replay=replay_line(schedule, self.contract.locator, self.shell),
+            replay=self._replay_line(schedule),
             lost=anomaly.lost[:ROWS_LISTED_MOST],
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
             extra=anomaly.extra[:ROWS_LISTED_MOST],
@@ -279,10 +281,10 @@ def row_of(point: str) -> str:
     return f"lines of {point[5:].rsplit(':', 1)[0]}" if is_line(point) else point
 
 
-def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
+def replay_line(schedule: Schedule, locator: str, shell: str, *, nodes: int = 1) -> str:
     line = f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
     line += " --network toxiproxy" if any(fault.kind in TOXICS for fault in schedule.faults) else ""
-    return line + (f" --nodes {nodes_wanted()}" if nodes_wanted() > 1 else "")
+    return line + (f" --nodes {nodes}" if nodes > 1 else "")
 
 
 def steps(run_result: RunResult) -> list[str]:

@@ -19,7 +19,8 @@ from sinkproof.reports.document import CanaryResult, Closure, Finding, ShellResu
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError, load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import USED
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 
 # A step that was not struck, no zombie, or too many lines make the verdict UNKNOWN: a busy machine gets more time.
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}  # by then, whatever the budget
@@ -42,6 +43,7 @@ class Task:
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell strikes this subject's lines
     cores: int = 1  # that it may use
+    services: ServiceOptions = DEFAULT_SERVICES
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
         spent = now() - began
         if spent < task.budget_seconds:
             return False
-        if spent > (LEAST_SECONDS_ON_SERVICES if USED else LEAST_SECONDS)[task.shell]:
+        if spent > (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]:
             return True
         if results.deferred:
             return True
@@ -95,7 +97,9 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     elsewhere = task.shell == "spark" and ours
     lines = elsewhere or unstruck <= LINES_UNSTRUCK_MOST * len(results.lines_passed)
     beside = task.shell == "process" and (task.alone or not results.contract.copies)  # else the simulated shell does it
-    early = task.shell == "process" and not (results.contract.is_ours or USED or results.first_rounds_done)
+    early = task.shell == "process" and not (
+        results.contract.is_ours or results.services.used or results.first_rounds_done
+    )
     unread = beside and results.contract.claims & READ_BESIDE and (EVERYWHERE, WATCH) not in results.cells
     return woken and lines and not early and not unread and not results.never_struck()
 
@@ -103,8 +107,9 @@ def has_least(results: CampaignResults, task: Task) -> bool:
 def run_campaign(
     contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: Callable[[CampaignResults], bool]
 ) -> ShellOutcome:
-    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+    services = ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+    results = CampaignResults(contract=contract, shell=task.shell, progress=progress, services=services)
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     results.progress.done(f"{len(results.findings)} findings")

@@ -22,7 +22,8 @@ from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import USED
+from sinkproof.subject.service_options import ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import files_of
 
 ENTRY: Final = "sinkproof.campaign.simulated_workers:live"
@@ -61,23 +62,25 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
     with ExitStack() as stack:
 
         def start() -> list[PoolWorker]:
-            count = cores - 1 if runner.contract.copies and not USED else 0
+            count = cores - 1 if runner.contract.copies and not scratch.services.used else 0
             if not count:
                 return []
             server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.simulated_workers",)))
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
             patience = HANGS_MOST * hang_seconds
-            return [start_worker(server, stack, ENTRY, locator, name, seconds=patience, ready=False) for name in names]
+            what = locator, scratch.services.options
+            return [start_worker(server, stack, ENTRY, *what, name, seconds=patience, ready=False) for name in names]
 
         yield SimulatedWorkers(start=start)
 
 
-def live(inside: Inside, locator: str, name: str) -> None:
+def live(inside: Inside, locator: str, options: ServiceOptions, name: str) -> None:
     """The entry of a lane."""
     os.nice(NICE)
     folder = fresh_folder()
     try:
-        with telling(inside), ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner:
+        scratch = Scratch(name=name, path=folder, services=ServicesInUse(options))
+        with telling(inside), ScheduleRunner(load(locator), scratch) as runner:
             memo = MemoizedRuns(runner, confirms=False)
             at_lines = MemoizedRuns(runner, confirms=False, tracing=tracer_of(runner))
 

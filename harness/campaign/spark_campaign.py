@@ -23,7 +23,6 @@ from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.schedule_runner import RunResult
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators.fault_sites import first_of_each
-from sinkproof.subject.services_in_use import breakable
 from sinkproof.workload.jobs import JOBS
 
 WORKERS_KILLED_AT: Final = ("write.after", "snapshot.after", "notify_complete.before", "commit.after", "open.after")
@@ -80,7 +79,7 @@ class SparkCampaign(ProcessCampaign):
             baseline = self._baseline()
             if baseline is None:
                 return
-            on_services = bool(breakable())
+            on_services = bool(self.results.services.breakable())
             if on_services:  # first: there, everything takes longer than a budget may be
                 self._long_job(baseline)
             self._run_all(self._named_places_once(baseline))
@@ -131,7 +130,7 @@ class SparkCampaign(ProcessCampaign):
         if not self.plan.attempts or self.runner.contract.rows != "append":
             return
         steps = list(dict.fromkeys((baseline.names[actor], point) for actor, point in baseline.trace))
-        plan = ON_SERVICES if breakable() else self.plan
+        plan = ON_SERVICES if self.results.services.breakable() else self.plan
         outcome = EnduranceJob(self.runner, plan, steps=steps, progress=self.results.progress).run()
         self.results.kills += outcome.run_result.kills
         self.results.add(outcome.run_result)

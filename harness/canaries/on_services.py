@@ -16,6 +16,7 @@ from sinkproof.generators.rare import READ_BESIDE
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.services_in_use import ServicesInUse
 
 
 class Told(NamedTuple):
@@ -50,7 +51,8 @@ def run_these(
 ) -> ShellOutcome:
     """As `run_campaign`, in processes, and these only."""
     results = CampaignResults(contract=contract, shell="process", progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
+    services = ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process", services=services)
     began = now()
     with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
         runner.watches = bool(contract.claims & READ_BESIDE)

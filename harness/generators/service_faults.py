@@ -15,7 +15,7 @@ from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.generators.fault_sites import spread
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.services_in_use import breakable, network, proxies
+from sinkproof.subject.services_in_use import ServicesInUse
 
 if TYPE_CHECKING:
     from sinkproof.campaign.results import CampaignResults
@@ -33,27 +33,27 @@ EACH_OF: Final = {
 }
 
 
-def armed(schedule: Schedule) -> Schedule:
+def armed(schedule: Schedule, services: ServicesInUse) -> Schedule:
     """What is left of a schedule for the engine when the proxies have got theirs."""
     messages = [fault for fault in schedule.faults if is_message(fault)]
-    if messages and not proxies():
+    if messages and not services.proxies():
         raise ContractError(
             f"{messages[0]}: no proxy of ours stands between this sink and a broker. It does where the contract calls "
             "scratch.service('kafka', start=True) in its `setup`, and no external broker is named"
         )
-    for proxy in proxies():
+    for proxy in services.proxies():
         proxy.arm(messages)
     return replace(schedule, faults=tuple(fault for fault in schedule.faults if not is_message(fault)))
 
 
-def struck_messages() -> tuple[Fault, ...]:
-    return tuple(fault for proxy in proxies() for fault in proxy.look().struck)
+def struck_messages(services: ServicesInUse) -> tuple[Fault, ...]:
+    return tuple(fault for proxy in services.proxies() for fault in proxy.look().struck)
 
 
 def message_faults(baseline: ScheduleRunner) -> Iterator[Schedule]:
     """Right after a run without faults: each end of a transaction, and the first of all other messages."""
     counts = Counter[str]()
-    for proxy in proxies():
+    for proxy in baseline.scratch.services.proxies():
         counts.update(proxy.look().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or baseline.contract.offers("late_requests")]
     turns = zip_longest(*(places(counts, kind, every=EACH_OF[kind]) for kind in kinds))
@@ -64,12 +64,12 @@ def node_faults(baseline: RunResult, results: CampaignResults, *, near_only: boo
     """Steps next to a request first, or only those; kinds in turn: each takes seconds, and a short budget is to see
     something of all.
     """
-    if not breakable():
+    if not results.services.breakable():
         return
     near = {point for point in results.passed if point in SINK_POINTS} or {*AROUND_CALLS}
     near |= DECIDED
     for steps in (COMMIT_WINDOW & near, *([] if near_only else [COMMIT_WINDOW - near])):
-        kinds = NODE_KINDS if network() is None else (*TOXICS, *NODE_KINDS)
+        kinds = NODE_KINDS if results.services.network() is None else (*TOXICS, *NODE_KINDS)
         turns = zip_longest(*(_of_kind(kind, baseline, results, steps=steps) for kind in kinds))
         yield from (schedule for turn in turns for schedule in turn if schedule is not None)
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.subject.service_address import way_to
-from sinkproof.subject.services_in_use import NO_SETTINGS, service_in_use
+from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
 
 REMOVE: Final = "import sys; from sinkproof.subject.cassandra_service import drop; drop(*sys.argv[1:])"
 
@@ -70,11 +69,13 @@ def _drop_by_another(endpoint: str, keyspace: str, owner: int) -> None:
         subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
 
 
-def cassandra_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> CassandraService:
-    """See services_in_use.service_in_use."""
-    used = service_in_use(CASSANDRA, start=start, settings=settings)
+def cassandra_service(
+    services: ServicesInUse, *, start: bool, settings: Mapping[str, Any] = NO_SETTINGS
+) -> CassandraService:
+    """See ServicesInUse.find."""
+    used = services.find(CASSANDRA, start=start, settings=settings)
     return CassandraService(
-        endpoint=way_to(used),
+        endpoint=services.sink_address(used),
         direct_endpoint=used.service.direct_endpoint,
         identity=used.service.identity,
         node_count=used.service.node_count,

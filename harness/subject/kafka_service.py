@@ -13,8 +13,7 @@ from sinkproof.sink_adapters.kafka.broker_evidence import evidence
 from sinkproof.sink_adapters.kafka.topic_admin import make_topics, remove_topics
 from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, Record, lingering, read
 from sinkproof.sink_adapters.kafka.transaction_control import Control, NotNow
-from sinkproof.subject.service_address import way_to
-from sinkproof.subject.services_in_use import NO_SETTINGS, RESTING, service_in_use
+from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
 
 ENDING: Final = ("PrepareCommit", "PrepareAbort")
 SETTLED_SECONDS: Final = 20.0
@@ -53,11 +52,11 @@ class KafkaService:
         return lingering(self.direct_endpoint, prefix)
 
 
-def kafka_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> KafkaService:
-    """See services_in_use.service_in_use."""
-    used = service_in_use(KAFKA, start=start, settings=settings)
+def kafka_service(services: ServicesInUse, *, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> KafkaService:
+    """See ServicesInUse.find."""
+    used = services.find(KAFKA, start=start, settings=settings, await_settled=await_settled)
     return KafkaService(
-        endpoint=way_to(used),
+        endpoint=services.sink_address(used),
         direct_endpoint=used.service.direct_endpoint,
         identity=used.service.identity,
         own=used.own,
@@ -75,6 +74,3 @@ def await_settled(service: Service) -> None:
         raise ReaderFailed("has no broker to ask", evidence=str(error)) from error
     finally:
         control.close()
-
-
-RESTING[KAFKA.name] = await_settled

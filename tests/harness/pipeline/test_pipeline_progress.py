@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from sinkproof.cli.pipeline_command import Interrupts, Milliseconds, _master
-from sinkproof.pipeline.pipeline_progress import CLEAR, Standing, open_line
+from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, _master
+from sinkproof.pipeline.pipeline_progress import CLEAR, PipelineStatus, open_line
 
 
 class Terminal(io.StringIO):
@@ -21,13 +21,13 @@ def told(stream: io.StringIO, *, quiet: bool = False) -> str:
     now = [0.0]
     line = open_line(stream, clock=lambda: now[0], quiet=quiet)
     line.say("starting Spark")
-    standing = Standing(rows=0, total=12_000)
+    status = PipelineStatus(rows=0, total=12_000)
     for tenth in range(120):
         now[0] = tenth / 10
-        standing.rows, standing.checkpoints, standing.rows_per_second = 100 * tenth, tenth // 2, 1000.0
-        standing.restarts = tenth // 60
-        standing.stopping = tenth >= 118
-        line.show(standing)
+        status.rows, status.checkpoints, status.rows_per_second = 100 * tenth, tenth // 2, 1000.0
+        status.restarts = tenth // 60
+        status.stopping = tenth >= 118
+        line.show(status)
     line.close()
     line.close()
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""The comparison table: each pair has its place, each empty place a reason, and what is expected is measured."""
+"""The comparison table: each pair has its cell_of, each empty cell_of a reason, and what is expected is measured."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from sinkproof.table import table_document as run
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, Place, offers, pairs_on, place
+from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, Cell, cell_of, offers, pairs_on
 from sinkproof.table.machine import file_system
-from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, Measures, NotMeasured, differences
+from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, NotMeasured, PairMeasures, differences
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-AS_EXPECTED = Measures(
+AS_EXPECTED = PairMeasures(
     grade="exactly-once",
     crashes=24,
     breaks_a_claim=False,
@@ -38,8 +38,8 @@ AS_EXPECTED = Measures(
 
 
 def test_every_pair_has_one_place_and_every_empty_place_a_reason() -> None:
-    taken = {place(name) for name in EVERY_PAIR}
-    assert {Place(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
+    taken = {cell_of(name) for name in EVERY_PAIR}
+    assert {Cell(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
     assert not taken & WHY_NOT.keys()
     assert sorted(EVERY_PAIR) == sorted(pairs_on(TARGETS))
     assert all(offers(strategy) for strategy in WAYS)
@@ -69,23 +69,23 @@ def test_what_is_not_as_expected_is_named(change: dict[str, Any], said: list[str
 def test_one_that_is_not_as_expected_makes_it_violated_and_one_that_fails_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def measure(name: str, **_: Any) -> Measures:
+    def measure(name: str, **_: Any) -> PairMeasures:
         if name == "memory/masked":
             raise NotMeasured("its driver is gone")
         return AS_EXPECTED
 
     monkeypatch.setattr(run, "measure", measure)
-    told: list[str] = []
+    reported: list[str] = []
 
     def verdict(*pairs: str) -> str:
         return str(
-            run.table(["memory"], pairs=pairs, told=lambda name, what: told.append(f"{name}: {what}"))["verdict"]
+            run.table(["memory"], pairs=pairs, report=lambda name, what: reported.append(f"{name}: {what}"))["verdict"]
         )
 
     assert "upheld" == verdict("memory/two-phase")
     assert "violated" == verdict("memory/two-phase", "memory/plain", "memory/masked")
     assert "unknown" == verdict("memory/two-phase", "memory/masked")
-    assert "memory/masked: not measured: its driver is gone" == told[-1]
+    assert "memory/masked: not measured: its driver is gone" == reported[-1]
 
 
 def test_the_disk_is_named_by_what_it_is(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_is_no_table_is_refused(sinkproof_command: Command, tmp_path: Path,
     (tmp_path / "other.json").write_text(content)
     refused = sinkproof_command("table", "--from", "other.json")
     assert 3 == refused.returncode
-    assert "sinkproof: other.json is no table of ours" in refused.stderr
+    assert "sinkproof: other.json is not a table of sinkproof" in refused.stderr
 
 
 @pytest.mark.slow

@@ -16,8 +16,10 @@ from sinkproof.generators.rare import impossible
 from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_faults, node_faults
 from sinkproof.subject.contract import Contract, ContractError, check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.service_address import TOXIC, VARIABLE
-from sinkproof.subject.services_in_use import OWN
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
+
+from ...support.real_services import end_own_services
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 OF_BROKERS = (
@@ -38,9 +40,10 @@ OF_MESSAGES = (
 
 
 @contextmanager
-def laboratory_of(contract: Contract) -> Iterator[ProcessRunner]:
+def runner_of(contract: Contract, *, options: ServiceOptions = DEFAULT_SERVICES) -> Iterator[ProcessRunner]:
     folder = fresh_folder()
-    with process_runner(contract, Scratch(name="faults", path=folder, shell="process")) as made:
+    scratch = Scratch(name="faults", path=folder, shell="process", services=ServicesInUse(options))
+    with process_runner(contract, scratch) as made:
         yield made
     folder.rmdir()
 
@@ -50,9 +53,9 @@ def runner() -> Iterator[ProcessRunner]:
     """With a broker of its own, behind a proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SINKPROOF_KAFKA", raising=False)
-        with laboratory_of(load("kafka/two-phase")) as made:
+        with runner_of(load("kafka/two-phase")) as made:
             yield made
-        OWN.pop("kafka").end()
+        end_own_services("kafka")
 
 
 @pytest.mark.parametrize("schedule", [*OF_BROKERS, *OF_MESSAGES])
@@ -69,7 +72,7 @@ def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(run
     assert {*EACH_OF} == {fault.kind for fault in messages}
     ends = [fault.occurrence for fault in messages if (fault.point, fault.kind) == ("end_txn.reply", "drop")]
     assert [*range(1, sum(point == "commit.after" for _, point in baseline.trace) + 1)] == ends
-    results = CampaignResults(contract=runner.contract, shell="process")
+    results = CampaignResults(contract=runner.contract, shell="process", services=runner.scratch.services)
     results.add(baseline)
     faults = [fault for schedule in node_faults(baseline, results) for fault in schedule.faults]
     assert len(faults) == len({(fault.point, fault.kind) for fault in faults})
@@ -78,17 +81,17 @@ def test_every_kind_is_tried_at_every_step_and_at_every_end_of_a_transaction(run
     assert "write.after" in {fault.point for fault in faults[:12]}
 
 
-def test_a_lost_answer_convicts_who_sends_again(runner: ProcessRunner) -> None:
+def test_a_lost_reply_convicts_a_sink_that_sends_again(runner: ProcessRunner) -> None:
     """The faults bite: the right sink above has not merely been left alone."""
     contract = canaries.SendsAgainWhenNotAnswered
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("broker[1].end_txn.reply#1=drop"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_what_hides_rows_is_told_by_the_broker_itself(runner: ProcessRunner) -> None:
+def test_the_broker_itself_says_what_hides_rows(runner: ProcessRunner) -> None:
     contract = canaries.LeavesTransactionsOpen
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("sink[0].write.after#1=kill"))
     (loss,) = [anomaly for anomaly in run_result.anomalies if anomaly.oracle == "O1"]
     assert "The target says: " in loss.why
@@ -97,20 +100,19 @@ def test_what_hides_rows_is_told_by_the_broker_itself(runner: ProcessRunner) -> 
 
 
 @pytest.fixture
-def through_toxiproxy(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A real one, on the way to the same broker, for laboratories that are made from now on."""
-    monkeypatch.setenv(VARIABLE, TOXIC)
-    yield
-    OWN.pop("toxiproxy").end()
-    broker = OWN["kafka"]
+def through_toxiproxy(runner: ProcessRunner) -> Iterator[ServiceOptions]:
+    """For runners whose sinks reach the same broker through a real toxiproxy."""
+    yield ServiceOptions(network="toxiproxy")
+    end_own_services("toxiproxy")
+    broker = runner.scratch.services.own["kafka"]
     assert isinstance(broker, LocalKafka)
     assert broker.messages is not None
     broker.messages.lead({})
 
 
-def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(through_toxiproxy: None) -> None:
+def test_connections_break_although_brokers_advertise_their_own_addresses(through_toxiproxy: ServiceOptions) -> None:
     """An answer that never comes, and requests that are held back for a while; the wrong sink shows that they are."""
-    with laboratory_of(load("kafka/two-phase")) as made:
+    with runner_of(load("kafka/two-phase"), options=through_toxiproxy) as made:
         for schedule in ("sink[0].commit.before#2=net-reset-down", "sink[1].pre_commit.before#1=net-latency-up"):
             run_result = made.run(parse(schedule))
             assert (True, (), "", 24) == (
@@ -121,16 +123,17 @@ def test_connections_break_behind_the_door_to_which_brokers_send_their_clients(t
             )
             assert parse(schedule).faults == run_result.struck
     contract = canaries.SendsAgainWhenNotAnswered
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract), options=through_toxiproxy) as made:
         run_result = made.run(parse("sink[0].commit.before#1=net-reset-down"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_somebody_elses_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_external_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
-    monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
-    with laboratory_of(load("kafka/plain")) as made:
-        assert [] == [*node_faults(made.run(Schedule()), CampaignResults(contract=made.contract, shell="process"))]
+    with runner_of(load("kafka/plain")) as made:
+        baseline = made.run(Schedule())
+        results = CampaignResults(contract=made.contract, shell="process", services=made.scratch.services)
+        assert [] == [*node_faults(baseline, results)]
         with pytest.raises(ContractError, match="no external system can be broken here"):
             made.run(parse("sink[0].write.after#1=service-kill"))
         with pytest.raises(ContractError, match="no proxy of ours stands between"):
