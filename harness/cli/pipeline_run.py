@@ -106,7 +106,7 @@ def _master(given: str | None, tasks: int) -> str:
 
 
 class Interrupts:
-    """Counts Ctrl-C and SIGTERM while the job runs. The first asks for a stop; the second raises KeyboardInterrupt."""
+    """Counts Ctrl-C and SIGTERM while the job runs. The first requests a stop; the second raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.count = 0

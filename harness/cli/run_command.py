@@ -39,7 +39,7 @@ for command in (etl, windows):
     help="Instead of --rows: generate so many rows (rounded up to an even number).",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="With --generate: another seed gives other rows.")
-@click.option("--key", help="With --rows: the column whose values are counted.")
+@click.option("--key", help="With --rows: the column by which rows are counted.")
 @click.option(
     "--sink", default="files/two-phase", show_default=True, help="A pair that `sinkproof table --registered` lists."
 )
@@ -62,7 +62,7 @@ for command in (etl, windows):
 )
 @options_of_all
 def count(**options: Any) -> None:
-    """Count rows by key. Each input row yields one output row, whose value is the count so far.
+    """Count rows by key. Each input row yields one output row with the count so far.
 
     Exit status: 0 everything is committed, 130 stopped with a checkpoint, 3 bad arguments or input, 4 failure.
     """

@@ -21,7 +21,7 @@ SEVERAL: Final = click.argument("names", type=click.Choice(SERVICES), nargs=-1)
 def services() -> None:
     """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy.
 
-    A certification that needs a service uses one that runs. Otherwise it starts a service of its own and ends it.
+    `sinkproof run` uses them, and so do contracts that start none. Registered pairs start and end one of their own.
     """
 
 

@@ -81,7 +81,7 @@ class PipelineFolder:
 
     @property
     def finished(self) -> int:
-        """The final checkpoint whose rows are all committed; 0 if there is none yet."""
+        """The final checkpoint, once all of its rows are committed; 0 before that."""
         return int((self.earlier() or {}).get("finished", 0))
 
 

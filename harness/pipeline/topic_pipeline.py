@@ -44,7 +44,7 @@ class TopicPipelineOptions:
 
 
 class TopicPipeline:
-    """A pipeline.Runnable. Asks the broker; makes the topics of the output if they are missing."""
+    """A Runnable. Connects to the broker, and creates the topic of the output if it is missing."""
 
     network = "unix"
 

@@ -13,8 +13,7 @@ TOXIPROXY_NETWORK: Final = "toxiproxy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """Where a field is empty, the user's variables decide: SINKPROOF_KAFKA, SINKPROOF_SERVICES and others (see `Kind`).
-    """
+    """Where a field is empty, the user's variables decide: SINKPROOF_KAFKA, SINKPROOF_SERVICES and so on."""
 
     kafka: str = ""  # "local", "container" or "external:HOST:PORT"
     kafka_version: str = ""

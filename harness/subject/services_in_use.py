@@ -38,7 +38,7 @@ class ServicesInUse:
     certification started and may break. `used`: kinds that the contract requested here, external ones included.
 
     A copy in another process (a worker, an attempt, a Spark task) holds the options only. It finds a service that this
-    process or its nearest ancestor started in the folder of running services; so no process has to be told an address.
+    process or its nearest ancestor started in the folder of running services.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""PairMeasures one pair: how far its guarantee reaches, when its rows can be seen, what it costs."""
+"""Measures one pair: how far its guarantee reaches, when its rows can be seen, what it costs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def measure(name: str, *, disk: Path, services: ServicesInUse) -> PairMeasures:
         after = bench.visible_after()
         delays, look_ms = bench.delays()
         bulk = bench.bulk()
-        memory = bench.ask("held")
+        memory = bench.result("held")
         timeout = bench.timeout()
     of_each = {what: bulk[what] and bulk[what] / bulk["rows"] for what in ("requests", "sent_bytes", "state_bytes")}
     requests, sent, state = of_each.values()
@@ -195,7 +195,7 @@ class Bench:
     def go_on(self, child: Child) -> None:
         child.send(b"", Deadline(ANSWER_SECONDS))
 
-    def ask(self, way: str, **options: Any) -> Any:
+    def result(self, way: str, **options: Any) -> Any:
         """The result of a driver that sends nothing before it."""
         self.services.report(way)
         with self.fresh_target() as scratch, _ended(self.driver(way, scratch, **options)) as child:
@@ -286,7 +286,7 @@ class Bench:
         return done
 
     def timeout(self) -> str:
-        """What happens to a complete checkpoint whose recovery begins after the target's own limit."""
+        """What happens to a complete checkpoint if recovery begins after the target's own limit."""
         if self.simulated:
             with _folder(None) as folder:
                 late = recovered_late(self.contract, Scratch(name=f"table-{self.name}", path=folder))
