@@ -49,7 +49,7 @@ def live(inside: Inside, what: tuple[str, str, float, ServiceOptions]) -> None:
     """
     locator, name, hang_seconds, options = what
     folder = fresh_folder()
-    scratch = Scratch(name=name, path=folder, shell="process", services=ServicesInUse(options, apart=True))
+    scratch = Scratch(name=name, path=folder, shell="process", services=ServicesInUse(options=options, apart=True))
     try:
         with (
             telling(inside),

@@ -107,7 +107,7 @@ def has_least(results: CampaignResults, task: Task) -> bool:
 def run_campaign(
     contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: Callable[[CampaignResults], bool]
 ) -> ShellOutcome:
-    services = ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+    services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     results = CampaignResults(contract=contract, shell=task.shell, progress=progress, services=services)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
     began = now()

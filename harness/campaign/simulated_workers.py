@@ -68,18 +68,19 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
             server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.simulated_workers",)))
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
             patience = HANGS_MOST * hang_seconds
-            what = locator, scratch.services.options
-            return [start_worker(server, stack, ENTRY, *what, name, seconds=patience, ready=False) for name in names]
+            whats = [(locator, name, scratch.services.options) for name in names]
+            return [start_worker(server, stack, ENTRY, what, seconds=patience, ready=False) for what in whats]
 
         yield SimulatedWorkers(start=start)
 
 
-def live(inside: Inside, locator: str, options: ServiceOptions, name: str) -> None:
-    """The entry of a lane."""
+def live(inside: Inside, what: tuple[str, str, ServiceOptions]) -> None:
+    """The entry of a worker. `what`: a locator, the scratch's name, the options of services."""
+    locator, name, options = what
     os.nice(NICE)
     folder = fresh_folder()
     try:
-        scratch = Scratch(name=name, path=folder, services=ServicesInUse(options))
+        scratch = Scratch(name=name, path=folder, services=ServicesInUse(options=options))
         with telling(inside), ScheduleRunner(load(locator), scratch) as runner:
             memo = MemoizedRuns(runner, confirms=False)
             at_lines = MemoizedRuns(runner, confirms=False, tracing=tracer_of(runner))

@@ -51,7 +51,7 @@ def run_these(
 ) -> ShellOutcome:
     """As `run_campaign`, in processes, and these only."""
     results = CampaignResults(contract=contract, shell="process", progress=progress)
-    services = ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+    services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process", services=services)
     began = now()
     with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:

@@ -107,7 +107,7 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
         return tried
     folder = fresh_folder()
     try:
-        services = ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+        services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
         scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
         if task.shell == "spark":
             from sinkproof.execution.spark_runner import spark_runner

@@ -74,6 +74,7 @@ BUDGETS: Final = (
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def certify(
+    *,
     subjects: tuple[str, ...],
     command_line: str | None,
     reader: str | None,

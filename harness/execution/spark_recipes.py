@@ -39,7 +39,7 @@ def in_real_time(job: Job, *, restarts: int) -> Job:
 
 
 def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any], services: ServiceOptions) -> Scratch:
-    services_in_use = ServicesInUse(services)
+    services_in_use = ServicesInUse(options=services)
     return Scratch(name=name, path=Path(folder), shell="spark", settings=settings, services=services_in_use)
 
 

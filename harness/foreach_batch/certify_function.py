@@ -200,7 +200,7 @@ SHELLS: dict[str, Callable[..., Closure | None]] = {"simulated": _simulated, "sp
 @contextmanager
 def _place(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
     """A folder for everything, and the scratch in it."""
-    shell, services = task.shell, ServicesInUse(task.services, report=lambda what: progress.step(what, 0))
+    shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
     folder = fresh_folder()

@@ -148,7 +148,7 @@ def main() -> None:
     os.chdir(path)
     try:
         contract = load(place)
-        services = ServicesInUse(ServiceOptions(**json.loads(sys.argv[5])))
+        services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
         scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
         driver = Driver(contract, scratch, tell_to)
     except Exception as error:  # the border of the process

@@ -6,6 +6,7 @@ import atexit
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,7 +43,7 @@ class ServicesInUse:
     """
 
     def __init__(
-        self, options: ServiceOptions = DEFAULT_SERVICES, *, apart: bool = False, report: Report = no_report
+        self, *, options: ServiceOptions = DEFAULT_SERVICES, apart: bool = False, report: Report = no_report
     ) -> None:
         """`apart`: ignore services of this process's ancestors, which break them for runs of their own. `report` is
         called every few seconds while a service starts.
@@ -53,8 +54,8 @@ class ServicesInUse:
         self._await_settled: dict[str, AwaitSettled] = {}
         self._ignored_owners = {*ancestors()} - {os.getpid()} if apart else set[int]()
 
-    def __reduce__(self) -> tuple[type[ServicesInUse], tuple[ServiceOptions]]:
-        return type(self), (self.options,)
+    def __reduce__(self) -> tuple[partial[ServicesInUse], tuple[()]]:
+        return partial(type(self), options=self.options), ()
 
     def breakable(self) -> list[LocalService]:
         """What the contract uses and no other certification does. The proxy has network faults of its own."""

@@ -181,7 +181,7 @@ class Bench:
         if self.target != "kafka" or not self.direct:
             return scratch
         broker = f"external:{scratch.service('kafka').direct_endpoint}"
-        return replace(scratch, services=ServicesInUse(replace(self.services.options, kafka=broker)))
+        return replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
 
     direct = True  # whether drivers connect to a broker without the proxy
 

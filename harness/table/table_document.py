@@ -76,7 +76,7 @@ def _pair(name: str, disk: Path | None, *, report: Report, services: ServiceOpti
     }
     if disk is None:
         return row
-    in_use = ServicesInUse(services, report=lambda what: report(name, what))
+    in_use = ServicesInUse(options=services, report=lambda what: report(name, what))
     try:
         found = measure(name, disk=disk, services=in_use)
     except FAILURES as error:

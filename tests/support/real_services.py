@@ -90,7 +90,7 @@ def runs_on_own_service(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(factory.mktemp("state")))
         patch.delenv(f"SINKPROOF_{kind.upper()}", raising=False)
-        services = ServicesInUse(ServiceOptions(nodes=nodes))
+        services = ServicesInUse(options=ServiceOptions(nodes=nodes))
         scratch = Scratch(name="own", path=folder, shell="process", services=services)
         with process_runner(load(pair), scratch) as runner:
             yield lambda schedule: runner.run(parse(schedule))

@@ -25,7 +25,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_process_is_given_the_options_and_nothing_else() -> None:
-    services = ServicesInUse(OPTIONS)
+    services = ServicesInUse(options=OPTIONS)
     services.used.add("kafka")
     scratch = pickle.loads(pickle.dumps(Scratch(name="x", path=Path(), services=services)))
     assert (OPTIONS, set()) == (scratch.services.options, scratch.services.used)

@@ -42,7 +42,7 @@ OF_MESSAGES = (
 @contextmanager
 def runner_of(contract: Contract, *, options: ServiceOptions = DEFAULT_SERVICES) -> Iterator[ProcessRunner]:
     folder = fresh_folder()
-    scratch = Scratch(name="faults", path=folder, shell="process", services=ServicesInUse(options))
+    scratch = Scratch(name="faults", path=folder, shell="process", services=ServicesInUse(options=options))
     with process_runner(contract, scratch) as made:
         yield made
     folder.rmdir()
