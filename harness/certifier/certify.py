@@ -192,19 +192,19 @@ def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options,
     """Tries the canaries in the shells without a kept result. Other processes that need the result wait at the lock."""
     blind: list[str] = []
     with ExitStack() as locks:
-        trials = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
-        for trial in trials.values():
-            locks.enter_context(one_at_a_time(trial.lock))
-        found = {shell: trial.results() for shell, trial in trials.items()}
+        kept = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
+        for result in kept.values():
+            locks.enter_context(one_at_a_time(result.lock))
+        found = {shell: result.results() for shell, result in kept.items()}
         for shell in [shell for shell, results in found.items() if results is not None]:
             blind += _take_canaries(writer, _canary_task(shell), found[shell])
-            writer.note(trials[shell].note)
+            writer.note(kept[shell].note)
         missing = [_canary_task(shell) for shell, results in found.items() if results is None]
         running = locks.enter_context(closing(run_tasks(missing, progress=progress, cores=options.cores)))
         for task, results in running:
             reasons = _take_canaries(writer, task, results)
             if not reasons:
-                trials[task.shell].keep(results)
+                kept[task.shell].keep(results)
             blind += reasons
     return blind
 

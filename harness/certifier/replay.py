@@ -133,7 +133,7 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
 def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str:
     line = LINE.fullmatch(fault.point)
     file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
-    if line and file and Path(file).name == line["file"] and int(line["number"]) not in executable_lines(Path(file)):
+    if line and file and file.endswith(f"/{line['file']}") and int(line["number"]) not in executable_lines(Path(file)):
         return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     times = places[fault.actor, fault.point]

@@ -35,7 +35,7 @@ FOR_SERVICES: Final = (
     click.option(
         "--nodes",
         type=click.IntRange(1, 9),
-        help="Nodes of each service that is started. Of three, one at a time is broken while the sink goes on.  "
+        help="Nodes of each service that is started. Of three, one at a time is broken while the sink continues.  "
         "[default: 1]",
     ),
 )

@@ -128,6 +128,8 @@ class TopicPipeline:
 def refuse(options: TopicPipelineOptions) -> None:
     """Checks the arguments without a request to a broker. Raises PipelineError."""
     if options.topic_from == options.topic_to:
-        raise PipelineError(f"--from and --to are both kafka:{options.topic_to}: it would read its own output for ever")
+        raise PipelineError(
+            f"--from and --to are both kafka:{options.topic_to}: it would read its own output endlessly"
+        )
     if options.parts.get("transform"):
         function_at(options.parts["transform"])
