@@ -114,9 +114,8 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         for number in (signal.SIGINT, signal.SIGTERM):
-            if (
-                signal.getsignal(number) is not signal.SIG_IGN
-            ):  # in the background of a shell, Ctrl-C is for another job
+            # A background job of a shell ignores Ctrl-C, which is for another job.
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._count)
         return self
 
