@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,15 +29,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
     for entry in [entry for entry in running() if entry.owner == os.getpid()]:
         ServiceHandle(entry).end()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_service_stays_in_use() -> Iterator[None]:
-    """What the contracts of one module's tests have used is no concern of those of the next."""
-    yield
-    if (in_use := sys.modules.get("sinkproof.subject.services_in_use")) is not None:
-        in_use.OWN.clear()
-        in_use.USED.clear()
 
 
 @pytest.fixture(scope="session")

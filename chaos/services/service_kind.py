@@ -74,9 +74,13 @@ class Kind(Generic[Made]):
         with self.start(installation, wanted, version=version or self.version) as service:
             yield service
 
-    def where_to_look(self) -> str:
-        """The value of the variable of this kind; else that of SINKPROOF_SERVICES, if this kind supports it."""
-        everywhere = os.environ.get(EVERYWHERE, "")
+    def version_named(self) -> str:
+        """What the version's variable says."""
+        return os.environ.get(self.variable_of_version, "")
+
+    def where_to_look(self, *, everywhere: str = "") -> str:
+        """What the variable says; else `everywhere`, or the variable for every kind, if this kind can be that."""
+        everywhere = everywhere or os.environ.get(EVERYWHERE, "")
         return os.environ.get(self.variable, "") or (everywhere if everywhere in (LOCAL, *self._others) else "")
 
     @property
@@ -98,9 +102,11 @@ class Kind(Generic[Made]):
                 return service
         return None
 
-    def start_detached(self, version: str, wanted: WantedService, *, progress: Progress) -> tuple[Made, bool]:
-        """A service that runs until it is stopped, and whether it is new. Of two concurrent calls one starts it."""
-        where = self.where_to_look()
+    def start_detached(
+        self, version: str, wanted: WantedService, *, progress: Progress, everywhere: str = ""
+    ) -> tuple[Made, bool]:
+        """One that runs until it is stopped, and whether it is new. Of two at once the second finds the first's."""
+        where = self.where_to_look(everywhere=everywhere)
         installation = self._installed(version, where, progress=progress)
 
         def report_wait() -> None:

@@ -47,7 +47,9 @@ def _in_processes(results: CampaignResults, schedules: list[Schedule], *, hang_s
     from sinkproof.execution.process_runner import process_runner
 
     folder = fresh_folder()
-    scratch = Scratch(name=f"{results.contract.name}-confirming", path=folder, shell="process")
+    scratch = Scratch(
+        name=f"{results.contract.name}-confirming", path=folder, shell="process", services=results.services
+    )
     try:
         with process_runner(results.contract, scratch, hang_seconds=hang_seconds) as runner:
             return [runner.run(schedule) for schedule in schedules]

@@ -11,7 +11,6 @@ from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import TimelineEvent
-from sinkproof.subject.services_in_use import nodes_wanted
 
 STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to say where in the protocol it stood
 
@@ -27,10 +26,11 @@ def row_of(point: str) -> str:
     return f"lines of {point[5:].rsplit(':', 1)[0]}" if is_line(point) else point
 
 
-def replay_line(schedule: Schedule, locator: str, shell: str) -> str:
+def replay_line(schedule: Schedule, locator: str, shell: str, *, nodes: int = 1) -> str:
+    """The command that runs this schedule again. `nodes`: how many each service has."""
     line = f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
     line += " --network toxiproxy" if any(fault.kind in TOXICS for fault in schedule.faults) else ""
-    return line + (f" --nodes {nodes_wanted()}" if nodes_wanted() > 1 else "")
+    return line + (f" --nodes {nodes}" if nodes > 1 else "")
 
 
 def steps(result: RunResult) -> list[str]:

@@ -18,7 +18,6 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import EACH
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.services_in_use import breakable
 
 ShouldStop = Callable[[CampaignResults], bool]
 ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
@@ -148,7 +147,7 @@ class Campaign(ABC):
 
     @property
     def has_breakable_service(self) -> bool:
-        return bool(breakable())
+        return bool(self.runner.scratch.services.breakable())
 
     def can_rescale_after(self, fault: Fault) -> bool:
         return True
@@ -172,8 +171,8 @@ class Campaign(ABC):
 
 
 CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
-    Need.NO_SERVICE: lambda campaign: not breakable(),
-    Need.SERVICE: lambda campaign: bool(breakable()),
+    Need.NO_SERVICE: lambda campaign: not campaign.has_breakable_service,
+    Need.SERVICE: lambda campaign: campaign.has_breakable_service,
     Need.RESCALES: lambda campaign: bool(campaign.rescaled_jobs),
     Need.COPIES: lambda campaign: campaign.contract.copies,
     Need.NO_COPIES: lambda campaign: not campaign.contract.copies,

@@ -18,6 +18,7 @@ from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, She
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import SENTENCES
 
@@ -32,6 +33,7 @@ class CampaignResults:
     contract: Contract
     shell: str
     progress: Progress = SILENT
+    services: ServicesInUse = field(default_factory=ServicesInUse)  # of the scratch
     coverage: Coverage = field(default_factory=Coverage)
     steering: Steering = field(default_factory=Steering)
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: path -> name in points
@@ -51,8 +53,7 @@ class CampaignResults:
         self.steering.note(result, self.coverage)
         self.coverage.add(result)
         if result.broken_rule and not self.unknowns:
-            replay = replay_line(result.schedule, self.contract.locator, self.shell)
-            self.unknowns.append(f"{result.broken_rule}. It shows: {replay}")
+            self.unknowns.append(f"{result.broken_rule}. It shows: {self.replay_line(result.schedule)}")
         for anomaly in result.anomalies:
             self.find(anomaly, result.schedule, result=result)
 
@@ -98,6 +99,9 @@ class CampaignResults:
         self.places_found.add(place_of(anomaly, schedule))
         self.findings.append(self._finding(anomaly, schedule, result))
 
+    def replay_line(self, schedule: Schedule) -> str:
+        return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)
+
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
@@ -110,7 +114,7 @@ class CampaignResults:
             shell=self.shell,
             schedule=str(schedule),
             why=why,
-            replay=replay_line(schedule, self.contract.locator, self.shell),
+            replay=self.replay_line(schedule),
             lost=anomaly.lost[:ROWS_LISTED_MOST],
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
             extra=anomaly.extra[:ROWS_LISTED_MOST],

@@ -18,7 +18,7 @@ from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.services_in_use import USED
+from sinkproof.subject.services_in_use import ServicesInUse
 
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a busy machine gets more
 # time. By then the campaign ends, whatever the budget.
@@ -36,7 +36,7 @@ def within_budget(task: Task) -> ShouldStop:
         spent = now() - began
         if spent < task.budget_seconds:
             return False
-        if spent > (LEAST_SECONDS_ON_SERVICES if USED else LEAST_SECONDS)[task.shell]:
+        if spent > (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]:
             return True
         if results.steering.deferred_to_processes:
             return True
@@ -54,16 +54,25 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     lines_elsewhere = task.shell == "spark" and contract.marks_points
     lines = lines_elsewhere or len(coverage.lines_unstruck()) <= LINES_UNSTRUCK_MOST * len(coverage.lines_passed)
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
-    early = process and not (contract.is_ours or USED or results.steering.required_stages_done)
+    early = process and not (contract.is_ours or results.services.used or results.steering.required_stages_done)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
     return resumed and lines and not early and not unread and not coverage.never_struck()
+
+
+def begin(
+    contract: Contract, task: Task, *, folder: Path, progress: Progress, shell: str = ""
+) -> tuple[CampaignResults, Scratch]:
+    """The empty results of a campaign, and its scratch. `shell`: where another one than the task's runs it."""
+    shell = shell or task.shell
+    services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=shell, services=services)
+    return CampaignResults(contract=contract, shell=shell, progress=progress, services=services), scratch
 
 
 def run_campaign(
     contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
 ) -> ShellOutcome:
-    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+    results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     results.progress.done(f"{len(results.findings)} findings")

@@ -27,7 +27,7 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.progress import Progress
-from sinkproof.subject.services_in_use import Outages
+from sinkproof.subject.service_outages import Outages
 
 SECONDS_STILL: Final = 120.0  # without a row more than before, until a job that does not recover is given up
 SECONDS_PER_SESSION: Final = 240.0  # the same where Spark itself starts anew: 6 s, and 60 where the machine is crowded
@@ -91,7 +91,7 @@ class EnduranceJob:
         self.story: list[Happening] = []
         self.rows, self.strikes, self.services_killed = 0, 0, 0
         self.names: tuple[str, ...] = ()
-        self.outages = Outages()
+        self.outages = Outages(runner.scratch.services)
 
     def run(self) -> EnduranceOutcome:
         runner = self.runner

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sinkproof.reports.document import Finding, ShellResult
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Task:
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell strikes this subject's lines
     cores: int = 1  # that it may use
+    services: ServiceOptions = DEFAULT_SERVICES
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import conclude
+from sinkproof.campaign.run import begin, conclude
 from sinkproof.campaign.spark_campaign import SparkCampaign
 from sinkproof.campaign.spark_endurance import EndurancePlan
 from sinkproof.campaign.spark_plan import SPARK_PLAN
@@ -27,7 +27,6 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
 TIMES: Final = 5  # that a zombie is woken in each way; one is enough two times of three
@@ -78,8 +77,7 @@ def run_on(
 ) -> ShellOutcome:
     """As `run_campaign`, on a session that is there already, without the long job; what is to be tried first."""
     cluster, first = session
-    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+    results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()
     with spark_runner_on(cluster, contract, scratch) as runner:
         campaign = SparkCampaign(runner, results, endurance=EndurancePlan(), first=first, should_stop=should_stop)

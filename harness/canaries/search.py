@@ -17,8 +17,7 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses, ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
-from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import conclude, run_campaign
+from sinkproof.campaign.run import begin, conclude, run_campaign
 from sinkproof.campaign.stage import Stage
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import Canary
@@ -39,7 +38,6 @@ from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import locator_of
-from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import SPARSE_JOB
 
 SPARSE: Final = SPARSE_JOB  # shows what overlapping checkpoints hide
@@ -66,23 +64,19 @@ def search(
     canary: Canary, contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
 ) -> ShellOutcome:
     """As `run_campaign`, in the simulated shell."""
-    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
+    results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()
 
     def schedules(campaign: Campaign) -> Iterator[Schedule]:
         return schedules_of_its_sin(canary, campaign)
 
-    with ScheduleRunner(contract, _scratch(contract, task, folder)) as runner:
+    with ScheduleRunner(contract, scratch) as runner:
         stage = Stage(name=STAGE, schedules=schedules, concurrent_reader=bool(contract.claims & READ_BESIDE))
         CanaryCampaign(runner, results, should_stop=should_stop).carry_out((stage,))
         runner.reset()
     if should_stop(results):
         return conclude(results, seconds=now() - began, closure=None, stopped=True)
     return run_campaign(contract, task, folder=folder, progress=progress, should_stop=should_stop)
-
-
-def _scratch(contract: Contract, task: Task, folder: Path) -> Scratch:
-    return Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
 
 
 def schedules_of_its_sin(canary: Canary, campaign: Campaign) -> Iterator[Schedule]:
@@ -120,8 +114,7 @@ def repeat(
 ) -> ShellOutcome:
     """As `run_campaign`, in the process shell, after the schedule that convicted in the simulated one."""
     servers, convicting = found
-    results = CampaignResults(contract=contract, shell=task.shell, progress=progress)
-    scratch = _scratch(contract, task, folder)
+    results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()
     with ProcessRunner(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
         runner.find_own_files()
@@ -140,8 +133,7 @@ def run_these(
     should_stop: ShouldStop,
 ) -> ShellOutcome:
     """As `run_campaign`, in the process shell, these schedules only: on a real external system no simulation helps."""
-    results = CampaignResults(contract=contract, shell="process", progress=progress)
-    scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell="process")
+    results, scratch = begin(contract, task, folder=folder, progress=progress, shell="process")
     began = now()
     stage = Stage(
         name=STAGE,

@@ -1,4 +1,4 @@
-"""From a list of subjects to one certificate: what does the main command do?
+"""What does the main command do, from a list of subjects to one certificate?
 
 `certify` (certify.py) tries the canaries, then every subject in every shell, each in a process of its own
 (task_processes.py); subject_verdict.py merges what the shells found; `replay` (replay.py) runs one schedule again.

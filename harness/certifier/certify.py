@@ -1,4 +1,4 @@
-"""The main command: canaries first, then every subject in every shell, and the certificate as it grows."""
+"""The main command: tries the canaries, then every subject in every shell, and writes the certificate as it grows."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 
 SHELLS: Final = ("simulated", "process", "spark")
 WITHOUT_SPARK: Final = ("simulated", "process")
 POINTS_LISTED_MOST: Final = 6
-SLOW_SECONDS: Final = 1.0  # of a schedule; a process for each attempt of each sink takes a tenth
-CONTROL_SECONDS: Final = 1.0  # before a certificate: each control, in each shell
-CONTROL_SECONDS_IN_FULL: Final = 5.0  # when canaries are what is asked for
+SLOW_SECONDS: Final = 1.0  # per schedule; with a process for each attempt, a schedule takes a tenth of it
+CONTROL_SECONDS: Final = 1.0  # for each control in each shell, before a certificate
+CONTROL_SECONDS_IN_FULL: Final = 5.0  # the same for `sinkproof canaries`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`canaries_kept`: a folder where a trial of the canaries is kept and found again, by this very version only."""
+    """`canaries_kept`: a folder that keeps results of the canaries; they count for this very version only."""
 
     shells: Sequence[str] = WITHOUT_SPARK
     budget_seconds: float = 30.0  # per subject and shell
@@ -43,10 +44,11 @@ class Options:
     canaries: bool = True
     canaries_kept: Path | None = None
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
-    soak_seconds: float = 0  # of random schedules per subject, in the simulated shell, after everything else
-    hang_seconds: float = 10.0  # of one call to the sink
+    soak_seconds: float = 0  # random schedules per subject, in the simulated shell, after everything else
+    hang_seconds: float = 10.0  # a longer call to the sink counts as hung
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
-    measurements: Sequence[Measurement] = ()  # to be shown beside the verdicts
+    measurements: Sequence[Measurement] = ()  # shown beside the verdicts
+    services: ServiceOptions = DEFAULT_SERVICES
 
 
 def environment() -> dict[str, Any]:
@@ -62,7 +64,7 @@ def environment() -> dict[str, Any]:
 
 
 def command_line(locators: Sequence[str], options: Options) -> str:
-    """What repeats this run, in a shell in the same folder."""
+    """The command that repeats this run in the same folder."""
     words = ["sinkproof", "certify", *locators]
     if tuple(options.shells) != WITHOUT_SPARK:
         words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
@@ -79,13 +81,13 @@ def certify(
     options: Options = Options(),
     progress: Progress = SILENT,
 ) -> Document:
-    """Certifies each subject and returns the document, which is also in `out`.
+    """Certifies each subject, writes the certificate to `out` and returns it.
 
     Raises ContractError for a bad subject.
     """
     sweep_folders_of_the_dead()
-    with redirect_stdout(sys.stderr):  # what somebody's module prints when it is imported is talk
-        courses = {locator: SubjectProgress(load(locator)) for locator in locators}
+    with redirect_stdout(sys.stderr):  # a module of the user may print when it is imported
+        subjects = {locator: SubjectProgress(load(locator)) for locator in locators}
     writer = CertificateWriter(
         out,
         clock=now,
@@ -95,54 +97,54 @@ def certify(
     )
     for measurement in options.measurements:
         writer.measured(measurement)
-    with _readable_when_interrupted(writer, courses):
-        blind = _try_everything(writer, courses, options=options, progress=progress)
+    with _readable_when_interrupted(writer, subjects):
+        blind = _try_everything(writer, subjects, options=options, progress=progress)
         if not options.canaries:
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
-        verdicts = [_conclude(writer, progress_of_subject, blind) for progress_of_subject in courses.values()]
+        verdicts = [_conclude(writer, subject, blind) for subject in subjects.values()]
         return writer.finish(merge(verdicts).value)
 
 
 def _try_everything(
-    writer: CertificateWriter, courses: Mapping[str, SubjectProgress], *, options: Options, progress: Progress
+    writer: CertificateWriter, subjects: Mapping[str, SubjectProgress], *, options: Options, progress: Progress
 ) -> list[str]:
-    """Canaries and subjects, written down as they end; returns why the certifier is blind, if it is."""
+    """Runs all tasks and writes each result as it arrives. Returns why the certifier is blind; empty if it is not."""
     blind: list[str] = []
     if options.canaries_kept is not None and options.canaries:
         blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
-    with closing(run_tasks(_tasks([*courses], options), progress=progress, cores=options.cores)) as results:
+    with closing(run_tasks(_tasks([*subjects], options), progress=progress, cores=options.cores)) as results:
         for task, result in results:
             if task.locator:
-                _take_subject(writer, courses[task.locator], result)
+                _take_subject(writer, subjects[task.locator], result)
             else:
                 blind += _take_canaries(writer, task, result)
     return blind
 
 
 def exit_status(document: Document) -> int:
-    """A violation stands, whatever else went wrong; otherwise what kept us from a verdict comes first."""
-    whose = {failure["whose"] for failure in document.get("failures", ())}
+    """A violation stands in spite of any failure; otherwise a failure decides before the verdict."""
+    causes = {failure["whose"] for failure in document.get("failures", ())}
     verdict = Verdict(document["verdict"])
-    if verdict is not Verdict.VIOLATED and "ours" in whose:
+    if verdict is not Verdict.VIOLATED and "ours" in causes:
         return EXIT_INTERNAL
-    if verdict is not Verdict.VIOLATED and "input" in whose:
+    if verdict is not Verdict.VIOLATED and "input" in causes:
         return EXIT_USAGE
     return verdict.exit_code
 
 
 @contextmanager
-def _readable_when_interrupted(writer: CertificateWriter, courses: Mapping[str, SubjectProgress]) -> Iterator[None]:
-    """Of every subject what is known by then; what was found stands."""
+def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str, SubjectProgress]) -> Iterator[None]:
+    """An interrupted run leaves a readable certificate: violations stand, everything else is UNKNOWN."""
     try:
         yield
-    except BaseException as ending:  # Ctrl-C, SIGTERM, a failure of ours: the certificate says that it is not whole
+    except BaseException as ending:  # Ctrl-C, SIGTERM or a defect of sinkproof
         why = f"ended before it was complete: {type(ending).__name__}"
         with suppress(DocumentError):
-            for progress_of_subject in courses.values():
-                progress_of_subject.unknowns.append(why)
-                writer.subject(judge_subject(progress_of_subject))
+            for subject in subjects.values():
+                subject.unknowns.append(why)
+                writer.subject(judge_subject(subject))
             writer.note(why)
         raise
 
@@ -162,6 +164,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 master=options.master,
                 alone=len(options.shells) == 1,
                 cores=max(1, options.cores // len(locators)),
+                services=options.services,
             )
             for locator in locators
             for shell in shells_of(locator, options.shells)
@@ -170,7 +173,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
 
 
 def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
-    """Those in which this subject can run. Raises ContractError if it is none."""
+    """The shells in which this subject can run. Raises ContractError if there is none."""
     given = load(locator).given
     can: Sequence[str] = getattr(given, "shells", SHELLS)
     if tuple(shells) == WITHOUT_SPARK and getattr(given, "every_shell_by_default", False):
@@ -187,28 +190,28 @@ def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Tas
 
 
 def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options, progress: Progress) -> list[str]:
-    """Tries them in the shells where nobody has done so before us; others who ask meanwhile wait for the result."""
+    """Tries the canaries in the shells without a kept result. Other processes that need the result wait at the lock."""
     blind: list[str] = []
     with ExitStack() as locks:
-        trials = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
-        for trial in trials.values():
-            locks.enter_context(one_at_a_time(trial.lock))
-        found = {shell: trial.results() for shell, trial in trials.items()}
+        kept = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
+        for result in kept.values():
+            locks.enter_context(one_at_a_time(result.lock))
+        found = {shell: result.results() for shell, result in kept.items()}
         for shell in [shell for shell, results in found.items() if results is not None]:
             blind += _take_canaries(writer, _canary_task(shell), found[shell])
-            writer.note(trials[shell].note)
+            writer.note(kept[shell].note)
         missing = [_canary_task(shell) for shell, results in found.items() if results is None]
         running = locks.enter_context(closing(run_tasks(missing, progress=progress, cores=options.cores)))
         for task, results in running:
             reasons = _take_canaries(writer, task, results)
             if not reasons:
-                trials[task.shell].keep(results)
+                kept[task.shell].keep(results)
             blind += reasons
     return blind
 
 
 def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
-    """Writes the kill table; returns why the certifier is blind, if it is."""
+    """Writes the kill table. Returns why the certifier is blind; empty if it is not."""
     if isinstance(result, Failure):
         writer.failure(result.why, origin="ours", details=result.details)
     for canary in () if isinstance(result, Failure) else result:
@@ -217,7 +220,7 @@ def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[s
 
 
 def blindness(task: Task, result: Any) -> list[str]:
-    """One escaped canary or one convicted control, and nothing that this certifier upholds can be trusted."""
+    """After one escaped canary or one convicted control, nothing that this certifier upholds can be trusted."""
     if isinstance(result, Failure):
         return [f"the canaries could not be tried in the {task.shell} shell: {result.why}"]
     blind = []
@@ -229,30 +232,28 @@ def blindness(task: Task, result: Any) -> list[str]:
     return blind
 
 
-def _take_subject(
-    writer: CertificateWriter, progress_of_subject: SubjectProgress, result: ShellOutcome | Failure
-) -> None:
+def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: ShellOutcome | Failure) -> None:
     if isinstance(result, Failure):
-        if result.why not in progress_of_subject.unknowns:
-            progress_of_subject.unknowns.append(result.why)
-        whose = "ours" if result.ours else "input" if result.bad_input else "subject"
-        writer.failure(result.why, origin=whose, details=result.details)
+        if result.why not in subject.unknowns:
+            subject.unknowns.append(result.why)
+        cause = "ours" if result.ours else "input" if result.bad_input else "subject"
+        writer.failure(result.why, origin=cause, details=result.details)
     else:
-        progress_of_subject.shells.append(result.result)
-        progress_of_subject.findings += result.findings
-        progress_of_subject.unknowns += [why for why in result.unknowns if why not in progress_of_subject.unknowns]
-        progress_of_subject.deferred += [result.deferred] if result.deferred else []
-        progress_of_subject.lines_passed |= result.lines_passed
-        progress_of_subject.lines_struck |= result.lines_struck
+        subject.shells.append(result.result)
+        subject.findings += result.findings
+        subject.unknowns += [why for why in result.unknowns if why not in subject.unknowns]
+        subject.deferred += [result.deferred] if result.deferred else []
+        subject.lines_passed |= result.lines_passed
+        subject.lines_struck |= result.lines_struck
         if result.never_struck and not result.unknowns:
-            progress_of_subject.unknowns.append(_missed(result.never_struck, result.result))
+            subject.unknowns.append(_missed(result.never_struck, result.result))
     order = [*SHELLS]
-    progress_of_subject.shells.sort(key=lambda shell: order.index(shell.shell))
-    writer.subject(judge_subject(progress_of_subject))
+    subject.shells.sort(key=lambda shell: order.index(shell.shell))
+    writer.subject(judge_subject(subject))
 
 
 def _missed(points: Sequence[str], shell: ShellResult) -> str:
-    """What no fault has struck, and what it was that took so long."""
+    """Which points no fault struck, and what took so long."""
     some, more = ", ".join(points[:POINTS_LISTED_MOST]), len(points) - POINTS_LISTED_MOST
     why = f"in the {shell.shell} shell no fault ever struck at {some}" + (f" and {more} more" if more > 0 else "")
     each = shell.seconds / max(shell.schedules_run, 1)
@@ -264,10 +265,10 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
     )
 
 
-def _conclude(writer: CertificateWriter, progress_of_subject: SubjectProgress, blind: Sequence[str]) -> Verdict:
-    """The last word on one subject. A blind certifier upholds nothing; what it saw all the same stands."""
-    progress_of_subject.unknowns += blind
-    result = judge_subject(progress_of_subject)
+def _conclude(writer: CertificateWriter, subject: SubjectProgress, blind: Sequence[str]) -> Verdict:
+    """The final verdict on one subject. A blind certifier upholds nothing; its violations stand."""
+    subject.unknowns += blind
+    result = judge_subject(subject)
     writer.subject(result)
     return Verdict(result.verdict)
 
@@ -277,7 +278,7 @@ def try_canaries(
     *,
     progress: Progress = SILENT,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The kill table, and why the certifier would be blind, if it is."""
+    """(The kill table, why the certifier is blind: empty if it is not.)"""
     tasks = [_canary_task(shell, control_seconds=CONTROL_SECONDS_IN_FULL) for shell in shells]
     rows: list[dict[str, Any]] = []
     blind: list[str] = []

@@ -1,4 +1,4 @@
-"""A sentence for every word that a certificate may use, so that whoever reads it need not know ours."""
+"""A sentence for every word that a certificate may use: points, faults, oracles, claims, root causes."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import CATALOGUE
 
 ORACLES: Final = {
-    "O1": "loss: a row of the input is not visible when everybody has come to rest",
+    "O1": "loss: a row of the input is not visible when the job has ended",
     "O2": "duplicate: a row is visible more often than the input has it",
-    "O3": "early row: a reader saw a row before its checkpoint was complete, or met it again",
-    "O4": "torn checkpoint: a reader saw some rows of a complete checkpoint, and others of it not",
-    "O5": "disorder: rows of one key are read in another order than they were written",
-    "O6": "no recovery: the job did not finish, although no fault was left, or promised rows stay invisible",
-    "O7": "residue: something invisible lingers after one more quiet recovery",
+    "O3": "early row: a reader saw a row before its checkpoint was complete, or saw it twice",
+    "O4": "torn checkpoint: a reader saw some rows of a complete checkpoint, but not all",
+    "O5": "disorder: rows of one key are not read in the order in which they were written",
+    "O6": "no recovery: the job did not finish without further faults, or rows of complete checkpoints stay invisible",
+    "O7": "residue: something invisible lingers after one more recovery without faults",
     "O8": "power: loss, duplicate or no recovery after the power was lost",
-    "O9": "zombie: what a replaced attempt did later changed what is visible",
-    "O10": "false vote: a checkpoint was acknowledged by all, and a recovery from it did not bring back its rows",
-    "O11": "false marker: what the sink's own marker calls complete is not there",
+    "O9": "zombie: a replaced attempt changed the committed view",
+    "O10": "false vote: all acknowledged a checkpoint, but a recovery from it did not restore its rows",
+    "O11": "false marker: rows that the sink's own marker calls complete are not visible",
 }
 CLAIMS: Final = {
     "NO_LOSS": "in the end every row is there",
     "NO_DUPLICATES": "in the end no row is there twice",
     "NO_EARLY_ROWS": "no reader sees a row before its checkpoint is complete",
-    "FENCES_ZOMBIES": "a replaced attempt that goes on changes nothing",
+    "FENCES_ZOMBIES": "a replaced attempt that continues changes nothing",
     "ATOMIC_CHECKPOINT": "a checkpoint becomes visible as a whole, over all subtasks",
     "ORDER_PER_KEY": "rows of one key are read in the order in which they were written",
-    "LIVENESS": "after every fault the job goes on and comes to its end",
+    "LIVENESS": "after every fault the job continues and finishes",
     "NO_RESIDUE": "no open transaction, staged row or temporary file is left behind",
-    "SURVIVES_POWER_LOSS": "what was committed is there when the power was lost",
-    "HONEST_MARKERS": "what says that something is complete is never ahead of the rows",
+    "SURVIVES_POWER_LOSS": "committed rows survive a loss of power",
+    "HONEST_MARKERS": "a marker that calls rows complete is never ahead of the rows",
 }
 ROOT_CAUSES: Final = {
     "R1": "data and progress marker not atomic",
@@ -56,7 +56,7 @@ ROOT_CAUSES: Final = {
 
 
 def glossary() -> Mapping[str, Mapping[str, str]]:
-    """By kind of word, as the certificate holds it."""
+    """The glossary of a certificate, by kind of word."""
     return {
         "points": CATALOGUE,
         "faults": {word: kind.SENTENCE for word, kind in KINDS.items()},

@@ -1,4 +1,4 @@
-"""A replay as a pytest function that stays in the user's project when the bug is gone."""
+"""A replay as a pytest function, to be kept in the user's project as a regression test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCSTRING_CHARACTERS_MOST: Final = 400
 
 
 def as_test(replayed: Replay, *, shell: str) -> str:
-    """The text of a module. The test fails as long as the schedule breaks a claim, or strikes nowhere."""
+    """The text of a module. Its test fails while the schedule breaks a claim, and if the schedule never fires."""
     schedule, locator = str(replayed.run_result.schedule), replayed.contract.locator
     found = "; ".join(f"{each.oracle}: {each.why}" for each in replayed.run_result.anomalies) or "nothing was wrong"
     said = f"When it was printed: {found}"[:DOCSTRING_CHARACTERS_MOST]
@@ -43,5 +43,5 @@ def _quoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """For the inside of a docstring."""
+    """ASCII text that can stand in a docstring."""
     return text.replace("\\", "/").replace('"', "'").encode("ascii", "replace").decode()

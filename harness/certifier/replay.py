@@ -1,4 +1,4 @@
-"""One schedule again: the same subject, the same faults, the same outcome; for people who look for the bug."""
+"""Runs one schedule again on the same subject, with the same outcome: for debugging a finding."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.workload.jobs import named_job
 
 
@@ -37,7 +39,7 @@ class Replay:
 
     @property
     def verdict(self) -> Verdict:
-        """VIOLATED: a claim broke. UNKNOWN: the faults never found their place, or there was none and nothing came."""
+        """VIOLATED: a claim broke. UNKNOWN: a fault never fired; or there was none, and no row was committed."""
         if not (self.run_result.schedule.faults or (self.run_result.finished and self.run_result.rows_committed)):
             return Verdict.UNKNOWN
         claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.run_result.anomalies]
@@ -62,23 +64,30 @@ class Replay:
 
 
 class ReplayFailed(RuntimeError):
-    """The run came to no result. `ours`: that is a failure of this program, not of the subject."""
+    """The run has no result. `ours`: because this program failed, not the subject."""
 
     def __init__(self, why: str, *, ours: bool) -> None:
         super().__init__(why)
         self.ours = ours
 
 
-def replay(text: str, locator: str, *, shell: str = "simulated", here: bool = False) -> Replay:
-    """`here`: in this very process, where a debugger sees the sink, and where it may do harm.
+def replay(
+    text: str,
+    locator: str,
+    *,
+    shell: str = "simulated",
+    here: bool = False,
+    services: ServiceOptions = DEFAULT_SERVICES,
+) -> Replay:
+    """`here`: in this process, where a debugger can stop in the sink, and where the sink can hang or end it.
 
-    Raises ScheduleError or ContractError for what cannot be understood, ReplayFailed for a run without a result.
+    Raises ScheduleError or ContractError for bad arguments, ReplayFailed for a run without a result.
     """
     schedule = parse(text, kinds=frozenset(KINDS))
     named_job(schedule.job)
     contract = load(locator)
     refuse_impossible(schedule, contract, shell)
-    task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule))
+    task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule), services=services)
     if here:
         return Replay(contract, try_again(task))
     from sinkproof.certifier.task_processes import Failure, run_tasks
@@ -99,7 +108,8 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
         return try_function_again(contract, task, progress=progress)
     folder = fresh_folder()
     try:
-        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell)
+        services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
         if task.shell == "spark":
             from sinkproof.execution.spark_runner import spark_runner
 
@@ -120,28 +130,23 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _why_never(fault: Fault, contract: Contract, run_result: RunResult) -> str:
+def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str:
     line = LINE.fullmatch(fault.point)
     file = getattr(sys.modules.get(type(contract.given).__module__), "__file__", None)
-    if (
-        line
-        and file
-        and Path(file).name == Path(line["file"]).name
-        and int(line["number"]) not in executable_lines(Path(file))
-    ):
-        return f"line {line['number']} of {line['file']} is nothing that is executed within a function"
+    if line and file and file.endswith(f"/{line['file']}") and int(line["number"]) not in executable_lines(Path(file)):
+        return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     times = places[fault.actor, fault.point]
     if times >= fault.occurrence:
-        return "it was passed before the fault ahead of it had struck: they strike in their order"
+        return "it was passed only before the preceding fault: faults strike in their order"
     if times:
         return f"it was passed {times} times"
     known = sorted({point for name, point in places if name == fault.actor and not is_line(point)})
-    return f"nobody passed there; {fault.actor} passes {', '.join(known) or 'nothing'}"
+    return f"never passed; {fault.actor} passes {', '.join(known) or 'nothing'}"
 
 
-def told(replayed: Replay, *, log: bool = False) -> str:
-    """For people: what happened in order, what struck, what was wrong."""
+def describe(replayed: Replay, *, log: bool = False) -> str:
+    """The run as text: events in order, the faults among them, what was wrong."""
     run_result, lines = replayed.run_result, [f"{replayed.contract.name}: {replayed.run_result.schedule}"]
     for event in timeline(run_result):
         lines.append(f"  {'!' if event.struck else ' '} {event.at:7.3f}  {event.actor:34} {event.what}")
@@ -149,7 +154,7 @@ def told(replayed: Replay, *, log: bool = False) -> str:
         at = run_result.struck_line
         lines.append(f"struck at {at.file}:{at.number}: {at.text}")
     missing = run_result.schedule.faults[len(run_result.struck) :]
-    lines += [f"never struck: {fault} ({_why_never(fault, replayed.contract, run_result)})" for fault in missing]
+    lines += [f"never struck: {fault} ({_why_unfired(fault, replayed.contract, run_result)})" for fault in missing]
     for anomaly in run_result.anomalies:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
         lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []

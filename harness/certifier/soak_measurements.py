@@ -1,4 +1,4 @@
-"""What `make soak` found, as lines for a certificate: numbers beside the verdict, which rests on none of them."""
+"""The results of `make soak` as measurements of a certificate. No verdict rests on them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sinkproof.canaries.result_cache import fingerprint
 from sinkproof.reports.document import DocumentError, Measurement
 
 SCHEMA: Final = "sinkproof/soak/1"
-SUMMARY: Final = Path(".sinkproof/soak.json")  # where `make soak` leaves it
+SUMMARY: Final = Path(".sinkproof/soak.json")  # `make soak` writes it
 
 
 def soak_measurements(path: Path) -> list[Measurement]:
-    """Nothing if there was no soak. Raises DocumentError for a file that is no summary of one."""
+    """Empty if there was no soak. Raises DocumentError for a file that is no summary of a soak."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -24,7 +24,7 @@ def soak_measurements(path: Path) -> list[Measurement]:
     except (OSError, ValueError) as error:
         raise _unreadable(path, str(error)) from error
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
-        raise _unreadable(path, f"it does not say that it is {SCHEMA}")
+        raise _unreadable(path, f"its schema is not {SCHEMA}")
     try:
         return _lines(found, ended=datetime.fromtimestamp(path.stat().st_mtime, UTC))
     except (KeyError, TypeError, ValueError) as error:
@@ -33,7 +33,7 @@ def soak_measurements(path: Path) -> list[Measurement]:
 
 def _lines(found: Mapping[str, Any], *, ended: datetime) -> list[Measurement]:
     deaths = sum(found["deaths"].values())
-    told = ", ".join(f"{kind}: {number:,}" for kind, number in found["deaths"].items())
+    deaths_by_kind = ", ".join(f"{kind}: {number:,}" for kind, number in found["deaths"].items())
     recovery = found["recovery_ms"]
     mebibytes = "; ".join(
         f"{role} {of['start_bytes'] >> 20:,} → {of['end_bytes'] >> 20:,}" for role, of in found["memory"].items()
@@ -46,7 +46,7 @@ def _lines(found: Mapping[str, Any], *, ended: datetime) -> list[Measurement]:
             note="; ".join([*found["wrong"], *(f"left: {each}" for each in found["left"]), _when(found, ended)]),
         ),
         Measurement(name="soak: rows committed", value=f"{found['rows']:,}", note=f"in {found['rounds']} rounds"),
-        Measurement(name="soak: deaths", value=f"{deaths:,}", note=told),
+        Measurement(name="soak: deaths", value=f"{deaths:,}", note=deaths_by_kind),
         Measurement(
             name="soak: death to next checkpoint",
             value=f"p50 {recovery['p50']:,.0f} ms",

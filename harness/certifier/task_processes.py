@@ -1,8 +1,7 @@
-"""Tasks in processes of their own, as many at a time as there are cores; each speaks through a channel of its own.
+"""Runs each task in a worker process, as many at a time as there are cores; each worker has a channel of its own.
 
-A worker that hangs is killed, one that dies is noticed; both become a reason for UNKNOWN and never take the others
-along. Whatever a worker has started dies with it, and what it prints is kept from the terminal: a subject's code runs
-in there.
+A worker runs the code of a subject. If it hangs, it is killed; a worker that hangs or dies is a reason for UNKNOWN and
+does not affect other tasks. Its child processes end with it, and its output does not reach the terminal.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, told
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.heartbeat import LISTENERS
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
 ENTRY: Final = "sinkproof.certifier.task_processes:work"
@@ -39,37 +37,37 @@ PRELOAD: Final = (
     "sinkproof.campaign.simulated_campaign",
     "sinkproof.campaign.process_campaign",
 )
-STEPS_EVERY_SECONDS: Final = 0.1  # between two words of progress
+STEPS_EVERY_SECONDS: Final = 0.1  # between two progress messages
 START_SECONDS: Final = 10.0  # imports of the subject
-# Times a call's limit, until a worker counts as hung. One schedule takes 1 ms simulated; in processes there may be
-# three calls that hang, after which a sink is given up, or a broker that comes back, for a minute on a busy machine;
-# Spark has to start, and again when its driver was killed.
+# A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
+# is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
+# start, and to start again when its driver was killed.
 SILENCES: Final = {"simulated": 3, "process": 12, "spark": 12, "kafka": 12, "cassandra": 20}
-LAST_WORDS: Final = 500  # characters
-BORROWED: Final = ("sinkproof", "pyarrow")  # what a worker runs besides the subject and the standard library
+OUTPUT_SHOWN_MOST: Final = 500  # characters
+NOT_THE_SUBJECT: Final = ("sinkproof", "pyarrow")  # packages that a worker runs besides the standard library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A task that came to no result: what happened, and whose fault it is."""
+    """A task without a result: what happened, and what caused it."""
 
     why: str
-    ours: bool = False  # a failure of this program or of the machine, not of the subject
+    ours: bool = False  # caused by this program or the machine, not by the subject
     bad_input: bool = False
     details: str = ""
 
 
 class Reporting:
-    """The progress of a worker, as messages to its caller."""
+    """The progress of a worker, as messages to its parent."""
 
     def __init__(self, inside: Inside) -> None:
         self.inside, self.pid = inside, os.getpid()
-        self.status = inside.descriptors[0]  # read by our caller when we hang or die: each step is there at once
+        self.status = inside.descriptors[0]  # shared memory: the parent reads the last step after a hang or death
         self.last, self.steps = 0.0, 0
 
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
-            os._exit(0)  # the sink forked, and this is its child: it must not speak, too
+            os._exit(0)  # the sink forked: its child must not send messages, too
         self.inside.send(pickle.dumps(message))
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
@@ -93,7 +91,6 @@ class Reporting:
 def work(inside: Inside, task: Task) -> None:
     """The entry of a worker process."""
     reporting = Reporting(inside)
-    LISTENERS.append(lambda what: reporting.step(what, 0))
     try:
         reporting.send("result", perform(task, reporting))
     except (ContractError, ServiceUnavailable) as error:
@@ -101,15 +98,15 @@ def work(inside: Inside, task: Task) -> None:
     except (ReaderFailed, NeverQuiet, ServiceFailed) as error:
         reporting.send("result", Failure(why=str(error)))
     except BrokenPipeError:
-        os._exit(1)  # nobody listens any more
+        os._exit(1)  # the parent is gone
     except MemoryError:
-        os._exit(EXIT_OUT_OF_MEMORY)  # nothing can be said without memory
-    except Exception as error:  # the border: whatever it is, it must not look like a verdict
+        os._exit(EXIT_OUT_OF_MEMORY)  # no message can be sent without memory
+    except Exception as error:  # the border: no error may look like a verdict
         place = place_of(error.__traceback__)
-        who = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
+        what = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
         details = traceback.format_exc()
-        said = f"{type(error).__name__}: {error}"
-        reporting.send("result", Failure(why=f"{who}: {said}", ours=not place, details=details))
+        why = f"{what}: {type(error).__name__}: {error}"
+        reporting.send("result", Failure(why=why, ours=not place, details=details))
 
 
 def place_of(raised_in: TracebackType | None) -> str:
@@ -117,7 +114,7 @@ def place_of(raised_in: TracebackType | None) -> str:
     place = ""
     for frame, number in traceback.walk_tb(raised_in):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in BORROWED and package not in sys.stdlib_module_names:
+        if package not in NOT_THE_SUBJECT and package not in sys.stdlib_module_names:
             file = frame.f_code.co_filename
             place = f"{file}:{number} ({linecache.getline(file, number).strip()})"
     return place
@@ -140,7 +137,7 @@ class Worker:
 
 
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
-    """Yields (task, result or Failure) as they end. Close it: what still runs then is killed."""
+    """Yields (task, result or Failure) as tasks end. Closing the generator kills the workers that still run."""
     waiting, running = list(tasks), list[Worker]()
     if not waiting:
         return
@@ -150,16 +147,16 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
                 free = cores - len(running)
                 running += [_start(server, task) for task in waiting[:free]]
                 del waiting[:free]
-                _await_news(server, running)
+                _await_message(server, running)
                 yield from _ended(running, progress)
     finally:
         sweep_folders_of_the_dead()
 
 
 def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, Any], None, None]:
-    """Those that have come to a result; they are not running any more."""
+    """Takes workers with a result out of `running`, and yields their results."""
     for worker in list(running):
-        result = _listen(worker, progress)
+        result = _receive(worker, progress)
         if result is not None:
             running.remove(worker)
             _end(worker)
@@ -175,7 +172,7 @@ def _start(server: ForkServer, task: Task) -> Worker:
     return worker
 
 
-def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
+def _await_message(server: ForkServer, running: Sequence[Worker]) -> None:
     if server.receive_notices():
         return
     poll = select.poll()
@@ -184,8 +181,8 @@ def _await_news(server: ForkServer, running: Sequence[Worker]) -> None:
     poll.poll(int(1000 * min(worker.silence.left for worker in running)) + 1)
 
 
-def _listen(worker: Worker, progress: Progress) -> Any:
-    """Everything the worker has said by now; its result, once there is one."""
+def _receive(worker: Worker, progress: Progress) -> Any:
+    """Handles every message that has arrived. Returns the result once there is one, else None."""
     try:
         while (message := worker.child.take()) is not None:
             kind, *rest = pickle.loads(message)
@@ -194,11 +191,11 @@ def _listen(worker: Worker, progress: Progress) -> Any:
                 return rest[0]
             _show(kind, rest, worker=worker, progress=progress)
     except NoReply as ended:
-        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_words(worker)}")
+        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_output(worker)}")
     worker.child.output.cut()
     if worker.silence.over:
-        silence = f"nothing was heard for {worker.silence_seconds:g} s while {worker.status}"
-        return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_words(worker)}")
+        silence = f"no message for {worker.silence_seconds:g} s while {worker.status}"
+        return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_output(worker)}")
     return None
 
 
@@ -211,18 +208,18 @@ def _show(kind: str, rest: list[Any], *, worker: Worker, progress: Progress) -> 
         call(*rest)
 
 
-def _ending(worker: Worker, silence: NoReply) -> str:
+def _ending(worker: Worker, no_reply: NoReply) -> str:
     status = worker.child.wait_status
     if status is None:
-        return f"answered with garbage ({silence.evidence})"
+        return f"answered with garbage ({no_reply.evidence})"
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY:
         return f"ran out of memory (it may use {LIMITS.data_bytes or 0:,} bytes)"
     return f"ended its process ({told(status)})"
 
 
-def _last_words(worker: Worker) -> str:
-    words = worker.child.output.tail().strip()[-LAST_WORDS:]
-    return f"; its last words: {words}" if words else ""
+def _last_output(worker: Worker) -> str:
+    output = worker.child.output.tail().strip()[-OUTPUT_SHOWN_MOST:]
+    return f"; its last words: {output}" if output else ""
 
 
 def _end(worker: Worker) -> None:

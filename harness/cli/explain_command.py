@@ -1,4 +1,4 @@
-"""`sinkproof explain S07`: a row of the semantics, demonstrated on the running engine."""
+"""`sinkproof explain S07`: demonstrates a row of the semantics on the running engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from sinkproof.judging.verdict import Verdict
 
-NARROW, WIDE = 80, 120  # characters: a timeline in narrower columns tells nothing, in wider ones nobody follows a line
+NARROW, WIDE = 80, 120  # characters: narrower timelines show nothing, wider ones are hard to read
 
 
 @click.command()

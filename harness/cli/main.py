@@ -1,6 +1,6 @@
-"""The command line: the group of all commands, and how it ends. Each command is in a module of its own.
+"""The command line: the group of all commands, and the exit status for each kind of error.
 
-stdout is the artefact, stderr is talk.
+stdout carries the result, stderr everything else.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from typing import NoReturn
 import click
 
 from sinkproof.chaos.schedule import ScheduleError
-from sinkproof.cli.certify_command import canaries, certify
+from sinkproof.cli.canaries_command import canaries
+from sinkproof.cli.certify_command import certify
+from sinkproof.cli.compare_command import compare
+from sinkproof.cli.doctor_command import doctor
 from sinkproof.cli.exit_status import Terminated, interrupt, leave
 from sinkproof.cli.explain_command import explain
 from sinkproof.cli.replay_command import replay
-from sinkproof.cli.report_commands import compare, report
+from sinkproof.cli.report_command import report
 from sinkproof.cli.run_command import run
-from sinkproof.cli.services_command import doctor, services
+from sinkproof.cli.services_command import services
 from sinkproof.cli.table_command import table
 from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 from sinkproof.reports.document import DocumentError
@@ -40,9 +43,9 @@ def cli() -> None:
     sinkproof certify files/two-phase            a registered pair, in every shell
     sinkproof certify my_sink.py:MyContract      your own sink
     sinkproof replay 'SCHEDULE' SUBJECT          one finding again, exactly
-    sinkproof canaries                           what the certifier itself is worth
+    sinkproof canaries                           whether the certifier itself can be trusted
 
-    Exit status: 0 upheld, 1 violated, 2 unknown, 3 bad arguments, 4 our own failure, 130 interrupted.
+    Exit status: 0 upheld, 1 violated, 2 unknown, 3 bad arguments, 4 failure of sinkproof, 130 interrupted.
     """
 
 
@@ -51,11 +54,11 @@ for command in (certify, replay, canaries, table, explain, report, compare, run,
 
 
 def main() -> NoReturn:
-    """The console command. Never a traceback for what somebody else did wrong."""
+    """The console command. A traceback is printed only for a bug in sinkproof."""
     if sys.flags.optimize:
         warnings.filterwarnings("ignore", message="assertions not in test modules")
     signal.signal(signal.SIGTERM, interrupt)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job: not for us
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # in the background of a shell, Ctrl-C is for another job
         signal.signal(signal.SIGINT, interrupt)
     try:
         cli.main(standalone_mode=False)

@@ -1,4 +1,4 @@
-"""`sinkproof run`: a pipeline on Spark, from a user's files into a registered sink; topics: run_topics_commands.py."""
+"""`sinkproof run count`: a pipeline on Spark, from a user's files into a registered sink."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.cli.exit_status import leave
-from sinkproof.cli.pipeline_command import Milliseconds, options_of_all, run_pipeline
-from sinkproof.cli.run_topics_commands import etl, windows
+from sinkproof.cli.pipeline_run import Milliseconds, options_of_all, run_pipeline
+from sinkproof.cli.run_topics_command import etl, windows
 from sinkproof.judging.verdict import EXIT_USAGE
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.pipeline_runner import Pipeline
 
-SPLITS: Final = 2  # of generated input; not the parallelism, with which a job may go on otherwise
+SPLITS: Final = 2  # of generated input. Not the parallelism: a job may continue with another one
 
 
 @click.group()
 def run() -> None:
-    """Run a pipeline on Spark: exactly once, whatever dies.
+    """Run a pipeline on Spark, exactly once, whichever process dies.
 
-    Ctrl-C stops it with a checkpoint; the same command goes on from there, and from wherever else it ended.
+    Ctrl-C stops it with a checkpoint. The same command continues there, also after any other ending.
     """
 
 
@@ -33,20 +33,38 @@ for command in (etl, windows):
 
 @run.command()
 @click.option("--rows", multiple=True, help="JSON lines or Parquet: a file, a folder, or a quoted pattern.")
-@click.option("--generate", type=click.IntRange(1, 1 << 40), help="Instead of --rows: so many made-up ones (even).")
-@click.option("--seed", type=int, default=0, show_default=True, help="With --generate: other rows.")
-@click.option("--key", help="With --rows: the column to count by.")
-@click.option("--sink", default="files/two-phase", show_default=True, help="One of `sinkproof table --registered`.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the output: one job, one folder."
+    "--generate",
+    type=click.IntRange(1, 1 << 40),
+    help="Instead of --rows: generate so many rows (rounded up to an even number).",
 )
-@click.option("--checkpoint-interval", "interval_ms", type=Milliseconds(), default="50ms", show_default=True)
-@click.option("--batch-rows", type=click.IntRange(1, 1_000_000), default=10_000, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="With --generate: another seed gives other rows.")
+@click.option("--key", help="With --rows: the column by which rows are counted.")
+@click.option(
+    "--sink", default="files/two-phase", show_default=True, help="A pair that `sinkproof table --registered` lists."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the output. Each job needs a folder of its own.",
+)
+@click.option(
+    "--checkpoint-interval",
+    "interval_ms",
+    type=Milliseconds(),
+    default="50ms",
+    show_default=True,
+    help="Time from one checkpoint to the next.",
+)
+@click.option(
+    "--batch-rows", type=click.IntRange(1, 1_000_000), default=10_000, show_default=True, help="Rows of a batch."
+)
 @options_of_all
 def count(**options: Any) -> None:
-    """Count rows by key: one row out for each row in, its value the count so far.
+    """Count rows by key. Each input row yields one output row with the count so far.
 
-    Exit status: 0 everything is committed, 130 stopped with a checkpoint, 3 bad arguments or input, 4 it failed.
+    Exit status: 0 everything is committed, 130 stopped with a checkpoint, 3 bad arguments or input, 4 failure.
     """
     from sinkproof.pipeline.output_folder import PipelineError
     from sinkproof.sink_adapters.registry import PAIRS
@@ -69,9 +87,11 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
 
     names = [name for name in PAIRS if not name.startswith("memory/")]
     if options["sink"] in PAIRS and options["sink"] not in names:
-        raise PipelineError(f"{options['sink']} forgets its rows with the process. There are: {', '.join(names)}")
+        raise PipelineError(
+            f"{options['sink']} loses its rows when the process ends. Possible sinks: {', '.join(names)}"
+        )
     if options["sink"] not in names:
-        raise PipelineError(f"there is no sink {options['sink']!r}. There are: {', '.join(names)}")
+        raise PipelineError(f"there is no sink {options['sink']!r}. Possible sinks: {', '.join(names)}")
     if bool(options["rows"]) == bool(options["generate"]):
         raise PipelineError("say what to read: --rows PATH (any number of times) or --generate ROWS, one of the two")
     if options["rows"] and not options["key"]:
@@ -90,7 +110,7 @@ def _pipeline(options: Mapping[str, Any], earlier: Mapping[str, Any]) -> Pipelin
         source = FileInput(
             options["rows"],
             key=options["key"],
-            value=options["key"],  # which the count replaces: whole records are read ten times more slowly
+            value=options["key"],  # the count replaces it; reading whole records is ten times slower
             batch_rows=options["batch_rows"],
             earlier=earlier.get("files", ()) if earlier.get("key") == options["key"] else (),
         )

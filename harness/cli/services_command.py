@@ -1,64 +1,55 @@
-"""`sinkproof services`: external systems that run until they are stopped. `sinkproof doctor`: what is there."""
+"""`sinkproof services`: starts, lists and stops external systems that several commands use."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.cli.exit_status import leave
-from sinkproof.cli.option_services import containers
-from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict
+from sinkproof.chaos.services.local_service import WantedService
+from sinkproof.cli.exit_status import leave_on_service_errors
+from sinkproof.cli.service_options import SERVICES, services_option, version_options
 
-NAMES: Final = ("kafka", "cassandra", "toxiproxy")
-SEVERAL: Final = click.argument("names", type=click.Choice(NAMES), nargs=-1)
-Function = TypeVar("Function", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from sinkproof.subject.service_options import ServiceOptions
 
-
-def versions(command: Function) -> Function:
-    """An option for each kind."""
-    for name in NAMES:
-        command = click.option(f"--{name}-version", default="", help="A released one.  [default: the one tried most]")(
-            command
-        )
-    return command
+SEVERAL: Final = click.argument("names", type=click.Choice(SERVICES), nargs=-1)
 
 
 @click.group()
 def services() -> None:
     """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy.
 
-    Certifications that need one use what runs, else they start and end one of their own.
+    `sinkproof run` uses them, and so do contracts that start none. Registered pairs start and end one of their own.
     """
 
 
 @services.command()
 @SEVERAL
-@versions
-@containers
-@click.option("--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Of the cluster.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Of the first node.  [default: any that is free]")
-@click.option("--json", "as_json", is_flag=True)
-def start(names: tuple[str, ...], *, nodes: int, port: int | None, as_json: bool, **chosen: str) -> None:
+@version_options
+@services_option
+@click.option("--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Nodes of the cluster.")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first node.  [default: any that is free]")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def start(
+    names: tuple[str, ...], *, nodes: int, port: int | None, services: ServiceOptions, as_json: bool, **chosen: str
+) -> None:
     """Start services on loopback that run until they are stopped, and print their addresses.
 
-    The first time what they need is resolved or built; later no network is needed.
+    The first start of a service resolves or builds its programs; later starts need no network.
     """
-    from sinkproof.chaos.services.local_service import WantedService
     from sinkproof.chaos.services.service_catalogue import KINDS
 
     if port and len(names) > 1:
-        raise click.UsageError("--port is of one service")
+        raise click.UsageError("--port is for one service")
     rows = []
-    for kind in [KINDS[name] for name in dict.fromkeys(names or NAMES[:1])]:
-        with _told():
+    for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES[:1])]:
+        with leave_on_service_errors():
             wanted = WantedService(nodes=nodes, port=port or 0, owner=0)
             version = chosen[f"{kind.name}_version"] or kind.version
-            service, new = kind.start_detached(version, wanted, progress=_talk)
+            service, new = kind.start_detached(version, wanted, progress=_talk, everywhere=services.services)
         if not new:
             _talk(f"{kind.title} {service.version} runs already")
         rows.append(_row(service))
@@ -71,24 +62,24 @@ def start(names: tuple[str, ...], *, nodes: int, port: int | None, as_json: bool
 
 @services.command()
 @SEVERAL
-@versions
+@version_options
 def prepare(names: tuple[str, ...], **chosen: str) -> None:
-    """Resolve or build what `start` needs, and start nothing. Says nothing if it is there."""
+    """Resolve or build what `start` needs, without starting it. Prints nothing if everything is there."""
     from sinkproof.chaos.services.service_catalogue import KINDS
 
-    for kind in [KINDS[name] for name in dict.fromkeys(names or NAMES[:1])]:
-        with _told():
+    for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES[:1])]:
+        with leave_on_service_errors():
             kind.install(chosen[f"{kind.name}_version"] or kind.version, progress=_talk)
 
 
 @services.command()
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def status(as_json: bool) -> None:
-    """List what runs, whoever started it."""
+    """List the services that run, also those of running certifications."""
     from sinkproof.chaos.services.running_services import running
     from sinkproof.chaos.services.service_catalogue import KINDS
 
-    with _told():
+    with leave_on_service_errors():
         rows = [_row(KINDS[entry.kind].service.attach(entry)) for entry in running(*KINDS)]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -107,14 +98,14 @@ def status(as_json: bool) -> None:
 @services.command()
 @SEVERAL
 def stop(names: tuple[str, ...]) -> None:
-    """Stop what `start` has started, all of it by default, and remove its data.
+    """Stop services that `start` has started, all of them by default, and remove their data.
 
-    What belongs to a running command is left alone.
+    Services of a running certification are not stopped.
     """
     from sinkproof.chaos.services.service_catalogue import KINDS
 
-    for kind in [KINDS[name] for name in dict.fromkeys(names or NAMES)]:
-        with _told():
+    for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES)]:
+        with leave_on_service_errors():
             service = kind.running()
             if service is not None:
                 service.end()
@@ -122,29 +113,6 @@ def stop(names: tuple[str, ...]) -> None:
             _talk(f"{kind.name} at {service.endpoint} is stopped")
         elif kind.name in names:
             _talk(f"no {kind.name} runs that `services start` has started")
-
-
-@click.command()
-@versions
-@click.option("--json", "as_json", is_flag=True)
-def doctor(as_json: bool, **chosen: str) -> None:
-    """Say what this machine has, what it lacks, and the one command that gets it.
-
-    Exit status 0 if nothing is lacking, 2 if something cannot be certified here.
-    """
-    from sinkproof.cli.doctor import LACKING, examine
-
-    with _told():
-        findings = list(examine({name: chosen[f"{name}_version"] for name in NAMES}))
-    if as_json:
-        click.echo(json.dumps([finding._asdict() for finding in findings], indent=1))
-    else:
-        for finding in findings:
-            click.echo(f"{finding.state:9} {finding.name:20} {finding.found}")
-            if finding.next_step:
-                click.echo(f"{'':30} {finding.next_step}")
-    lacking = any(finding.state == LACKING for finding in findings)
-    sys.exit(Verdict.UNKNOWN.exit_code if lacking else 0)
 
 
 def _talk(text: str) -> None:
@@ -164,16 +132,3 @@ def _row(service: Any) -> dict[str, Any]:
         "died": service.died_by_itself(),
         "folder": str(service.folder),
     }
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What is missing is the caller's to mend; what failed is not."""
-    from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
-
-    try:
-        yield
-    except ServiceUnavailable as error:
-        leave(str(error), EXIT_USAGE)
-    except ServiceFailed as error:
-        leave(str(error), EXIT_INTERNAL)

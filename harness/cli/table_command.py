@@ -1,4 +1,4 @@
-"""`sinkproof table`: every strategy on every target, expected beside measured."""
+"""`sinkproof table`: compares every strategy on every target, expected values beside measured ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sinkproof.chaos.clock import now
-from sinkproof.cli.option_services import containers
+from sinkproof.cli.service_options import services_option
 from sinkproof.judging.verdict import Verdict
 from sinkproof.reports.document import DocumentError, replace_file
+
+if TYPE_CHECKING:
+    from sinkproof.subject.service_options import ServiceOptions
 
 TARGETS = ("memory", "files", "kafka", "cassandra")
 EMBEDDED = ("memory", "files")
@@ -22,14 +25,36 @@ FORMATS = ("text", "markdown", "json", "html")
 
 @click.command()
 @click.argument("pairs", nargs=-1)
-@click.option("--on", "chosen", type=click.Choice(TARGETS), multiple=True, help="Measure this target; any number.")
-@click.option("--all", "everything", is_flag=True, help="Measure all of them; what they need is started, and ended.")
-@click.option("--registered", is_flag=True, help="Only list the pairs, what each claims, and the grade expected.")
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--on",
+    "chosen",
+    type=click.Choice(TARGETS),
+    multiple=True,
+    help="Measure the pairs of this target. May be repeated.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Measure all targets. Services that they need are started and ended."
+)
+@click.option(
+    "--registered", is_flag=True, help="List the pairs, their claims and expected grades, and measure nothing."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="The form in which the table is printed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--from", "kept", type=click.Path(path_type=Path), help="Measure nothing: a table.json of --out again.")
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(path_type=Path),
+    help="Measure nothing, and render this table.json of an earlier --out.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="A folder for all four forms.")
-@containers
+@services_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def table(
     pairs: tuple[str, ...],
@@ -41,29 +66,34 @@ def table(
     as_json: bool,
     kept: Path | None,
     out: Path | None,
+    services: ServiceOptions,
     quiet: bool,
 ) -> None:
-    """Compare the ways to deliver: measure every strategy on every target, beside what is expected of it.
+    """Compare the strategies: measure each on every target, and show the results beside what is expected.
 
-    PAIRS are registered ones. Without any, and without options: those on memory and files, which need no service, and
-    take half a minute. Exit status 0 if everything is as expected, 1 if not, 2 if something could not be measured.
+    PAIRS are registered pairs. Without PAIRS and options: those on memory and files, which need no service and take
+    half a minute. Exit status 0 if everything is as expected, 1 if not, 2 if something could not be measured.
     """
     kind = "json" if as_json else kind
     if registered:
         _list(as_json=kind == "json")
         return
     wanted = TARGETS if everything else chosen or [_target(pair) for pair in pairs] or EMBEDDED
-    document = _measured(wanted, pairs, quiet=quiet) if kept is None else _kept(kept)
+    document = _measured(wanted, pairs, services=services, quiet=quiet) if kept is None else _kept(kept)
     if out is not None:
         _write(document, out)
     click.echo(_render(document, kind), nl=kind == "json")
     sys.exit(Verdict(document["verdict"]).exit_code)
 
 
-def _measured(wanted: Sequence[str], pairs: Sequence[str], *, quiet: bool) -> Mapping[str, Any]:
+def _measured(
+    wanted: Sequence[str], pairs: Sequence[str], *, services: ServiceOptions, quiet: bool
+) -> Mapping[str, Any]:
     from sinkproof.table.table_document import table as measured
 
-    return measured([name for name in TARGETS if name in wanted], pairs=pairs, told=_Talk(quiet=quiet))
+    return measured(
+        [name for name in TARGETS if name in wanted], pairs=pairs, report=_Talk(quiet=quiet), services=services
+    )
 
 
 def _kept(path: Path) -> Mapping[str, Any]:
@@ -75,21 +105,23 @@ def _kept(path: Path) -> Mapping[str, Any]:
             raise ValueError(f"its schema is {document['schema']!r}")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DocumentError(
-            f"{path} is no table of ours", evidence=str(error), next_step="Name a table.json that --out has written"
+            f"{path} is not a table of sinkproof",
+            evidence=str(error),
+            next_step="Name a table.json that --out has written",
         ) from error
     return document
 
 
 def _target(pair: str) -> str:
-    from sinkproof.table.expectations import EVERY_PAIR, place
+    from sinkproof.table.expectations import EVERY_PAIR, cell_of
 
     if pair not in EVERY_PAIR:
         raise click.BadParameter(f"there is no pair {pair!r}. Known: {', '.join(EVERY_PAIR)}", param_hint="PAIRS")
-    return place(pair).target
+    return cell_of(pair).target
 
 
 class _Talk:
-    """One line for each pair when it begins, and then one now and then."""
+    """Prints a line when a pair begins, and then one every few seconds."""
 
     EVERY_SECONDS = 5.0
 

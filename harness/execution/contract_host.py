@@ -12,7 +12,7 @@ from sinkproof.reference_engine.shells.simulated.in_process_host import InProces
 from sinkproof.sink_adapters.protocol import Sink
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.services_in_use import Outages, come_to_rest
+from sinkproof.subject.service_outages import Outages
 from sinkproof.workload.jobs import SECOND_SINK
 
 
@@ -27,7 +27,7 @@ class ContractTarget:
         self.contract, self.scratch = contract, scratch
         self.expires_after = contract.expires_after
         self.failed: ContractError | ReaderFailed | None = None
-        self.outages = Outages()
+        self.outages = Outages(scratch.services)
 
     def call_hook(self, hook: str) -> None:
         call = self.contract.optional(hook)
@@ -65,7 +65,7 @@ class ContractTarget:
         """Every writer is gone; what they have sent may still be on its way."""
         with self._no_verdict_on_the_sink():
             self.outages.await_end()
-        come_to_rest()
+        self.scratch.services.await_settled()
 
     def raise_what_failed(self) -> None:
         failed, self.failed = self.failed, None

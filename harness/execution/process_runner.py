@@ -118,7 +118,7 @@ class ProcessRunner(ScheduleRunner):
         concurrent_reader: bool = False,
     ) -> tuple[Simulation, Observer]:
         made, observer = super().simulation(
-            armed(schedule), storage=storage, shell=shell, concurrent_reader=concurrent_reader
+            armed(schedule, self.scratch.services), storage=storage, shell=shell, concurrent_reader=concurrent_reader
         )
         host, strategy = self.host, made.job.restart
         assert host is not None
@@ -140,7 +140,8 @@ class ProcessRunner(ScheduleRunner):
             assert self.host is not None
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            return replace(result, kills=self.host.kills, struck=(*struck_messages(), *result.struck))
+            struck = *struck_messages(self.scratch.services), *result.struck
+            return replace(result, kills=self.host.kills, struck=struck)
         finally:
             self._trace_lines = False
             if self.host is not None:
@@ -149,7 +150,9 @@ class ProcessRunner(ScheduleRunner):
 
 def plain_scratch(scratch: Scratch) -> Scratch:
     """What can be sent to another process: the clock is made anew there."""
-    return Scratch(name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings)
+    return Scratch(
+        name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings, services=scratch.services
+    )
 
 
 def libraries_of(contract: Contract) -> list[str]:

@@ -19,6 +19,8 @@ from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
@@ -37,8 +39,9 @@ def in_real_time(job: Job, *, restarts: int) -> Job:
     return replace(job, configuration=configuration, restart=lambda: FixedDelay(attempts=restarts, delay=0.0))
 
 
-def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any]) -> Scratch:
-    return Scratch(name=name, path=Path(folder), shell="spark", settings=settings)
+def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any], services: ServiceOptions) -> Scratch:
+    services_in_use = ServicesInUse(options=services)
+    return Scratch(name=name, path=Path(folder), shell="spark", settings=settings, services=services_in_use)
 
 
 def warm(locator: str) -> Contract:
@@ -51,10 +54,17 @@ def warm(locator: str) -> Contract:
 
 
 def certifying(
-    *, locator: str, name: str, folder: str, settings: Mapping[str, Any], job: str, lines: bool
+    *,
+    locator: str,
+    name: str,
+    folder: str,
+    settings: Mapping[str, Any],
+    services: ServiceOptions = DEFAULT_SERVICES,
+    job: str,
+    lines: bool,
 ) -> Deployment:
     """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
-    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings, services=services)
     named = named_job(job)
     own_points = contract.marks_points
     return Deployment(
@@ -81,6 +91,7 @@ def long_running(
     name: str,
     folder: str,
     settings: Mapping[str, Any],
+    services: ServiceOptions = DEFAULT_SERVICES,
     pace_ms: int,
     batch_rows: int,
     interval_ms: int = INTERVAL_MS,
@@ -89,7 +100,7 @@ def long_running(
     import sinkproof.sink_adapters.files.column_lines  # noqa: F401 (what the first batch would import, in each attempt)
     from sinkproof.reference_engine.dataflow.columns import GeneratedColumns
 
-    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings)
+    contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings, services=services)
     own_points = contract.marks_points
     source = GeneratedColumns(splits=2, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
     source.batch(0, 0)  # what it keeps from then on, attempts inherit

@@ -32,12 +32,12 @@ class Difference:
 
 
 def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int]) -> Difference:
-    """`where`: locator, name, folder, settings of the contract's scratch; `lengths`: split -> rows that were read."""
+    """`where`: what SparkRunner.where says of the contract's scratch; `lengths`: split -> rows that were read."""
     from pyspark.sql import functions as f
 
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     contract = load(where["locator"])
-    scratch = scratch_at(where["folder"], name=where["name"], settings=where["settings"])
+    scratch = scratch_at(where["folder"], name=where["name"], settings=where["settings"], services=where["services"])
     counted = _committed(session, contract, scratch).groupBy("split", "offset").agg(f.count("*").alias("times"))
     joined = _ledger(session, lengths).join(counted, ["split", "offset"], "full_outer").cache()
     lost = joined.where(f.col("times").isNull())

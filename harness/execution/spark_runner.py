@@ -24,7 +24,6 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, E
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import breakable
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
@@ -49,6 +48,7 @@ class SparkRunner(ScheduleRunner):
             "name": scratch.name,
             "folder": str(scratch.path),
             "settings": dict(scratch.settings),
+            "services": scratch.services.options,
         }
 
     def new_run(self, recipe: str, **arguments: Any) -> Run:
@@ -85,7 +85,9 @@ class SparkRunner(ScheduleRunner):
         """Everything that happened, and why the run came to no end, if it did not."""
         story: list[Happening] = []
         try:
-            story += execution.happenings(seconds=RUN_SECONDS_ON_SERVICES if breakable() else RUN_SECONDS)
+            story += execution.happenings(
+                seconds=RUN_SECONDS_ON_SERVICES if self.scratch.services.breakable() else RUN_SECONDS
+            )
         except SparkFailed as error:
             self.cluster.close()  # whatever still runs would write into the next run's target
             return story, str(error)

@@ -26,6 +26,7 @@ from sinkproof.reports.document import ClosureResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.services_in_use import ServicesInUse
 
 SEQUENCES_SHARE: Final = 0.5  # of the budget: by then single crashes are done, and more of them show little that is new
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
@@ -35,8 +36,8 @@ BEAT_SECONDS: Final = 1.0
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:
     """One shell's part of the certificate. Raises ContractError where there is no Spark."""
     progress.start(task.name, task.shell, None)
-    record, began = Record(contract, task.shell), now()
-    with _place(contract, task.shell) as scratch:
+    record, began = Record(contract, task.shell, nodes=task.services.nodes), now()
+    with _place(contract, task, progress=progress) as scratch:
         closure = SHELLS[task.shell](record, scratch, task=task, progress=progress)
     progress.done(f"{len(record.findings)} findings")
     return record.outcome(seconds=now() - began, closure=closure)
@@ -55,7 +56,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
                 f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N"
             )
-    with _place(contract, task.shell) as scratch:
+    with _place(contract, task, progress=progress) as scratch:
         if task.shell == "simulated":
             with simulated_query(contract, scratch, progress=progress) as query:
                 ending, state, trail = follow(query, schedule)
@@ -197,15 +198,16 @@ SHELLS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulate
 
 
 @contextmanager
-def _place(contract: Contract, shell: str) -> Iterator[Scratch]:
+def _place(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
     """A folder for everything, and the scratch in it."""
+    shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
     folder = fresh_folder()
     try:
         path = Path(folder, "scratch")
         path.mkdir()
-        yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell)
+        yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -28,6 +28,7 @@ INTERIOR: Final = (
 class Record:
     contract: Contract
     shell: str
+    nodes: int = 1  # of each service that is started
     runs: int = 0
     in_bound: int = 0
     kills: int = 0
@@ -78,7 +79,7 @@ class Record:
                 shell=self.shell,
                 schedule=str(schedule),
                 why=in_words(anomaly) + (" (the last commits/N was lost)" if kind == LOSE else struck_when(last, line)),
-                replay=replay_line(schedule, self.contract.locator, self.shell),
+                replay=replay_line(schedule, self.contract.locator, self.shell, nodes=self.nodes),
                 lost=anomaly.lost[:ROWS_LISTED_MOST],
                 extra=anomaly.extra[:ROWS_LISTED_MOST],
                 line=line,

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,6 +165,7 @@ class DriverProcess:
         self.log = scratch.path.parent / "driver.log"
         self._hearing, tells = os.pipe()
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(tells), contract.given.place, str(scratch.path)]
+        command.append(json.dumps(asdict(scratch.services.options)))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,

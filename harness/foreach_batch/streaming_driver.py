@@ -32,6 +32,8 @@ from sinkproof.reference_engine.shells.spark.spark_session import start_session,
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.service_options import ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +141,7 @@ class Driver:
 
 
 def main() -> None:
-    """Arguments: parent's pid, the descriptor to tell on, the subject, the scratch folder."""
+    """Arguments: parent's pid, the descriptor to tell on, the subject, the scratch folder, the options of services."""
     parent, tell_to, place, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -147,7 +149,9 @@ def main() -> None:
     os.chdir(path)
     try:
         contract = load(place)
-        driver = Driver(contract, Scratch(name=f"{contract.name}-spark", path=path, shell="spark"), tell_to)
+        services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
+        scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
+        driver = Driver(contract, scratch, tell_to)
     except Exception as error:  # the border of the process
         message = {"what": "refused", "why": str(error), "input": isinstance(error, ContractError)}
         os.write(tell_to, json.dumps(message).encode() + b"\n")

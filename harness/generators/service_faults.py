@@ -16,7 +16,6 @@ from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import spread
-from sinkproof.subject.services_in_use import network, proxies
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
@@ -32,11 +31,12 @@ EACH_OF: Final = {
 
 def message_faults(campaign: CampaignView) -> Iterator[Schedule]:
     """Runs without faults once to count messages; then each end of a transaction, and the first of all others."""
-    if not proxies():
+    proxies = campaign.runner.scratch.services.proxies()
+    if not proxies:
         return
     campaign.runner.run(Schedule())
     counts = Counter[str]()
-    for proxy in proxies():
+    for proxy in proxies:
         counts.update(proxy.status().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or campaign.contract.offers("late_requests")]
     turns = zip_longest(*(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds))
@@ -62,7 +62,7 @@ def _next_to_requests(campaign: CampaignView) -> set[str]:
 
 def _node_faults(campaign: CampaignView, steps: frozenset[str]) -> Iterator[Schedule]:
     """Kinds in turn: each takes seconds, and a short budget is to cover something of all."""
-    kinds = NODE_KINDS if network() is None else (*TOXICS, *NODE_KINDS)
+    kinds = NODE_KINDS if campaign.runner.scratch.services.network() is None else (*TOXICS, *NODE_KINDS)
     turns = zip_longest(*(_of_kind(campaign, kind, steps=steps) for kind in kinds))
     yield from (schedule for turn in turns for schedule in turn if schedule is not None)
 

@@ -1,4 +1,4 @@
-"""The jobs that `sinkproof run` knows, as recipes: every process of a run makes its part of the job from these."""
+"""The job of `sinkproof run count` as a recipe: every process of a run makes its part of the job from it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from sinkproof.subject.scratch import Scratch
 
 COUNT: Final = "sinkproof.pipeline.file_recipes:count"
 NAME: Final = "pipeline"
-RETAINED: Final = 2  # one that cannot be read any more is then no reason to begin anew
+RETAINED: Final = 2  # checkpoints: if the last one cannot be read any more, the job need not start from the beginning
 CLOSING_MS: Final = 10_000  # a sink may have many files to commit at the end; a restart would not make it faster
 SETTLE_MS: Final = 60_000
-CHECKPOINTS_TOLERATED: Final = 10  # a full disk is given some time, and then said
-FAILURES_MOST: Final = 30  # within RATE_MS. Each costs 0.1 s: who fails faster has a cause that no restart mends
+CHECKPOINTS_TOLERATED: Final = 10  # a full disk may be freed in time; then the job fails
+FAILURES_MOST: Final = (
+    30  # within RATE_MS. A restart takes 0.1 s: more frequent failures have a cause that no restart removes
+)
 RATE_MS: Final = 60_000.0
 DELAY_MS: Final = 10.0
 
@@ -32,7 +34,7 @@ def restart_strategy() -> RestartStrategy:
 
 
 def count_graph(source: Input, parallelism: int) -> JobGraph:
-    """Rows are read, sent to who owns their key, counted and written by one subtask."""
+    """Rows are sent to the subtask that owns their key, which counts them and writes them to its sink."""
     return JobGraph(
         (
             Vertex(name="source", parallelism=min(parallelism, source.splits), source=source),
@@ -51,7 +53,7 @@ def count(*, source: Input, sink: str, folder: str, parallelism: int, interval_m
 
 
 def job_of(graph: JobGraph, *, interval_ms: int) -> Job:
-    """What all pipelines are run with."""
+    """A job with the configuration of every pipeline."""
     return Job(
         plan=graph.plan(),
         configuration=CheckpointConfiguration(

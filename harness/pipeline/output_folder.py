@@ -1,11 +1,11 @@
-"""The output folder of a pipeline: one folder, one job. What that job is, and who works on it, is kept in `.sinkproof`.
+"""The output folder of a pipeline, which belongs to one job. `.sinkproof` in it says which, and holds the lock.
 
     DIR/...                      what the sink writes
     DIR/.sinkproof/job.json      which job this is: sink, columns, input; written before the first row is read
-    DIR/.sinkproof/lock          held by the command that is at work; it ends with it, however that ends
-    DIR/.sinkproof/checkpoints   where the job goes on
+    DIR/.sinkproof/lock          held by the running command; released however the command ends
+    DIR/.sinkproof/checkpoints   where the job continues
 
-The rest of `.sinkproof` is one command's: what happened, what was passed.
+Everything else in `.sinkproof` belongs to one command: its events, the points that were passed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sinkproof.reports.document import replace_file
 
 HOME: Final = ".sinkproof"
 SCHEMA: Final = "sinkproof/pipeline/1"
-OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # each command begins with none of them
+OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # removed when the next command begins
 
 
 class PipelineError(ValueError):
-    """The pipeline cannot run as it was asked for: what was found, and what to do."""
+    """The pipeline cannot run with these arguments. The message names what was found and the next step."""
 
 
 class PipelineFolder:
-    """Made by who holds the lock (see `locked`)."""
+    """Made by `locked`, which holds the lock."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.home = path, path / HOME
@@ -44,7 +44,7 @@ class PipelineFolder:
         return FolderCheckpointStorage(self.run.checkpoints)
 
     def clear(self) -> None:
-        """What an earlier command left. Its orphans, which live on for a moment, keep files that nobody reads."""
+        """Removes what an earlier command left. Its orphaned processes keep their unlinked files for a moment."""
         for name in OF_ONE_COMMAND:
             (self.home / name).unlink(missing_ok=True)
         shutil.rmtree(self.home / "points", ignore_errors=True)
@@ -68,7 +68,7 @@ class PipelineFolder:
         replace_file(self.home / "job.json", json.dumps({"schema": SCHEMA, **job}, indent=1))
 
     def refuse_another(self, job: Mapping[str, Any]) -> None:
-        """What is in the folder was made by the job it belongs to; another would mix its rows with those."""
+        """Another job would mix its rows with those in the folder."""
         earlier = self.earlier()
         if earlier is None:
             return
@@ -76,19 +76,19 @@ class PipelineFolder:
             if earlier.get(name) != job.get(name):
                 raise PipelineError(
                     f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
-                    f"{job.get(name)!r}. Give the same again to go on from it, or name another folder with --out"
+                    f"{job.get(name)!r}. Give the same arguments to continue it, or name another folder with --out"
                 )
 
     @property
     def finished(self) -> int:
-        """The final checkpoint after which nothing was left to be done; 0 if there was none yet."""
+        """The final checkpoint, once all of its rows are committed; 0 before that."""
         return int((self.earlier() or {}).get("finished", 0))
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[PipelineFolder]:
-    """The folder, for this command alone. Raises PipelineError where another one has it, or where it is no place."""
-    _refuse_strangers(path)
+    """The folder, for this command alone. Raises PipelineError if another command holds it, or if it cannot be used."""
+    _refuse_other_files(path)
     try:
         (path / HOME).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path / HOME / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -109,13 +109,13 @@ def _take(descriptor: int, path: Path) -> None:
     except BlockingIOError:
         owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         raise PipelineError(
-            f"another command (process {owner}) is at work in {path}: wait until it has ended, or stop it with Ctrl-C"
+            f"another command (process {owner}) uses {path}: wait until it has ended, or stop it with Ctrl-C"
         ) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
-def _refuse_strangers(path: Path) -> None:
+def _refuse_other_files(path: Path) -> None:
     try:
         names: Sequence[str] = sorted(os.listdir(path))
     except FileNotFoundError:

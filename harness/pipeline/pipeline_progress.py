@@ -1,4 +1,4 @@
-"""How far a pipeline is, on stderr: on a terminal one line, written anew in place; elsewhere a line now and then."""
+"""Shows the progress of a pipeline on stderr: one updated line on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ CLEAR: Final = "\r\x1b[K"
 
 
 @dataclass(slots=True)
-class Standing:
-    rows: int  # that complete checkpoints cover
+class PipelineStatus:
+    rows: int  # covered by complete checkpoints
     total: int
     checkpoints: int = 0
     restarts: int = 0
@@ -38,19 +38,19 @@ class Standing:
         )
 
 
-class Line(Protocol):
-    def show(self, standing: Standing) -> None:
+class StatusLine(Protocol):
+    def show(self, status: PipelineStatus) -> None:
         """May be called a thousand times a second."""
 
     def say(self, text: str) -> None:
-        """A line that stays, or that the next `show` replaces where there is a terminal."""
+        """Prints a line. On a terminal the next `show` replaces it."""
 
     def close(self) -> None:
-        """Gives the terminal back. Any number of times."""
+        """Clears the line. May be called any number of times."""
 
 
-class Silent:
-    def show(self, standing: Standing) -> None:
+class SilentLine:
+    def show(self, status: PipelineStatus) -> None:
         return None
 
     def say(self, text: str) -> None:
@@ -60,17 +60,17 @@ class Silent:
         return None
 
 
-class Log:
-    """For files: one line every few seconds, and one when the job is to stop."""
+class LogLine:
+    """For files: one line every few seconds, and one when the job begins to stop."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
         self._stream, self._clock = stream, clock
         self._next, self._stopping = clock() + LINE_SECONDS, False
 
-    def show(self, standing: Standing) -> None:
-        if self._clock() >= self._next or standing.stopping != self._stopping:
-            self._stopping = standing.stopping
-            self.say(str(standing))
+    def show(self, status: PipelineStatus) -> None:
+        if self._clock() >= self._next or status.stopping != self._stopping:
+            self._stopping = status.stopping
+            self.say(str(status))
 
     def say(self, text: str) -> None:
         self._next = self._clock() + LINE_SECONDS
@@ -80,16 +80,16 @@ class Log:
         self._stream.flush()
 
 
-class Terminal:
-    """No longer than the terminal is wide: a line that wraps cannot be taken back."""
+class TerminalLine:
+    """Lines are cut to the width of the terminal: a line that wraps cannot be cleared."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
         self._stream, self._clock = stream, clock
         self._next, self._drawn = 0.0, False
 
-    def show(self, standing: Standing) -> None:
+    def show(self, status: PipelineStatus) -> None:
         if self._clock() >= self._next:
-            self.say(str(standing))
+            self.say(str(status))
 
     def say(self, text: str) -> None:
         self._next, self._drawn = self._clock() + DRAW_SECONDS, True
@@ -104,7 +104,7 @@ class Terminal:
         self._drawn = False
 
 
-def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Line:
+def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> StatusLine:
     if quiet:
-        return Silent()
-    return Terminal(stream, clock=clock) if stream.isatty() else Log(stream, clock=clock)
+        return SilentLine()
+    return TerminalLine(stream, clock=clock) if stream.isatty() else LogLine(stream, clock=clock)

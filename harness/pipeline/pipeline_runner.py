@@ -1,8 +1,7 @@
-"""A pipeline on Spark that people run: from where its folder's last command ended, to the end of the input or a stop.
+"""Runs a pipeline on Spark from where its folder's last command ended, to the end of the input or to a stop.
 
-Every command begins by claiming a generation: whatever an earlier one left running can decide nothing any more, and
-what is the last complete checkpoint stays so. Rows count when a complete checkpoint covers them: such rows are visible,
-or will be whatever dies.
+Every command first claims a generation, which fences processes that an earlier command left running. Rows count when a
+complete checkpoint covers them: they are visible, or become visible whichever process dies.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.pipeline.file_recipes import COUNT, count_graph
 from sinkproof.pipeline.output_folder import PipelineError, PipelineFolder
-from sinkproof.pipeline.pipeline_progress import Line, Standing
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import RestoreError, covered, refuse_another_graph
@@ -29,20 +28,20 @@ from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reference_engine.shells.spark.deployment import Run
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 
-INPUT_ERROR: Final = "InputError: "  # as attempts name what they raise
-COORDINATOR_EXITS_MOST: Final = 3  # by itself, not by a signal, before anything ran: the next one would do the same
-WINDOW_SECONDS: Final = 2.0  # of the rate that progress shows
+INPUT_ERROR: Final = "InputError: "  # how attempts begin the message of such an error
+COORDINATOR_EXITS_MOST: Final = 3  # not by a signal, before the job ran: the next coordinator would exit, too
+WINDOW_SECONDS: Final = 2.0  # over which progress averages the rate
 
 
 class Runnable(Protocol):
-    """What is run. `job` says which job it is: a folder that belongs to another one is refused."""
+    """A pipeline. `job` identifies it: a folder that belongs to another job is refused."""
 
     @property
     def job(self) -> Mapping[str, Any]: ...
 
     @property
     def recipe(self) -> str:
-        """Of the deployment, as every process of the run makes it."""
+        """The function from which every process of the run makes the deployment."""
 
     @property
     def network(self) -> str: ...
@@ -56,14 +55,14 @@ class Runnable(Protocol):
 
     @property
     def begun(self) -> int:
-        """What offsets add up to before the first row; they need not begin at 0."""
+        """The sum of the offsets at which the splits begin; they need not begin at 0."""
 
     @property
     def total(self) -> int:
-        """How many rows there are by now."""
+        """How many rows the input has by now."""
 
     def arguments(self, folder: Path) -> Mapping[str, Any]:
-        """Of the recipe."""
+        """The arguments of the recipe."""
 
     def watched(self) -> AbstractContextManager[None]:
         """While it is open, `total` may grow."""
@@ -71,7 +70,7 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Rows of files, or made-up ones, counted by key."""
+    """Counts rows of files, or generated rows, by key."""
 
     source: Input
     sink: str
@@ -108,16 +107,18 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """Where a command goes on."""
+    """Where a command continues."""
 
-    rows: int = 0  # that the last complete checkpoint covers
-    checkpoint_id_stopped: int = 0  # it was the final one only because somebody had stopped the job
-    over: bool = False  # nothing is left to be read, nor to be committed
+    rows: int = 0  # covered by the last complete checkpoint
+    checkpoint_id_stopped: int = 0  # final only because the job was stopped
+    over: bool = False  # every row is committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    state: str  # "complete": all rows are committed; "stopped": all that were read are, and the same command goes on
+class PipelineOutcome:
+    state: (
+        str  # "complete": all rows are committed; "stopped": all rows read by then are, and the same command continues
+    )
     rows: int  # committed by now
     rows_total: int
     rows_before: int  # committed by earlier commands
@@ -131,7 +132,7 @@ class Outcome:
 
 
 def prepare(pipeline: Runnable, folder: PipelineFolder) -> Beginning:
-    """Says in the folder what job it belongs to, and finds where that goes on. Raises PipelineError."""
+    """Writes the job into the folder, and finds where it continues. Raises PipelineError."""
     folder.refuse_another(pipeline.job)
     storage = folder.storage
     storage.claim_generation()
@@ -158,10 +159,10 @@ def run(
     cluster: Cluster,
     *,
     beginning: Beginning,
-    progress: Line,
-    stop_wished: Callable[[], bool] = lambda: False,
-) -> Outcome:
-    """To the end, or to where the wish to stop has led. Raises PipelineError, SparkFailed."""
+    progress: StatusLine,
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> PipelineOutcome:
+    """Runs to the end of the input, or to the checkpoint of a stop. Raises PipelineError, SparkFailed."""
     tasks = len(pipeline.plan.subtasks)
     if cluster.slots < tasks:
         raise PipelineError(
@@ -177,127 +178,128 @@ def run(
     )
     follower = Follower(
         cluster.begin(wanted, tasks=tasks),
-        Standing(rows=beginning.rows, total=pipeline.total, endless=not pipeline.bounded),
+        PipelineStatus(rows=beginning.rows, total=pipeline.total, endless=not pipeline.bounded),
         pipeline=pipeline,
         progress=progress,
     )
     try:
         with pipeline.watched():
-            follower.follow(stop_wished)
+            follower.follow(stop_requested)
     except BaseException:
         if cluster.process is not None:
-            cluster.process.kill()  # nobody waits for an orderly end: what is not complete is read again
+            cluster.process.kill()  # no orderly end is needed: rows that no checkpoint covers are read again
             cluster.close()
         raise
     return _outcome(pipeline, folder, follower, beginning=beginning)
 
 
 def _rows(pipeline: Runnable, record: CheckpointRecord | None) -> int:
-    """That the checkpoint covers."""
     return sum(covered(record).values()) - pipeline.begun if record is not None else 0
 
 
-def _outcome(pipeline: Runnable, folder: PipelineFolder, follower: Follower, *, beginning: Beginning) -> Outcome:
+def _outcome(
+    pipeline: Runnable, folder: PipelineFolder, follower: Follower, *, beginning: Beginning
+) -> PipelineOutcome:
     record = folder.storage.latest()
     if not follower.finished or record is None:
-        why = follower.given_up or follower.execution.why or "nobody said why"
+        why = follower.given_up or follower.execution.why or "no process reported why"
         raise SparkFailed(f"the job ended before its input did: {why}")
     folder.keep({**pipeline.job, "finished": record.checkpoint_id})
     rows, total = _rows(pipeline, record), pipeline.total
-    return Outcome(
+    return PipelineOutcome(
         state="complete" if pipeline.bounded and rows == total else "stopped",
         rows=rows,
         rows_total=total,
         rows_before=beginning.rows,
         seconds=max(0.0, follower.ended_at - follower.began_at),
-        checkpoints=follower.standing.checkpoints,
-        restarts=follower.standing.restarts,
+        checkpoints=follower.status.checkpoints,
+        restarts=follower.status.restarts,
     )
 
 
 @dataclass(slots=True)
 class Follower:
-    """Keeps count of what the processes of the run tell, and shows it."""
+    """Counts the events that the processes of the run report, and shows progress."""
 
     execution: Execution
-    standing: Standing
+    status: PipelineStatus
     pipeline: Runnable = field(kw_only=True)
-    progress: Line = field(kw_only=True)
+    progress: StatusLine = field(kw_only=True)
     began_at: float = 0.0
     ended_at: float = 0.0
     finished: bool = False
     given_up: str = ""
     generations: int = 0
-    coordinator_exits: int = 0  # in a row
-    recent: deque[tuple[float, int]] = field(default_factory=deque)  # (when, rows by then)
+    coordinator_exits: int = 0  # one after the other
+    recent: deque[tuple[float, int]] = field(default_factory=deque)  # (time, rows by then)
 
-    def follow(self, stop_wished: Callable[[], bool]) -> None:
-        asked = False
+    def follow(self, stop_requested: Callable[[], bool]) -> None:
+        stopping = False
         while not self.execution.over:
             for happening in self.execution.look():
-                self._hear(happening)
-            if stop_wished() and not asked:
-                asked = True
-                self.standing.stopping = True
+                self._handle(happening)
+            if stop_requested() and not stopping:
+                stopping = True
+                self.status.stopping = True
                 self.execution.stop()
             self._show()
 
-    def _hear(self, happening: Happening) -> None:
-        heard = HEARD.get(str(happening["what"]))
-        if heard is not None:
-            heard(self, happening)
+    def _handle(self, happening: Happening) -> None:
+        handler = HANDLERS.get(str(happening["what"]))
+        if handler is not None:
+            handler(self, happening)
 
     def _show(self) -> None:
         at = now()
-        self.recent.append((at, self.standing.rows))
+        self.recent.append((at, self.status.rows))
         while self.recent[0][0] < at - WINDOW_SECONDS:
             self.recent.popleft()
         since, rows = self.recent[0]
-        self.standing.rows_per_second = (self.standing.rows - rows) / (at - since) if at > since else 0.0
-        self.standing.total = self.pipeline.total
-        self.progress.show(self.standing)
+        self.status.rows_per_second = (self.status.rows - rows) / (at - since) if at > since else 0.0
+        self.status.total = self.pipeline.total
+        self.progress.show(self.status)
 
-    def _hear_generation(self, happening: Happening) -> None:
+    def _on_generation(self, happening: Happening) -> None:
         self.began_at = self.began_at or happening["at"]
         self.generations += 1
-        self.standing.restarts = self.generations - 1
+        self.status.restarts = self.generations - 1
 
-    def _hear_running(self, _: Happening) -> None:
+    def _on_running(self, _: Happening) -> None:
         self.coordinator_exits = 0
 
-    def _hear_complete(self, happening: Happening) -> None:
-        self.standing.checkpoints += 1
-        self.standing.rows = happening["rows"] - self.pipeline.begun
+    def _on_complete(self, happening: Happening) -> None:
+        self.status.checkpoints += 1
+        self.status.rows = happening["rows"] - self.pipeline.begun
 
-    def _hear_finished(self, happening: Happening) -> None:
+    def _on_finished(self, happening: Happening) -> None:
         self.finished, self.ended_at = True, happening["at"]
 
-    def _hear_given_up(self, happening: Happening) -> None:
+    def _on_given_up(self, happening: Happening) -> None:
         self.given_up = happening["why"]
 
-    def _hear_raised(self, happening: Happening) -> None:
-        """The input's own words. Whatever is restarted would read the same again."""
+    def _on_raised(self, happening: Happening) -> None:
+        """An error of the input: a restart would read the same input again."""
         if str(happening["why"]).startswith(INPUT_ERROR):
             raise PipelineError(str(happening["why"]).removeprefix(INPUT_ERROR))
 
-    def _hear_unable(self, happening: Happening) -> None:
+    def _on_unable(self, happening: Happening) -> None:
         raise SparkFailed(f"a worker of Spark cannot make its part of the job: {happening['why']}")
 
-    def _hear_ended(self, happening: Happening) -> None:
+    def _on_ended(self, happening: Happening) -> None:
         if happening["actor"] != COORDINATOR or not happening["status"] or os.WIFSIGNALED(happening["status"]):
             return
         self.coordinator_exits += 1
         if self.coordinator_exits >= COORDINATOR_EXITS_MOST:
-            raise SparkFailed(f"no coordinator can be started. They wrote: {self.execution.cluster.log}")
+            raise SparkFailed(f"no coordinator can be started. Its output: {self.execution.cluster.log}")
 
 
-HEARD: Final[Mapping[str, Callable[[Follower, Happening], None]]] = {
-    "complete": Follower._hear_complete,
-    "ended": Follower._hear_ended,
-    "finished": Follower._hear_finished,
-    "generation": Follower._hear_generation,
-    "given up": Follower._hear_given_up,
-    "raised": Follower._hear_raised,
-    "running": Follower._hear_running,
-    "unable": Follower._hear_unable,
+HANDLERS: Final[Mapping[str, Callable[[Follower, Happening], None]]] = {
+    "complete": Follower._on_complete,
+    "ended": Follower._on_ended,
+    "finished": Follower._on_finished,
+    "generation": Follower._on_generation,
+    "given up": Follower._on_given_up,
+    "raised": Follower._on_raised,
+    "running": Follower._on_running,
+    "unable": Follower._on_unable,
 }

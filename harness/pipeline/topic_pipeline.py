@@ -1,7 +1,6 @@
-"""A pipeline from topic to topic, as the command sees it: which job it is, where it began, how far it has to go.
+"""A pipeline from topic to topic: which job it is, at which offsets it begins, and where its input ends by now.
 
-The folder of its checkpoints is what makes it one job: its name, which no other job has ever had, stands at the front
-of all its transactional ids.
+The folder of its checkpoints identifies the job. Its unique name is the prefix of all its transactional ids.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a user has asked for. `parts`: what else the recipe takes."""
+class TopicPipelineOptions:
+    """`parts`: further arguments of the recipe."""
 
     command: str
     recipe: str
@@ -45,33 +44,33 @@ class Wanted:
 
 
 class TopicPipeline:
-    """A pipeline.Runnable. Asks the broker; makes the topics of the output if they are missing."""
+    """A Runnable. Connects to the broker, and creates the topic of the output if it is missing."""
 
     network = "unix"
 
-    def __init__(self, wanted: Wanted, folder: PipelineFolder) -> None:
-        refuse(wanted)
-        self.wanted, self.recipe, self.bounded = wanted, wanted.recipe, wanted.until_end
-        view = TopicView(wanted.endpoint, wanted.topic_from, seconds=ANSWER_SECONDS)
+    def __init__(self, options: TopicPipelineOptions, folder: PipelineFolder) -> None:
+        refuse(options)
+        self.options, self.recipe, self.bounded = options, options.recipe, options.until_end
+        view = TopicView(options.endpoint, options.topic_from, seconds=ANSWER_SECONDS)
         begins, ends = view.extent()
-        self.made = ensure_topics(wanted.endpoint, wanted.topic_to, partitions=len(begins))
+        self.made = ensure_topics(options.endpoint, options.topic_to, partitions=len(begins))
         earlier = folder.earlier() or {}
         begins |= {int(number): at for number, at in earlier.get("begins", {}).items()}
         self.source = KafkaInput(
-            endpoint=wanted.endpoint,
-            topic=wanted.topic_from,
+            endpoint=options.endpoint,
+            topic=options.topic_from,
             begins=begins,
-            ends=ends if wanted.until_end else None,
-            batch_rows=wanted.batch_rows,
+            ends=ends if options.until_end else None,
+            batch_rows=options.batch_rows,
         )
         cluster = view.cluster()
         self.job = {
-            "command": wanted.command,
-            "sink": wanted.strategy,
-            "key": " ".join(f"{name}={value}" for name, value in sorted(wanted.parts.items())),
-            "input": f"topic {wanted.topic_from} of cluster {cluster}",
-            "output": f"topic {wanted.topic_to} of cluster {cluster}",
-            "name": earlier.get("name") or f"{wanted.command}-{folder.home.stat().st_ctime_ns:x}",
+            "command": options.command,
+            "sink": options.strategy,
+            "key": " ".join(f"{name}={value}" for name, value in sorted(options.parts.items())),
+            "input": f"topic {options.topic_from} of cluster {cluster}",
+            "output": f"topic {options.topic_to} of cluster {cluster}",
+            "name": earlier.get("name") or f"{options.command}-{folder.home.stat().st_ctime_ns:x}",
             "begins": begins,
         }
         self.begun = sum(begins.values())
@@ -83,7 +82,7 @@ class TopicPipeline:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Who follows the run does not wait for a broker: a thread asks where the partitions end by now."""
+        """A thread requests where the partitions end by now, so that progress never waits for a broker."""
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(over,), daemon=True)
         if not self.bounded:
@@ -98,37 +97,39 @@ class TopicPipeline:
             try:
                 self._ends = self._view.extent()[1]
             except InputError:
-                continue  # the broker is away; the sources say so if it stays away
+                continue  # the broker does not answer; if it stays away, the sources fail
         self._view.close()
 
     @property
     def plan(self) -> Plan:
-        wanted = self.wanted
-        graph = etl_graph if wanted.recipe == ETL else windows_graph
-        return graph(self.source, wanted.parallelism, **wanted.parts).plan()
+        options = self.options
+        graph = etl_graph if options.recipe == ETL else windows_graph
+        return graph(self.source, options.parallelism, **options.parts).plan()
 
     def arguments(self, folder: Path) -> Mapping[str, Any]:
-        wanted = self.wanted
-        group = (wanted.group or f"sinkproof-{wanted.command}-{wanted.topic_to}") if wanted.commits_offsets else ""
+        options = self.options
+        group = (options.group or f"sinkproof-{options.command}-{options.topic_to}") if options.commits_offsets else ""
         output = {
-            "strategy": wanted.strategy,
-            "endpoint": wanted.endpoint,
-            "topic": wanted.topic_to,
+            "strategy": options.strategy,
+            "endpoint": options.endpoint,
+            "topic": options.topic_to,
             "prefix": self.job["name"],
         }
         return {
             "source": self.source,
             "output": output,
             "group": group,
-            "interval_ms": wanted.interval_ms,
-            "parallelism": wanted.parallelism,
-            **wanted.parts,
+            "interval_ms": options.interval_ms,
+            "parallelism": options.parallelism,
+            **options.parts,
         }
 
 
-def refuse(wanted: Wanted) -> None:
-    """What can be seen without asking anybody."""
-    if wanted.topic_from == wanted.topic_to:
-        raise PipelineError(f"--from and --to are both kafka:{wanted.topic_to}: it would read what it writes, for ever")
-    if wanted.parts.get("transform"):
-        function_at(wanted.parts["transform"])
+def refuse(options: TopicPipelineOptions) -> None:
+    """Checks the arguments without a request to a broker. Raises PipelineError."""
+    if options.topic_from == options.topic_to:
+        raise PipelineError(
+            f"--from and --to are both kafka:{options.topic_to}: it would read its own output endlessly"
+        )
+    if options.parts.get("transform"):
+        function_at(options.parts["transform"])

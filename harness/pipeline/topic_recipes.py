@@ -1,4 +1,4 @@
-"""The jobs from topic to topic, as recipes: every process of a run makes its part of the job from these."""
+"""The jobs from topic to topic as recipes: every process of a run makes its part of the job from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WINDOWS: Final = "sinkproof.pipeline.topic_recipes:windows"
 
 
 def etl_graph(source: KafkaInput, parallelism: int, *, transform: str = "") -> JobGraph:
-    """All in one subtask: records go from client to client, and over no channel of ours."""
+    """Source and sink are in one subtask, so that records need no channel between them."""
     vertices = [Vertex(name="source", parallelism=parallelism, source=source)]
     if transform:
         vertices.append(Vertex(name="transform", parallelism=parallelism, operator=partial(_mapping, transform)))
@@ -53,7 +53,7 @@ def windows_graph(
 def etl(
     *, source: KafkaInput, output: dict[str, str], group: str, interval_ms: int, parallelism: int, transform: str
 ) -> Deployment:
-    """`output`: as output_sink takes it. `group`: who is told the offsets of complete checkpoints; "": nobody."""
+    """`output`: the arguments of output_sink. `group`: to which complete checkpoints commit their offsets; "": none."""
     if transform:
         function_at(transform)
     return _deployment(
@@ -72,9 +72,9 @@ def _deployment(
     graph: JobGraph, source: KafkaInput, *, output: dict[str, str], group: str, interval_ms: int
 ) -> Deployment:
     warm_up()
-    told = GroupOffsets(source.endpoint, source.topic, group) if group else None
+    offsets = GroupOffsets(source.endpoint, source.topic, group) if group else None
     job = job_of(graph, interval_ms=interval_ms)
-    return Deployment(job=job, make_sink=lambda: output_sink(**output), told=told)
+    return Deployment(job=job, make_sink=lambda: output_sink(**output), told=offsets)
 
 
 # -- the user's own function -----------------------------------------------------------------------

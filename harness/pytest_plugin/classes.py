@@ -1,4 +1,4 @@
-"""A contract as pytest tests: `TestMine = certification(MyContract)` gives one test per claim and per protocol step."""
+"""Makes a contract into pytest tests, one per claim and protocol step: `TestMine = certification(MyContract)`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sinkproof.certifier.certify import Options
 
-BUDGET_SECONDS: Final = 20.0  # per shell; a small sink is through its whole bound in less
+BUDGET_SECONDS: Final = 20.0  # per shell; a small sink needs less for its whole bound
 CANARIES: Final = ("once", "always", "never")
 
 
@@ -30,11 +30,11 @@ def certification(
     budget_seconds: float = BUDGET_SECONDS,
     canaries: str = "once",
 ) -> type:
-    """A test class for pytest. The first of its tests that runs certifies the sink; the others read the certificate.
+    """A test class for pytest. Its first test that runs certifies the sink; the other tests read the certificate.
 
-    `canaries`: how often the certifier itself is tried. "once": by this version of it on this machine; the trial is
-    kept in pytest's cache folder, and the certificate says when it was. "always": for each certification. "never":
-    the certificate says that nothing vouches for the certifier.
+    `canaries`: how often the certifier itself is tested. "once": once by this version on this machine; the results
+    are kept in pytest's cache folder, and the certificate says when they were obtained. "always": for each
+    certification. "never": the certificate says that nothing vouches for the certifier.
     """
     import pytest
 
@@ -65,7 +65,7 @@ def certification(
         def test_step(self, subject: dict[str, Any], step: str) -> None:
             broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
             if broken:
-                pytest.fail("\n".join([*most_telling(broken), subject["certificate"]]), pytrace=False)
+                pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
             if not any(step in shell["points_reached"] for shell in subject["shells"]):
                 pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
@@ -75,26 +75,26 @@ def certification(
 
 
 def run_folder(factory: pytest.TempPathFactory) -> Path:
-    """What all processes of this pytest run share: with xdist, the folder above those of its workers."""
+    """The folder that all processes of this pytest run share: with xdist, the parent of the workers' folders."""
     base = factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 def cache_folder(config: pytest.Config) -> Path | None:
-    """None: this pytest keeps nothing (-p no:cacheprovider)."""
+    """None if pytest has no cache (-p no:cacheprovider)."""
     cache = getattr(config, "cache", None)
     return None if cache is None else Path(cache.mkdir("sinkproof"))
 
 
 def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Path | None) -> dict[str, Any]:
-    """The subject's part of the certificate. The first who asks certifies; others, also in other processes, wait."""
+    """The subject's part of the certificate. The first call certifies; calls in other processes wait for its result."""
     from dataclasses import replace
 
     from sinkproof.certifier.certify import certify
     from sinkproof.reports.document import DocumentError, load
 
-    wish = repr((locator, options.shells, options.budget_seconds, options.canaries))
-    place = folder / f"sinkproof-{hashlib.sha256(wish.encode()).hexdigest()[:12]}"
+    request = repr((locator, options.shells, options.budget_seconds, options.canaries))
+    place = folder / f"sinkproof-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
     with one_at_a_time(place / "lock"):
         try:
             document = load(place)
@@ -112,20 +112,20 @@ def strikes(finding: dict[str, Any], step: str) -> bool:
 
 
 def evidence(subject: dict[str, Any], claim: str) -> list[str]:
-    return most_telling([finding for finding in subject["findings"] if finding["claim"] == claim])
+    return most_informative([finding for finding in subject["findings"] if finding["claim"] == claim])
 
 
-def most_telling(findings: Sequence[dict[str, Any]]) -> list[str]:
-    """One finding in full, if possible one that struck within a line; how many more there are."""
+def most_informative(findings: Sequence[dict[str, Any]]) -> list[str]:
+    """One finding in full, if possible one with a line of the sink's code, and how many more there are."""
     if not findings:
         return []
     best = min(findings, key=lambda finding: (finding["line"] is None, len(finding["schedule"].split())))
     more = [f"{len(findings) - 1} more findings are in the certificate"] if len(findings) > 1 else []
-    return [told(best), *more]
+    return [described(best), *more]
 
 
-def told(finding: dict[str, Any]) -> str:
-    """The rows, the line that was struck, and the one command that shows it again."""
+def described(finding: dict[str, Any]) -> str:
+    """The rows, the line at which the fault struck, and the command that replays the finding."""
     lines = [f"{finding['oracle']}: {finding['why']}"]
     for kind in ("lost", "extra"):
         if finding[kind]:

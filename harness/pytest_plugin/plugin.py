@@ -1,4 +1,4 @@
-"""The pytest plugin: registers what certification classes need. Loaded by every pytest run, so it imports nothing."""
+"""The pytest plugin: registers the marker `row`. Every pytest run loads this file, so it imports nothing."""
 
 from __future__ import annotations
 

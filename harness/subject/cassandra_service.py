@@ -1,4 +1,4 @@
-"""What `scratch.service("cassandra")` gives to contracts: a cluster that all processes of one certification find."""
+"""What `scratch.service("cassandra")` returns: a cluster that all processes of one certification share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any, Final
 
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.subject.service_address import way_to
-from sinkproof.subject.services_in_use import NO_SETTINGS, service_in_use
+from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
 
 REMOVE: Final = "import sys; from sinkproof.subject.cassandra_service import drop; drop(*sys.argv[1:])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassandraService:
-    """A cluster that is there. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with us.
-    `identity`: of the cluster and its data; another one may have the same address later.
+    """A running cluster. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with the certification.
+    `identity`: of the cluster and its data; another cluster may have the same address later.
     """
 
     endpoint: str
@@ -31,7 +30,7 @@ class CassandraService:
     own: bool = False
 
     def make_keyspace(self, name: str, *, tables: Sequence[str] = ()) -> None:
-        """With as many copies as the cluster can have, up to three. `tables`: statements that call it {ks}."""
+        """A keyspace with one copy on each node, at most three. `tables`: statements that call the keyspace {ks}."""
         copies = min(self.node_count, 3)
         replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}"
         outside = CassandraClient(self.direct_endpoint, "")
@@ -45,11 +44,11 @@ class CassandraService:
         drop(self.direct_endpoint, name)
 
     def remove_keyspace_at_exit(self, name: str) -> None:
-        """When this process ends, and not with a child that was forked since. The cluster may be gone by then."""
-        atexit.register(_drop_by_another, self.direct_endpoint, name, os.getpid())
+        """When this process ends, but not when a forked child of it ends. The cluster may have ended before."""
+        atexit.register(_drop_in_new_process, self.direct_endpoint, name, os.getpid())
 
     def read(self, keyspace: str, statement: str, values: Sequence[Any]) -> list[Any]:
-        """Rows as tuples, by a reader of its own. The statement calls the keyspace {ks}."""
+        """Rows as tuples, read over a connection of their own. The statement calls the keyspace {ks}."""
         reader = CassandraClient(self.direct_endpoint, keyspace)
         try:
             return reader.read(statement, values)
@@ -63,18 +62,20 @@ def drop(endpoint: str, keyspace: str) -> None:
     outside.close()
 
 
-def _drop_by_another(endpoint: str, keyspace: str, owner: int) -> None:
-    """A process that ends starts no thread any more, and the driver needs some."""
+def _drop_in_new_process(endpoint: str, keyspace: str, owner: int) -> None:
+    """The driver needs threads, and a process that ends cannot start any."""
     if os.getpid() == owner:
         command = [sys.executable, "-P", "-c", REMOVE, endpoint, keyspace]
         subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
 
 
-def cassandra_service(*, start: bool, settings: Mapping[str, Any] = NO_SETTINGS) -> CassandraService:
-    """See services_in_use.service_in_use."""
-    used = service_in_use(CASSANDRA, start=start, settings=settings)
+def cassandra_service(
+    services: ServicesInUse, *, start: bool, settings: Mapping[str, Any] = NO_SETTINGS
+) -> CassandraService:
+    """See ServicesInUse.find."""
+    used = services.find(CASSANDRA, start=start, settings=settings)
     return CassandraService(
-        endpoint=way_to(used),
+        endpoint=services.sink_address(used),
         direct_endpoint=used.service.direct_endpoint,
         identity=used.service.identity,
         node_count=used.service.node_count,

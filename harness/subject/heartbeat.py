@@ -1,4 +1,4 @@
-"""Whoever watches this process is told that it waits for something slow, and not that it hangs."""
+"""Progress reports during a long wait. Without them the parent process would take the wait for a hang."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Final
 
-LISTENERS: Final[list[Callable[[str], None]]] = []
+Report = Callable[[str], None]
 EVERY_SECONDS: Final = 5.0
 
 
-def tell(what: str) -> None:
-    for listener in LISTENERS:
-        listener(what)
+def no_report(what: str) -> None:
+    """For a process without a parent that watches it."""
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """A node takes seconds to start, a minute on a busy machine, and more when its jars are still to be had."""
+def heartbeat(what: str, report: Report) -> Iterator[None]:
+    """Calls `report` until the block ends. A node starts within seconds, on a busy machine within a minute, and takes
+    longer when its jars have to be resolved first.
+    """
     over = Event()
 
-    def go_on_telling() -> None:
+    def report_until_over() -> None:
         while not over.wait(EVERY_SECONDS):
-            tell(what)
+            report(what)
 
-    teller = Thread(target=go_on_telling, daemon=True)
-    teller.start()
+    thread = Thread(target=report_until_over, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        teller.join()
+        thread.join()

@@ -12,14 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
+
 PREFIX: Final = "sinkproof"
 SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
-
-
-NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 def stopped_clock() -> float:
@@ -37,6 +36,7 @@ class Scratch:
     settings: Mapping[str, Any] = field(default_factory=dict)
     clock: Callable[[], float] = stopped_clock  # seconds
     random: Random = field(default_factory=lambda: Random(0))
+    services: ServicesInUse = field(default_factory=ServicesInUse, compare=False, repr=False)
 
     def setting(self, name: str, default: Any = None) -> Any:
         return self.settings.get(name, default)
@@ -52,11 +52,11 @@ class Scratch:
         if name == "kafka":
             from sinkproof.subject.kafka_service import kafka_service
 
-            return kafka_service(start=start, settings=settings)
+            return kafka_service(self.services, start=start, settings=settings)
         if name == "cassandra":
             from sinkproof.subject.cassandra_service import cassandra_service
 
-            return cassandra_service(start=start, settings=settings)
+            return cassandra_service(self.services, start=start, settings=settings)
         raise LookupError(
             f"no service {name!r} is offered: only 'kafka' and 'cassandra'. "
             "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"

@@ -1,4 +1,4 @@
-"""What a pair delivers when it is crashed: at each step of the coordinator and of one sink, one crash each."""
+"""Crashes a pair once at each step of the coordinator and of one sink, and grades what it delivers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, Grade
 
 ACTORS: Final = re.compile(r"coordinator|sink\[0\]")  # the others pass the same steps
 KINDS: Final = ("kill-job", "kill")
-Told = Callable[[str, int], Any]  # which schedule, how many of them there are
+Report = Callable[[str, int], Any]  # receives a schedule, and the number of schedules
 
 
 class Crashed(NamedTuple):
-    """What came of it. `oracles`: of all that was ever wrong."""
+    """`oracles`: of every anomaly in any run."""
 
     crashes: int
     oracles: set[str]
-    worst: str  # the first schedule that broke what the grade is lowered by; "" if none did
+    worst: str  # the first schedule that lowered the grade to its final value; "" if none did
 
     @property
     def grade(self) -> Grade:
@@ -31,8 +31,8 @@ class Crashed(NamedTuple):
         return any(ORACLE_CLAIMS[oracle] & claims for oracle in self.oracles)
 
 
-def crashed_everywhere(runner: ScheduleRunner, *, told: Told = lambda schedule, count: None) -> Crashed:
-    """Of job and process in turn, the second time that a step is passed, if there is one: rows are pending then."""
+def crashed_everywhere(runner: ScheduleRunner, *, report: Report = lambda schedule, count: None) -> Crashed:
+    """Kills job and process in turn: where a step is passed for the second time, if it is, as rows are pending then."""
     baseline = runner.run(Schedule())
     steps = [
         (actor, point) for actor, point in dict.fromkeys(baseline.trace) if ACTORS.fullmatch(baseline.names[actor])
@@ -42,7 +42,7 @@ def crashed_everywhere(runner: ScheduleRunner, *, told: Told = lambda schedule, 
     for (actor, point), kind in zip(steps, cycle(KINDS)):
         occurrence = min(2, baseline.trace.count((actor, point)))
         schedule = Schedule((Fault(baseline.names[actor], point, occurrence, kind),))
-        told(str(schedule), len(steps))
+        report(str(schedule), len(steps))
         run_result = runner.run(schedule)
         crashes += bool(run_result.struck)
         oracles |= {anomaly.oracle for anomaly in run_result.anomalies}

@@ -1,16 +1,15 @@
-"""A sink driven by hand in a process of its own, so that its speed and memory are its own: no engine is beside it.
+"""Drives a sink without an engine, in a process of its own, so that the speed and memory measured are the sink's.
 
-What an engine would do is done at once: a checkpoint is complete as soon as the sink has taken its snapshot.
+A checkpoint is complete as soon as the sink has taken its snapshot.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
 import select
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -24,11 +23,11 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 BATCH_ROWS: Final = 100
-VALUE: Final = "a row as long as those that people log: who did what to which thing, and when it was. {:010}"
-ROW_BYTES: Final = len("key-000") + len(VALUE.format(0)) + 3 * 8  # its texts and its three numbers
+VALUE: Final = "a row as long as those that people log: user, action, and object, and when it was so. {:010}"
+ROW_BYTES: Final = len("key-000") + len(VALUE.format(0)) + 3 * 8  # two texts and three numbers
 BULK_ROWS: Final = 1_000  # of a checkpoint
 BULK_CHECKPOINTS_LEAST: Final = 3
-HELD_ROWS: Final = 10_000  # of one checkpoint: less is lost among the pages that an allocator has at hand
+HELD_ROWS: Final = 10_000  # of one checkpoint: fewer would fit into pages that the allocator holds already
 STREAM_ROWS: Final = 5  # of a batch
 STREAM_BATCHES: Final = 20  # of a checkpoint
 SETTLED_SECONDS: Final = 10.0
@@ -38,8 +37,8 @@ TIMEOUT: Final = "transaction_timeout"  # of targets that have one, in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a driver is to do. `way`: a key of WAYS."""
+class DriverTask:
+    """What a driver process does. `way`: a key of WAYS."""
 
     way: str
     locator: str
@@ -47,32 +46,30 @@ class Order:
     seconds: float = 0.0  # of a bulk; of a stream: between two checkpoints
     checkpoints: int = 0  # of a stream
     impatience_seconds: float = 0.0  # the time limit of the target, where it has one; 0: its own
-    environment: Mapping[str, str] = field(default_factory=dict)
-    restored: bytes | None = None  # by a second attempt: what the first one's snapshot returned
+    restored: bytes | None = None  # for a second attempt: the snapshot of the first one
 
 
-def drive(inside: Inside, order: Order) -> None:
-    """The entry of the process. It sends what it has measured, and whatever the way says before."""
-    os.environ.update(order.environment)
-    driver = Driver(inside, order)
-    driver.send(WAYS[order.way](driver, order))
+def drive(inside: Inside, task: DriverTask) -> None:
+    """The entry of the process. It sends what it has measured."""
+    driver = SinkDriver(inside, task)
+    driver.send(WAYS[task.way](driver, task))
 
 
-class Driver:
-    """One attempt, and who counts what it does."""
+class SinkDriver:
+    """One attempt of one sink, with counts of what it sends."""
 
-    def __init__(self, inside: Inside, order: Order) -> None:
+    def __init__(self, inside: Inside, task: DriverTask) -> None:
         self.inside, self.points = inside, 0
-        self.sink = load(order.locator).sink(replace(order.scratch, clock=now))
+        self.sink = load(task.locator).sink(replace(task.scratch, clock=now))
         self.expires = getattr(self.sink.target, TIMEOUT, None) is not None
-        if self.expires and order.impatience_seconds:
-            setattr(self.sink.target, TIMEOUT, order.impatience_seconds)
+        if self.expires and task.impatience_seconds:
+            setattr(self.sink.target, TIMEOUT, task.impatience_seconds)
         self.offset, self.checkpoint_id, self.state_bytes, self.state_bytes_most = 0, 0, 0, 0
-        self.generation = 1 if order.restored is None else 2
-        self.restored = order.restored
+        self.generation = 1 if task.restored is None else 2
+        self.restored = task.restored
 
     def open(self) -> None:
-        """Only now it connects: what is set in a target counts."""
+        """Connects, with the target's settings of now."""
         again = self.restored is not None
         context = Context(
             generation=self.generation,
@@ -89,7 +86,7 @@ class Driver:
         self.points += point.startswith(FILE_POINT)
 
     def write(self, count: int) -> list[int]:
-        """The offsets. Rows are made when they are written: what is held of them is the sink's memory."""
+        """Returns the offsets. Rows are made while they are written, so that only the sink holds them in memory."""
         offsets = range(self.offset, self.offset + count)
         self.offset += count
         self.sink.write(
@@ -123,13 +120,13 @@ class Driver:
     def send(self, what: Any) -> None:
         self.inside.send(pickle.dumps(what))
 
-    def meet(self, what: Any) -> None:
-        """Tells the caller where we are, and waits until it has looked."""
+    def report_and_wait(self, what: Any) -> None:
+        """Sends a step to the parent, and waits until the parent has read the target."""
         self.send(what)
         self.inside.receive()
 
     def traffic(self) -> tuple[int, int]:
-        """(requests, bytes) so far, where this process can know: effects on files, or what clients have counted."""
+        """(requests, bytes) so far: effects on files, or what the clients counted."""
         if self.points:
             return self.points, _written_bytes()
         return SENT.requests, SENT.sent_bytes
@@ -138,26 +135,26 @@ class Driver:
 # -- what is measured ------------------------------------------------------------------------------
 
 
-def steps(driver: Driver, order: Order) -> None:
-    """One row at a time, and a look after each step."""
+def steps(driver: SinkDriver, task: DriverTask) -> None:
+    """One row; the parent reads the target after each step."""
     driver.open()
     driver.write(1)
-    driver.meet("write")
+    driver.report_and_wait("write")
     driver.snapshot()
-    driver.meet("snapshot")
+    driver.report_and_wait("snapshot")
     driver.complete()
-    driver.meet("complete")
+    driver.report_and_wait("complete")
 
 
-def bulk(driver: Driver, order: Order) -> dict[str, Any]:
-    """As fast as it goes. The first checkpoint, which connects and prepares, does not count."""
+def bulk(driver: SinkDriver, task: DriverTask) -> dict[str, Any]:
+    """At full speed. The first checkpoint, which connects and prepares, does not count."""
     driver.open()
     driver.checkpoint(BULK_ROWS)
-    driver.meet("warm")
+    driver.report_and_wait("warm")
     requests, sent = driver.traffic()
     rows, state = driver.offset, driver.state_bytes
     moments = [now()]
-    while len(moments) <= BULK_CHECKPOINTS_LEAST or moments[-1] - moments[0] < order.seconds:
+    while len(moments) <= BULK_CHECKPOINTS_LEAST or moments[-1] - moments[0] < task.seconds:
         driver.checkpoint(BULK_ROWS)
         moments.append(now())
     rows = driver.offset - rows
@@ -172,45 +169,45 @@ def bulk(driver: Driver, order: Order) -> dict[str, Any]:
     }
 
 
-def held(driver: Driver, order: Order) -> int:
-    """Bytes of memory that it takes besides, at most, from the first row of a large checkpoint to its snapshot."""
+def held(driver: SinkDriver, task: DriverTask) -> int:
+    """Peak of additional memory, in bytes, from the first row of a large checkpoint to its snapshot."""
     driver.open()
     driver.checkpoint(BATCH_ROWS)
     before = _memory_bytes("VmRSS")
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     for _ in range(HELD_ROWS // BATCH_ROWS):
         driver.write(BATCH_ROWS)
     driver.snapshot()
     return max(0, _memory_bytes("VmHWM") - before)
 
 
-def stream(driver: Driver, order: Order) -> list[tuple[float, list[int]]]:
-    """Small batches, evenly spread over time; when each was handed to the sink. A reader looks on meanwhile."""
+def stream(driver: SinkDriver, task: DriverTask) -> list[tuple[float, list[int]]]:
+    """Small batches, evenly spread over time, and when the sink was given each. The parent reads meanwhile."""
     driver.open()
     driver.checkpoint(BATCH_ROWS)
-    driver.meet("warm")
+    driver.report_and_wait("warm")
     written = []
     due = now()
-    for _ in range(order.checkpoints):
+    for _ in range(task.checkpoints):
         for _ in range(STREAM_BATCHES):
-            due += order.seconds / STREAM_BATCHES
-            select.select([], [], [], max(0.0, due - now()))  # the next batch of an even stream is not there yet
+            due += task.seconds / STREAM_BATCHES
+            select.select([], [], [], max(0.0, due - now()))  # until the next batch is due
             written.append((now(), driver.write(STREAM_ROWS)))
         driver.snapshot()
         driver.complete()
     return written
 
 
-def vote(driver: Driver, order: Order) -> tuple[bytes, bool]:
-    """A checkpoint that is complete, and of which this attempt, which dies now, never hears; whether it can expire."""
+def vote(driver: SinkDriver, task: DriverTask) -> tuple[bytes, bool]:
+    """(The snapshot of a checkpoint that completes after this attempt's death, whether its transaction can expire.)"""
     driver.open()
     driver.write(BATCH_ROWS)
     return driver.snapshot(), driver.expires
 
 
-def recover(driver: Driver, order: Order) -> str:
-    """What the next attempt says of it: "", or that it is lost."""
+def recover(driver: SinkDriver, task: DriverTask) -> str:
+    """The next attempt: LOST if its sink raises TransactionLost, else ""."""
     try:
         driver.open()
     except TransactionLost:
@@ -218,7 +215,7 @@ def recover(driver: Driver, order: Order) -> str:
     return ""
 
 
-WAYS: Final[dict[str, Callable[[Driver, Order], Any]]] = {
+WAYS: Final[dict[str, Callable[[SinkDriver, DriverTask], Any]]] = {
     "steps": steps,
     "bulk": bulk,
     "held": held,

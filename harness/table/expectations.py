@@ -1,4 +1,4 @@
-"""Which pair stands where in the table, what is expected of each besides its grade, and why some places are empty."""
+"""Which pair is in which cell of the table, what is expected of it, and why some cells are empty."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseTarget
 from sinkproof.sink_adapters.strategies.write_ahead import CheckpointCommitter, WriteAheadTarget
 
 
-class Place(NamedTuple):
-    """Of a pair in the table."""
-
+class Cell(NamedTuple):
     strategy: str
     target: str
 
@@ -55,7 +53,7 @@ BESIDES: Final = {
     "write-ahead-marker": "rows and the record that they were sent become visible in one step",
     "masked": "readers that honour the marker",
 }
-# Those whose names say how a target counts what is sent, and not how it is sent.
+# Pairs that are named by how the target counts rows, not by the strategy.
 MOVED: Final = {
     "cassandra/write-ahead": "write-ahead-upsert",
     "cassandra/write-ahead-counter": "write-ahead",
@@ -63,54 +61,57 @@ MOVED: Final = {
     "cassandra/idempotent-own-key": "idempotent",
 }
 WHY_NOT: Final = {
-    Place("two-phase", "cassandra"): (
+    Cell("two-phase", "cassandra"): (
         "a statement, a batch and a conditional insert are each decided by the request that asks for it: nothing can "
         "be prepared now, and committed later by another process"
     ),
-    Place("write-ahead-upsert", "kafka"): (
-        "a topic keeps every record, and none takes the place of another. Who folds it by key is the reader of "
-        "kafka/idempotent, and gets the same there without waiting"
+    Cell("write-ahead-upsert", "kafka"): (
+        "a topic keeps every record, and none replaces another. A reader that keeps the last record of a key can use "
+        "kafka/idempotent, which shows the same rows without waiting"
     ),
-    Place("write-ahead-marker", "memory"): (
-        "its log and its record of what was sent are two requests. What it does in one step for several is its "
+    Cell("write-ahead-marker", "memory"): (
+        "its log and its record of what was sent are two requests. Several become visible in one step only in its "
         "transaction: memory/two-phase"
     ),
-    Place("write-ahead-marker", "files"): (
-        "lines of a log and a line of the record are two files. What appears in one step is a file that is renamed, "
+    Cell("write-ahead-marker", "files"): (
+        "lines of a log and a line of the record are two files. Only a renamed file appears in one step, "
         "and that is files/two-phase"
     ),
-    Place("write-ahead-marker", "cassandra"): (
-        "a batch is one step in one partition only, and rows are in many. Rows that are upserted need no marker: "
+    Cell("write-ahead-marker", "cassandra"): (
+        "a batch is one step in one partition only, and rows are in many. Upserted rows need no marker: "
         "cassandra/write-ahead"
     ),
-    Place("plain", "cassandra"): (
-        "nothing is appended to a table: every insert upserts a key. With a new key for each insert it is "
+    Cell("plain", "cassandra"): (
+        "a table has no append: every insert upserts a key. With a new key for each insert it is "
         "cassandra/idempotent-own-key"
     ),
 }
-EXPIRES: Final = ("memory/two-phase", "kafka/two-phase")  # their targets abort what stays open for too long
+EXPIRES: Final = (
+    "memory/two-phase",
+    "kafka/two-phase",
+)  # their targets abort a transaction that stays open for too long
 
 
-def place(name: str) -> Place:
+def cell_of(name: str) -> Cell:
     target, _, sink = name.partition("/")
-    return Place(MOVED.get(name, sink.removesuffix(VARIANT)), target)
+    return Cell(MOVED.get(name, sink.removesuffix(VARIANT)), target)
 
 
 def pairs_on(targets: Iterable[str]) -> list[str]:
     """In the order of the table: by target, then by strategy."""
     chosen = set(targets)
-    order = [Place(strategy, target) for target in TARGETS for strategy in WAYS]
+    order = [Cell(strategy, target) for target in TARGETS for strategy in WAYS]
     return sorted(
-        (name for name in EVERY_PAIR if place(name).target in chosen), key=lambda name: order.index(place(name))
+        (name for name in EVERY_PAIR if cell_of(name).target in chosen), key=lambda name: order.index(cell_of(name))
     )
 
 
 def offers(strategy: str) -> list[str]:
-    """What a target must have for it: the names of calls, and what they promise besides."""
+    """What a target must offer: the names of calls, and what else they promise."""
     calls = [name for protocol in OFFERS[strategy] for name in vars(protocol) if not name.startswith("_")]
     return calls + ([BESIDES[strategy]] if strategy in BESIDES else [])
 
 
 def checkpoints_to_wait(name: str) -> int:
-    """How many checkpoints have to be complete until a row is visible: none, or its own."""
-    return 0 if place(name).strategy in AT_ONCE else 1
+    """How many checkpoints have to complete until a row is visible: none, or its own."""
+    return 0 if cell_of(name).strategy in AT_ONCE else 1

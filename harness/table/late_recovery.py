@@ -1,4 +1,4 @@
-"""What becomes of a complete checkpoint when recovery comes after the time for which targets keep what is open."""
+"""Recovers a complete checkpoint after the target's transaction timeout, and counts the rows that are lost."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
 SOURCE: Final = letters("aebgaebg|gabegabe")
-TIMEOUT_SECONDS: Final = 10.0  # of transactions, where the target has such
+TIMEOUT_SECONDS: Final = 10.0  # of transactions, if the target has a timeout
 LATE: Final = 1.2  # times the timeout
 
 
 def run_job(contract: Contract, scratch: Scratch, **options: Any) -> RecordedRun:
-    """The small job, simulated and watched. `options`: of `record_job`."""
+    """The small job in the simulated shell. `options`: of `play`."""
     options = {"sink": lambda: contract.sink(scratch), **options}
     return record_job(
         source_to_sink(SOURCE).plan(),
@@ -28,16 +28,16 @@ def run_job(contract: Contract, scratch: Scratch, **options: Any) -> RecordedRun
     )
 
 
-class Late(NamedTuple):
-    """What a recovery has found that came too late."""
-
+class LateRecovery(NamedTuple):
     rows_lost: int
     job_failed: bool
 
 
-def recovered_late(contract: Contract, scratch: Scratch) -> Late:
-    """Simulated: checkpoint 1 is complete, one sink dies before it hears of it, and recovery comes late."""
-    options: dict[str, Any] = {"sink": _impatient(contract, scratch)} if contract.locator == "memory/two-phase" else {}
+def recovered_late(contract: Contract, scratch: Scratch) -> LateRecovery:
+    """In the simulated shell: checkpoint 1 is complete, one sink dies before it is notified, and recovery is late."""
+    options: dict[str, Any] = (
+        {"sink": _with_timeout(contract, scratch)} if contract.locator == "memory/two-phase" else {}
+    )
     run = run_job(
         *(contract, scratch),
         schedule="sink[0].notify_complete.before#1=kill",
@@ -46,12 +46,12 @@ def recovered_late(contract: Contract, scratch: Scratch) -> Late:
     )
     covered = run.simulation.covered(run.seen.decided[0])
     lost, _ = once_each(SOURCE, run.visible)
-    promised = [row for row in lost if row[1] < covered[row[0]]]
-    return Late(len(promised), not run.simulation.finished)
+    covered_rows = [row for row in lost if row[1] < covered[row[0]]]
+    return LateRecovery(len(covered_rows), not run.simulation.finished)
 
 
-def _impatient(contract: Contract, scratch: Scratch) -> Callable[[], TwoPhaseCommitSink]:
-    """Its store goes by virtual time only where it is told to."""
+def _with_timeout(contract: Contract, scratch: Scratch) -> Callable[[], TwoPhaseCommitSink]:
+    """The memory store applies a timeout of virtual time only if one is set."""
 
     def make() -> TwoPhaseCommitSink:
         target: Any = contract.given.sink(scratch).target

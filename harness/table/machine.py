@@ -1,4 +1,4 @@
-"""On which machine something was measured: figures of another one cannot be compared with it, ratios can."""
+"""Describes the machine of a measurement. Between machines only ratios of figures can be compared."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 from sinkproof.chaos.services.service_catalogue import KINDS
 
 IN_MEMORY: Final = ("tmpfs", "ramfs")
-DISK_HOME: Final = Path("/var/tmp")  # kept over restarts, so that no system has it in memory
+DISK_HOME: Final = Path("/var/tmp")  # kept over restarts, so never in memory
 
 
 def machine(disk: Path, targets: Iterable[str]) -> dict[str, Any]:
-    services = {name: os.environ.get(kind.variable_of_version) or kind.version for name, kind in KINDS.items()}
+    services = {name: kind.version_named() or kind.version for name, kind in KINDS.items()}
     return {
         "processor": _first_line("/proc/cpuinfo", "model name") or platform.machine(),
         "cores": os.cpu_count(),
@@ -30,14 +30,14 @@ def machine(disk: Path, targets: Iterable[str]) -> dict[str, Any]:
 
 
 def disk_folder() -> Path:
-    """For files that are to be on a disk: where everybody's temporary files are, if that is one."""
+    """A folder on a disk: the one for temporary files, if that is on a disk."""
     homes = [Path(os.environ.get("SINKPROOF_SCRATCH") or tempfile.gettempdir()), DISK_HOME]
     on_disk = (home for home in homes if file_system(home) not in IN_MEMORY and os.access(home, os.W_OK))
     return next(on_disk, homes[0])
 
 
 def file_system(folder: Path) -> str:
-    """Its kind, as the system says: of the mount that is nearest above it."""
+    """The kind of the file system that holds the folder, from /proc/mounts."""
     found, kind = "", "unknown"
     for where, its_kind in _mounts():
         if folder.resolve().is_relative_to(where) and len(where) >= len(found):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 import select
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
@@ -15,44 +15,42 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.child import ChildProcess, NoReply
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import proxies
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
-from sinkproof.table.driven_sink import LOST, ROW_BYTES, Order
-from sinkproof.table.expectations import EMBEDDED, EVERY_PAIR, EXPIRES, checkpoints_to_wait, place
+from sinkproof.table.driven_sink import LOST, ROW_BYTES, DriverTask
+from sinkproof.table.expectations import EMBEDDED, EVERY_PAIR, EXPIRES, cell_of, checkpoints_to_wait
 from sinkproof.table.late_recovery import recovered_late
 
 ENTRY: Final = "sinkproof.table.driven_sink:drive"
 PRELOAD: Final = ("sinkproof.table.driven_sink", "sinkproof.sink_adapters.strategies.adapt_to_sink")
 ANSWER_SECONDS: Final = 90.0  # a bulk takes a second; ten times that where each row is a request, on a busy machine
 BULK_SECONDS: Final = 0.4
-BULK_SECONDS_ON_SERVICES: Final = 2.0  # a JVM gets faster while it works
+BULK_SECONDS_ON_SERVICES: Final = 2.0  # a JVM gets faster while it runs
 INTERVAL_SECONDS: Final = 0.1  # between two checkpoints of a stream
 STREAM_CHECKPOINTS: Final = 5
 SEEN_SECONDS: Final = 10.0  # a row is visible milliseconds after its commit
-TIMEOUT_SECONDS: Final = 1.0  # of transactions, of a broker that is asked to be quick
-EXPIRED_SECONDS: Final = 20.0  # it looks once a second
-LOOK_AGAIN_SECONDS: Final = 0.1
-REST_SECONDS: Final = 0.001  # between two looks
+TIMEOUT_SECONDS: Final = 1.0  # of transactions, where the broker lets a client set it
+EXPIRED_SECONDS: Final = 20.0  # a broker checks once a second
+READ_AGAIN_SECONDS: Final = 0.1
+REST_SECONDS: Final = 0.001  # between two readings
 NOT_LOST: Final = "nothing expires"
 LOST_ALOUD: Final = "lost, and the job fails loudly"
 LOST_SILENTLY: Final = "lost"
-Told = Callable[[str], None]
 
 
 class NotMeasured(Exception):
-    """Nothing is known about this pair: its driver died, or its target did not do what it should."""
+    """The pair could not be measured: its driver died, or its target did not answer as it should."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
-    """Of one pair. Bytes and requests are of each row, all that was sent counted."""
+class PairMeasures:
+    """Of one pair. Bytes and requests per row count everything that was sent."""
 
     grade: str
     crashes: int
@@ -61,10 +59,10 @@ class Measures:
     visible_after_checkpoints: int
     visible_ms_p50: float
     visible_ms_p95: float
-    look_ms: float  # what one look of the reader takes: visibility is not known more exactly
+    look_ms: float  # of one reading: the precision of the delays
     rows_per_second: float
     memory_bytes_peak: int
-    requests_per_row: float | None  # None: nobody counts them on a broker that somebody else runs
+    requests_per_row: float | None  # None: not counted on an external broker
     target_bytes_per_row: float | None
     state_bytes_per_row: float
     extra_bytes_per_row: float | None  # to the target and into checkpoints, beyond the row itself
@@ -87,8 +85,8 @@ def expected(name: str) -> Expected:
     )
 
 
-def differences(name: str, measured: Measures) -> list[str]:
-    """Where what was measured is not what was expected; [] if nowhere."""
+def differences(name: str, measured: PairMeasures) -> list[str]:
+    """What was measured other than expected; [] if nothing was."""
     wanted = expected(name)
     found = [
         f"{what}: expected {getattr(wanted, what)}, measured {getattr(measured, what)}"
@@ -98,9 +96,9 @@ def differences(name: str, measured: Measures) -> list[str]:
     return found + (["a claim broke"] if measured.breaks_a_claim else [])
 
 
-def measure(name: str, *, disk: Path, told: Told = lambda what: None) -> Measures:
-    """`disk`: a folder on a real disk. Raises NotMeasured and ServiceError."""
-    bench = Bench(name, disk, told)
+def measure(name: str, *, disk: Path, services: ServicesInUse) -> PairMeasures:
+    """`disk`: a folder on a real disk. `services.report` is called with each step. Raises NotMeasured, ServiceError."""
+    bench = Bench(name, disk, services)
     crashed = bench.crash()
     with ForkServer(
         preload=(*PRELOAD, *bench.libraries), warm=[("sinkproof.subject.loading:load", name)]
@@ -108,11 +106,11 @@ def measure(name: str, *, disk: Path, told: Told = lambda what: None) -> Measure
         after = bench.visible_after()
         delays, look_ms = bench.delays()
         bulk = bench.bulk()
-        memory = bench.ask("held")
+        memory = bench.result("held")
         timeout = bench.timeout()
     of_each = {what: bulk[what] and bulk[what] / bulk["rows"] for what in ("requests", "sent_bytes", "state_bytes")}
     requests, sent, state = of_each.values()
-    return Measures(
+    return PairMeasures(
         grade=crashed.grade.value,
         crashes=crashed.crashes,
         breaks_a_claim=crashed.breaks(bench.contract.claims),
@@ -133,37 +131,39 @@ def measure(name: str, *, disk: Path, told: Told = lambda what: None) -> Measure
 
 
 class Bench:
-    """One pair, with a target of its own for each thing that is measured."""
+    """Measures one pair, with an empty target for each measurement."""
 
     server: ForkServer
 
-    def __init__(self, name: str, disk: Path, told: Told) -> None:
-        self.name, self.disk, self.told = name, disk, told
+    def __init__(self, name: str, disk: Path, services: ServicesInUse) -> None:
+        self.name, self.disk, self.services = name, disk, services
         self.contract: Contract = load(name)
-        self.target = place(name).target
+        self.target = cell_of(name).target
         self.simulated = self.target in EMBEDDED
         self.libraries = [] if self.simulated else self.contract.libraries
 
     def crash(self) -> Crashed:
-        """Simulated where that is the same code; else with real processes and SIGKILL."""
+        """In the simulated shell if the target is embedded; else with real processes and SIGKILL."""
 
-        def tell(schedule: str, count: int) -> None:
-            self.told(f"crashing it at {count} steps: {schedule}")
+        def report(schedule: str, count: int) -> None:
+            self.services.report(f"crashing it at {count} steps: {schedule}")
 
         with ExitStack() as stack:
             folder = stack.enter_context(_folder(None))
             shell = "simulated" if self.simulated else "process"
-            scratch = Scratch(name=f"table-{self.name}", path=folder, shell=shell)
+            scratch = Scratch(name=f"table-{self.name}", path=folder, shell=shell, services=self.services)
             make = ScheduleRunner if self.simulated else process_runner
             runner: ScheduleRunner = stack.enter_context(make(self.contract, scratch))
-            return crashed_everywhere(runner, told=tell)
+            return crashed_everywhere(runner, report=report)
 
     @contextmanager
-    def place(self) -> Iterator[Scratch]:
-        """A target that is empty and set up, where files are on the disk."""
+    def fresh_target(self) -> Iterator[Scratch]:
+        """An empty target after `setup`; its files are on the disk."""
         with _folder(self.disk if self.target == "files" else None) as folder:
             settings = {"roll_bytes": ROLL_BYTES}
-            scratch = Scratch(name=f"table-{self.name}", path=folder, shell="process", settings=settings)
+            scratch = Scratch(
+                name=f"table-{self.name}", path=folder, shell="process", settings=settings, services=self.services
+            )
             self.contract.call_if_there("setup", scratch)
             try:
                 yield scratch
@@ -173,45 +173,47 @@ class Bench:
     # -- drivers -----------------------------------------------------------------------------------
 
     def driver(self, way: str, scratch: Scratch, **options: Any) -> ChildProcess:
-        order = Order(way=way, locator=self.name, scratch=scratch, environment=self._way_in(scratch), **options)
-        return self.server.spawn(ENTRY, order)
+        return self.server.spawn(
+            ENTRY, DriverTask(way=way, locator=self.name, scratch=self._scratch_of_driver(scratch), **options)
+        )
 
-    def _way_in(self, scratch: Scratch) -> Mapping[str, str]:
-        """A broker of ours is reached through a proxy that counts messages, and is slower than it is."""
+    def _scratch_of_driver(self, scratch: Scratch) -> Scratch:
+        """An own broker is behind a proxy that counts messages, and slows it down."""
         if self.target != "kafka" or not self.direct:
-            return {}
-        return {KAFKA.variable: f"external:{scratch.service('kafka').direct_endpoint}"}
+            return scratch
+        broker = f"external:{scratch.service('kafka').direct_endpoint}"
+        return replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
 
-    direct = True  # whether drivers go to a broker without the proxy
+    direct = True  # whether drivers connect to a broker without the proxy
 
-    def hear(self, child: ChildProcess) -> Any:
+    def answer(self, child: ChildProcess) -> Any:
         try:
             return pickle.loads(child.receive(Deadline(ANSWER_SECONDS)))
-        except NoReply as silence:
-            said = child.output.tail().strip().rpartition("\n")[2]
-            raise NotMeasured(f"its driver is gone ({silence}): {said or 'it has said nothing'}") from silence
+        except NoReply as no_reply:
+            output = child.output.tail().strip().rpartition("\n")[2]
+            raise NotMeasured(f"its driver is gone ({no_reply}): {output or 'it printed nothing'}") from no_reply
 
     def go_on(self, child: ChildProcess) -> None:
         child.send(b"", Deadline(ANSWER_SECONDS))
 
-    def ask(self, way: str, **options: Any) -> Any:
-        """What a driver that is never met says in the end."""
-        self.told(way)
-        with self.place() as scratch, _ended(self.driver(way, scratch, **options)) as child:
-            return self.hear(child)
+    def result(self, way: str, **options: Any) -> Any:
+        """The result of a driver that sends nothing before it."""
+        self.services.report(way)
+        with self.fresh_target() as scratch, _ended(self.driver(way, scratch, **options)) as child:
+            return self.answer(child)
 
     # -- what is measured --------------------------------------------------------------------------
 
     def visible_after(self) -> int:
-        """After how many complete checkpoints a row is seen, looked for after each step."""
-        self.told("when rows can be seen")
-        with self.place() as scratch, _ended(self.driver("steps", scratch)) as child:
+        """After how many complete checkpoints a row is visible; the target is read after each step."""
+        self.services.report("when rows become visible")
+        with self.fresh_target() as scratch, _ended(self.driver("steps", scratch)) as child:
             seen = {}
             for step in ("write", "snapshot", "complete"):
-                self.hear(child)
+                self.answer(child)
                 seen[step] = self._await_row(scratch, seconds=SEEN_SECONDS if step == "complete" else 0.0)
                 self.go_on(child)
-            self.hear(child)
+            self.answer(child)
         if not seen["complete"]:
             raise NotMeasured("its row is not visible when its checkpoint is complete")
         return 0 if seen["snapshot"] else 1
@@ -223,17 +225,17 @@ class Bench:
         return seen
 
     def delays(self) -> tuple[list[float], float]:
-        """(ms from the write of a row until a reader sees it, for each row; ms of one look)."""
-        self.told("how long until they are seen")
-        with self.place() as scratch:
+        """(For each row, ms from its write until a reader sees it; ms of one reading)."""
+        self.services.report("how long until they are visible")
+        with self.fresh_target() as scratch:
             child = self.driver("stream", scratch, seconds=INTERVAL_SECONDS, checkpoints=STREAM_CHECKPOINTS)
             with _ended(child):
-                self.hear(child)
-                first_seen, looks = dict.fromkeys(self._look(scratch), 0.0), 0
+                self.answer(child)
+                first_seen, readings = dict.fromkeys(self._read(scratch), 0.0), 0
                 self.go_on(child)
                 began, written = now(), None
                 while written is None:
-                    looks += 1
+                    readings += 1
                     self._note(scratch, first_seen)
                     written = child.take()
                 seconds = now() - began
@@ -245,25 +247,25 @@ class Bench:
         if missing := every - first_seen.keys():
             raise NotMeasured(f"{len(missing)} of its rows were never seen")
         delays = [1000 * (first_seen[offset] - at) for at, offsets in stream for offset in offsets]
-        return delays, 1000 * seconds / looks
+        return delays, 1000 * seconds / readings
 
-    def _look(self, scratch: Scratch) -> list[int]:
+    def _read(self, scratch: Scratch) -> list[int]:
         return [offset for _, offset in self.contract.committed(scratch)]
 
     def _note(self, scratch: Scratch, first_seen: dict[int, float]) -> None:
-        """And a rest, so that the sink is not kept from its core."""
+        """Reads after a pause, so that the sink is not kept from its core."""
         select.select([], [], [], REST_SECONDS)
-        found = self._look(scratch)
+        found = self._read(scratch)
         moment = now()
         for offset in found:
             first_seen.setdefault(offset, moment)
 
     def bulk(self) -> dict[str, Any]:
-        """Where messages are counted in a proxy, they are counted in a second run, which is slower for that."""
+        """A proxy counts messages in a second run, because it slows the sink down."""
         fast = self._bulk(seconds=BULK_SECONDS if self.simulated else BULK_SECONDS_ON_SERVICES)
         if self.target != "kafka":
             return fast
-        if not proxies():
+        if not self.services.proxies():
             return {**fast, "requests": None, "sent_bytes": None}
         self.direct = False
         counted = self._bulk(seconds=0.0)
@@ -272,50 +274,55 @@ class Bench:
         return {**fast, "requests": counted["requests"] * share, "sent_bytes": counted["sent_bytes"] * share}
 
     def _bulk(self, *, seconds: float) -> dict[str, Any]:
-        self.told("how fast it is" if self.direct else "what it sends")
-        with self.place() as scratch:
+        self.services.report("how fast it is" if self.direct else "what it sends")
+        with self.fresh_target() as scratch:
             with _ended(self.driver("bulk", scratch, seconds=seconds)) as child:
-                self.hear(child)
-                before = _through_proxies()
+                self.answer(child)
+                before = self._through_proxies()
                 self.go_on(child)
-                done: dict[str, Any] = self.hear(child)
+                done: dict[str, Any] = self.answer(child)
             if self.target == "kafka":
-                requests, sent = _through_proxies()
+                requests, sent = self._through_proxies()
                 done.update(requests=requests - before[0], sent_bytes=sent - before[1])
         return done
 
     def timeout(self) -> str:
-        """What becomes of a complete checkpoint whose recovery comes after the target's own limit."""
+        """What happens to a complete checkpoint if recovery begins after the target's own limit."""
         if self.simulated:
             with _folder(None) as folder:
                 late = recovered_late(self.contract, Scratch(name=f"table-{self.name}", path=folder))
-            return _fate(lost=bool(late.rows_lost), aloud=late.job_failed)
-        self.told("what a late recovery finds")
-        with self.place() as scratch:
+            return _timeout_in_words(lost=bool(late.rows_lost), aloud=late.job_failed)
+        self.services.report("what a late recovery finds")
+        with self.fresh_target() as scratch:
             with _ended(self.driver("vote", scratch, impatience_seconds=TIMEOUT_SECONDS)) as child:
-                state, expires = self.hear(child)
+                state, expires = self.answer(child)
             if expires:
                 self._await_expiry(scratch)
             with _ended(self.driver("recover", scratch, restored=state)) as child:
-                said = self.hear(child)
-            visible = self._await_row(scratch, seconds=0.0 if said == LOST else SEEN_SECONDS)
-        return _fate(lost=not visible, aloud=said == LOST)
+                outcome = self.answer(child)
+            visible = self._await_row(scratch, seconds=0.0 if outcome == LOST else SEEN_SECONDS)
+        return _timeout_in_words(lost=not visible, aloud=outcome == LOST)
 
     def _await_expiry(self, scratch: Scratch) -> None:
         deadline = Deadline(EXPIRED_SECONDS)
         while self.contract.given.residue(scratch):
             if deadline.over:
-                raise NotMeasured(f"what is open is not aborted within {EXPIRED_SECONDS:.0f} s")
-            select.select([], [], [], LOOK_AGAIN_SECONDS)  # nobody tells when it is
+                raise NotMeasured(f"an open transaction is not aborted within {EXPIRED_SECONDS:.0f} s")
+            select.select([], [], [], READ_AGAIN_SECONDS)  # a broker does not notify of it
+
+    def _through_proxies(self) -> tuple[int, int]:
+        """(requests, bytes) that went through the proxies."""
+        passed = [proxy.status() for proxy in self.services.proxies()]
+        return sum(each.requests for each in passed), sum(each.request_bytes for each in passed)
 
 
-def _fate(*, lost: bool, aloud: bool) -> str:
+def _timeout_in_words(*, lost: bool, aloud: bool) -> str:
     return NOT_LOST if not lost else LOST_ALOUD if aloud else LOST_SILENTLY
 
 
 @contextmanager
 def _folder(home: Path | None) -> Iterator[Path]:
-    """A fresh one; in memory if there is no home."""
+    """A fresh folder; in memory if there is no home."""
     folder = fresh_folder(home=home)
     try:
         yield folder
@@ -330,9 +337,3 @@ def _ended(child: ChildProcess) -> Iterator[ChildProcess]:
     finally:
         child.kill()
         child.close()
-
-
-def _through_proxies() -> tuple[int, int]:
-    """(requests, bytes) of all that went through."""
-    passed = [proxy.status() for proxy in proxies()]
-    return sum(each.requests for each in passed), sum(each.request_bytes for each in passed)

@@ -1,9 +1,8 @@
-"""Makes the document of the table: what was measured, what was not in this run, and which pairs there cannot be."""
+"""Makes the document of the table: what was measured, what was not in this run, and which pairs cannot exist."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +16,10 @@ from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.sink_adapters.cassandra.cassandra_client import NotAcknowledged
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed
 from sinkproof.sink_adapters.kafka.transaction_control import NotNow
-from sinkproof.subject.heartbeat import LISTENERS
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.driven_sink import BULK_ROWS, HELD_ROWS, ROW_BYTES
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, offers, pairs_on, place
+from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, cell_of, offers, pairs_on
 from sinkproof.table.machine import disk_folder, machine
 from sinkproof.table.measurements import INTERVAL_SECONDS, NotMeasured, differences, expected, measure
 
@@ -28,14 +28,22 @@ FAILURES: Final = (  # of a pair that cannot be measured: the others can
     *(NotMeasured, ForkServerError, ServiceError),
     *(ReaderFailed, NeverQuiet, ReadFailed, NotNow, NotAcknowledged),
 )
-Told = Callable[[str, str], None]  # of which pair, what
+Report = Callable[[str, str], None]  # receives the pair, and what is done with it
 
 
-def table(targets: Sequence[str], *, told: Told, pairs: Sequence[str] = ()) -> dict[str, Any]:
-    """`targets`: those that are measured; of their pairs only `pairs`, if any are named."""
+def table(
+    targets: Sequence[str],
+    *,
+    report: Report,
+    pairs: Sequence[str] = (),
+    services: ServiceOptions = DEFAULT_SERVICES,
+) -> dict[str, Any]:
+    """Measures the pairs of these targets; only `pairs` of them, if any are named."""
     began, disk = now(), disk_folder()
     chosen = [name for name in pairs_on(targets) if not pairs or name in pairs]
-    rows = [_pair(name, disk if name in chosen else None, told) for name in pairs_on(TARGETS)]
+    rows = [
+        _pair(name, disk if name in chosen else None, report=report, services=services) for name in pairs_on(TARGETS)
+    ]
     return {
         "schema": SCHEMA,
         "verdict": _verdict(rows).value,
@@ -54,43 +62,33 @@ def table(targets: Sequence[str], *, told: Told, pairs: Sequence[str] = ()) -> d
     }
 
 
-def _pair(name: str, disk: Path | None, told: Told) -> dict[str, Any]:
+def _pair(name: str, disk: Path | None, *, report: Report, services: ServiceOptions) -> dict[str, Any]:
     """`disk`: None if it is not measured in this run."""
     wanted = expected(name)
     row: dict[str, Any] = {
         "name": name,
-        **place(name)._asdict(),
+        **cell_of(name)._asdict(),
         "what": EVERY_PAIR[name].sentence,
         "expected": asdict(wanted),
         "measured": None,
         "differences": [],
-        "why_not_measured": "",  # though it was to be
+        "why_not_measured": "",  # although it was chosen
     }
     if disk is None:
         return row
+    in_use = ServicesInUse(options=services, report=lambda what: report(name, what))
     try:
-        with _listening(lambda what: told(name, what)) as listener:
-            found = measure(name, disk=disk, told=listener)
+        found = measure(name, disk=disk, services=in_use)
     except FAILURES as error:
         row["why_not_measured"] = str(error)
-        told(name, f"not measured: {error}")
+        report(name, f"not measured: {error}")
         return row
     row["measured"], row["differences"] = asdict(found), differences(name, found)
     return row
 
 
-@contextmanager
-def _listening(listener: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
-    """Who waits for a service is heard, too."""
-    LISTENERS.append(listener)
-    try:
-        yield listener
-    finally:
-        LISTENERS.remove(listener)
-
-
 def _verdict(rows: Sequence[dict[str, Any]]) -> Verdict:
-    """VIOLATED: something is not as expected. UNKNOWN: something could not be measured, or nothing was."""
+    """VIOLATED: a pair is not as expected. UNKNOWN: a pair could not be measured, or none was chosen."""
     if any(row["differences"] for row in rows):
         return Verdict.VIOLATED
     failed = any(row["why_not_measured"] for row in rows)

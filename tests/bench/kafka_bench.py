@@ -23,9 +23,9 @@ from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
 from sinkproof.pipeline.output_folder import locked
-from sinkproof.pipeline.pipeline_progress import Silent, Standing
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
 from sinkproof.pipeline.pipeline_runner import prepare, run
-from sinkproof.pipeline.topic_pipeline import TopicPipeline, Wanted
+from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
 from sinkproof.pipeline.topic_recipes import ETL
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.sink_adapters.kafka.pipeline_output import KafkaOutput, ensure_topics
@@ -51,15 +51,15 @@ WITHOUT_ITS_OWN = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</art
 Measured = dict[str, Any]
 
 
-class Noting(Silent):
+class Noting(SilentLine):
     """When complete checkpoints covered how many rows."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, int]] = []
 
-    def show(self, standing: Standing) -> None:
-        if standing.rows and (not self.seen or self.seen[-1][1] != standing.rows):
-            self.seen.append((monotonic(), standing.rows))
+    def show(self, status: PipelineStatus) -> None:
+        if status.rows and (not self.seen or self.seen[-1][1] != status.rows):
+            self.seen.append((monotonic(), status.rows))
 
     @property
     def rows_per_s(self) -> float:
@@ -68,7 +68,7 @@ class Noting(Silent):
 
 
 def etl(cluster: Cluster, endpoint: str, folder: Path) -> float:
-    wanted = Wanted(
+    wanted = TopicPipelineOptions(
         command="etl",
         recipe=ETL,
         endpoint=endpoint,

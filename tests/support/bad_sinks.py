@@ -85,7 +85,7 @@ def say(text: str) -> None:
 class Hangs(Contract):
     @staticmethod
     def behave() -> None:
-        say("waiting for a lock that nobody gives back")
+        say("waiting for a lock that no thread releases")
         while True:
             signal.pause()
 

@@ -15,7 +15,8 @@ from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_r
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import breakable, live_apart
+from sinkproof.subject.service_options import ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
 
 ENTRY: Final = "sinkproof.campaign.workers.process_workers:live"
 WORKERS_MOST: Final = 4  # a broker takes 400 MB
@@ -27,32 +28,34 @@ def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
     """As many as there are cores, where the subject waits for an external system and its contract says `side_by_side`:
     its runs do not disturb each other.
     """
-    count = min(cores, WORKERS_MOST) - 1 if breakable() and runner.contract.offers("side_by_side") else 0
+    is_breakable = bool(runner.scratch.services.breakable())
+    count = min(cores, WORKERS_MOST) - 1 if is_breakable and runner.contract.offers("side_by_side") else 0
     if count < 1:
         yield WorkerPool(())
         return
-    contract, seconds = runner.contract, runner.hang_seconds
+    contract, seconds, options = runner.contract, runner.hang_seconds, runner.scratch.services.options
     with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.workers.process_workers")) as server, ExitStack() as stack:
         names = [f"{runner.scratch.name}-{number}" for number in range(2, count + 2)]
         patience = CALLS_MOST * seconds
         yield WorkerPool(
-            [start_worker(server, stack, ENTRY, (contract.locator, name, seconds), seconds=patience) for name in names]
+            [
+                start_worker(server, stack, ENTRY, (contract.locator, name, seconds, options), seconds=patience)
+                for name in names
+            ]
         )
 
 
-def live(inside: Inside, what: tuple[str, str, float]) -> None:
+def live(inside: Inside, what: tuple[str, str, float, ServiceOptions]) -> None:
     """The entry of a worker process. `what`: a locator, the scratch's name, after how many seconds a call counts as
-    hung.
+    hung, the options of services.
     """
-    locator, name, hang_seconds = what
-    live_apart()
+    locator, name, hang_seconds, options = what
     folder = fresh_folder()
+    scratch = Scratch(name=name, path=folder, shell="process", services=ServicesInUse(options=options, apart=True))
     try:
         with (
             reporting_errors(inside),
-            process_runner(
-                load(locator), Scratch(name=name, path=folder, shell="process"), hang_seconds=hang_seconds
-            ) as runner,
+            process_runner(load(locator), scratch, hang_seconds=hang_seconds) as runner,
         ):
             runner.run(Schedule())  # how long calls take is known from then on
 

@@ -28,7 +28,6 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.services_in_use import USED
 
 ENTRY: Final = "sinkproof.campaign.workers.simulated_workers:live"
 WORTH: Final = 500  # schedules: a second with named points, five with lines
@@ -62,7 +61,7 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
     with ExitStack() as stack:
 
         def start() -> list[PoolWorker]:
-            count = cores - 1 if runner.contract.copies and not USED else 0
+            count = cores - 1 if runner.contract.copies and not scratch.services.used else 0
             if not count:
                 return []
             server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.workers.simulated_workers",)))

@@ -1,4 +1,4 @@
-"""Outages of services: one node at a time where there are several, and a failed restart is reported."""
+"""How services are broken and restored: one node at a time where there are several, and failures are reported."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.cli.certify_command import certify
 from sinkproof.judging.verdict import EXIT_USAGE
-from sinkproof.subject import services_in_use
-from sinkproof.subject.service_address import VARIABLE
-from sinkproof.subject.services_in_use import OWN, Outages
+from sinkproof.subject import service_outages
+from sinkproof.subject.service_outages import Outages
+from sinkproof.subject.services_in_use import ServicesInUse
 
-Calls = list[tuple[str, int | None]]  # (operation, node)
+Calls = list[tuple[str, int | None]]  # what, and to which node
 
 
-class RecordingService:
-    """A service that records the calls of its operations. `fails`: it does not start again."""
+class RecordedService:
+    """A service that records what is done to it. `fails`: it does not come back."""
 
     title = "a service"
     owner = os.getpid()
@@ -49,19 +49,19 @@ class RecordingService:
 
 
 @pytest.fixture
-def in_use(monkeypatch: pytest.MonkeyPatch) -> Callable[[RecordingService], RecordingService]:
-    def use(service: RecordingService) -> RecordingService:
-        monkeypatch.setitem(OWN, "recorded", service)  # type: ignore[arg-type] # has all that outages use
-        monkeypatch.setattr(services_in_use, "PAUSE_SECONDS", 0.0)
-        return service
+def outages_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[RecordedService], Outages]:
+    monkeypatch.setattr(service_outages, "PAUSE_SECONDS", 0.0)
+
+    def use(service: RecordedService) -> Outages:
+        services = ServicesInUse()
+        services.own["recorded"] = service  # type: ignore[assignment] # as much of a LocalService as Outages needs
+        return Outages(services)
 
     return use
 
 
-def test_a_single_node_is_restarted_before_the_sink_goes_on(
-    in_use: Callable[[RecordingService], RecordingService],
-) -> None:
-    service, outages = in_use(RecordingService(1)), Outages()
+def test_the_only_node_is_back_before_the_caller_continues(outages_of: Callable[[RecordedService], Outages]) -> None:
+    outages = outages_of(service := RecordedService(1))
     outages.begin("kill")
     assert [("kill", None), ("start", None)] == service.calls
     outages.begin("pause")
@@ -69,8 +69,8 @@ def test_a_single_node_is_restarted_before_the_sink_goes_on(
     assert [("pause", None), ("resume", None)] == service.calls[2:]
 
 
-def test_each_outage_affects_another_node_of_several(in_use: Callable[[RecordingService], RecordingService]) -> None:
-    service, outages = in_use(RecordingService(3)), Outages()
+def test_of_several_nodes_another_one_is_away_each_time(outages_of: Callable[[RecordedService], Outages]) -> None:
+    outages = outages_of(service := RecordedService(3))
     for how in ("kill", "stop", "pause"):
         outages.begin(how)
     outages.await_end()
@@ -78,29 +78,32 @@ def test_each_outage_affects_another_node_of_several(in_use: Callable[[Recording
     assert {("start", 2), ("start", 3), ("resume", 1)} <= {*service.calls}
     outages.begin("kill")
     outages.await_end()
-    assert ("kill", 2) == service.calls[-2], "a replayed schedule affects the same node"
+    assert ("kill", 2) == service.calls[-2], "a replayed schedule breaks the same node"
 
 
-def test_a_failed_restart_of_a_node_is_reported_at_the_end(
-    in_use: Callable[[RecordingService], RecordingService],
+def test_a_node_that_does_not_come_back_is_reported_at_the_end(
+    outages_of: Callable[[RecordedService], Outages],
 ) -> None:
-    in_use(RecordingService(3, fails=True))
-    outages = Outages()
+    outages = outages_of(RecordedService(3, fails=True))
     outages.begin("kill")
     with pytest.raises(ServiceFailed, match="does not start"):
         outages.await_end()
     outages.await_end()
 
 
-def test_a_replay_line_starts_as_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_line_starts_as_many_nodes() -> None:
     assert "--nodes" not in replay_line(Schedule(), "cassandra/masked", "process")
-    monkeypatch.setenv(services_in_use.NODES, "3")
-    assert replay_line(Schedule(), "cassandra/masked", "process").endswith(" --on process --nodes 3")
+    assert replay_line(Schedule(), "cassandra/masked", "process", nodes=3).endswith(" --on process --nodes 3")
 
 
 @pytest.mark.parametrize("options", ["--nodes 3 --network toxiproxy", "--network toxiproxy --nodes 3"])
-def test_a_proxy_before_several_nodes_is_refused(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
-    monkeypatch.setenv(services_in_use.NODES, "1")
-    monkeypatch.setenv(VARIABLE, "")
+def test_a_proxy_before_several_nodes_is_refused(options: str) -> None:
     result = CliRunner().invoke(certify, ["cassandra/masked", *options.split()])
     assert (EXIT_USAGE, True) == (result.exit_code, "leave out --nodes" in result.output)
+
+
+@pytest.mark.parametrize("kind", ["KAFKA", "CASSANDRA"])
+def test_a_proxy_before_an_external_service_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv(f"SINKPROOF_{kind}", "external:127.0.0.1:1")
+    result = CliRunner().invoke(certify, ["kafka/plain", "--network", "toxiproxy"])
+    assert (EXIT_USAGE, True) == (result.exit_code, f"leave out SINKPROOF_{kind}=external:..." in result.output)

@@ -74,7 +74,7 @@ def test_each_kind_is_started_by_its_name_and_stop_ends_all_kinds(command: Comma
 
 def test_a_port_with_several_services_is_refused(command: Command) -> None:
     run = command("services", "start", "kafka", "toxiproxy", "--port", "21000")
-    assert (3, True) == (run.returncode, "--port is of one service" in run.stderr)
+    assert (3, True) == (run.returncode, "--port is for one service" in run.stderr)
 
 
 def test_stopping_nothing_is_no_failure(command: Command) -> None:

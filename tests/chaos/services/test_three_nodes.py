@@ -9,7 +9,7 @@ import pytest
 
 from sinkproof.execution.run_result import RunResult
 
-from ...support.real_services import trials_on_its_own
+from ...support.real_services import runs_on_own_service
 
 POINTS = {  # of each pair: rows are in flight, or their outcome is being decided
     "cassandra/masked": ("sink[0].stage.before#2", "sink[1].reveal.before#1"),
@@ -22,7 +22,7 @@ POINTS = {  # of each pair: rows are in flight, or their outcome is being decide
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("pair", POINTS)
 def test_a_quorum_goes_on_without_the_third_node(pair: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with trials_on_its_own(pair, tmp_path_factory, nodes=3) as play:
+    with runs_on_own_service(pair, tmp_path_factory, nodes=3) as play:
         assert (True, (), 24) == _end_of(play("no-fault"))
         for point in POINTS[pair]:
             for kind in ("service-kill", "service-pause"):

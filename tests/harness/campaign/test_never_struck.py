@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sinkproof.certifier.replay import replay, told
+from sinkproof.certifier.replay import describe, replay
 from sinkproof.judging.verdict import Verdict
 from sinkproof.subject.contract import ContractError
 
@@ -18,23 +18,23 @@ BACKUP: Final = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py
     ("schedule", "subject", "why"),
     [
         ("sink[0].write.after#99=kill", "memory/plain", "(it was passed 10 times)"),
-        ("sink[0].file.nosuch#1=kill", "memory/plain", "(nobody passed there; sink[0] passes acknowledge.after, "),
+        ("sink[0].file.nosuch#1=kill", "memory/plain", "(never passed; sink[0] passes acknowledge.after, "),
         (
             "sink[0].write.after#2=pause sink[0].write.after#1=pause",
             "memory/plain",
-            "(it was passed before the fault ahead of it had struck: they strike in their order)",
+            "(it was passed only before the preceding fault: faults strike in their order)",
         ),
         (
             "sink[0].line(explored_sinks.py:2)#1=kill",
             BACKUP,
-            "(line 2 of explored_sinks.py is nothing that is executed within a function)",
+            "(line 2 of explored_sinks.py is not executed within a function)",
         ),
     ],
 )
 def test_what_never_struck_says_why(schedule: str, subject: str, why: str) -> None:
     replayed = replay(schedule, subject)
     assert Verdict.UNKNOWN is replayed.verdict
-    assert f"never struck: {schedule.split()[-1]} {why}" in told(replayed)
+    assert f"never struck: {schedule.split()[-1]} {why}" in describe(replayed)
 
 
 def test_where_a_fault_never_strikes_it_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Whatever a user, a sink or a machine does wrong: a clear message, the right exit status, nothing left behind."""
+"""Errors of a user, a sink or a machine end in a clear message and the right exit status, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ("certify files/nonsense", "unknown subject 'files/nonsense'. Name a registered pair (cassandra/idempotent, "),
         ("certify missing.py:Mine", "there is no file"),
@@ -80,18 +80,18 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         ("report file", "the certificate file is damaged"),
     ],
 )
-def test_arguments_that_cannot_be_used(call: Call, tmp_path: Path, arguments: str, told: str) -> None:
+def test_unusable_arguments_are_refused(call: Call, tmp_path: Path, arguments: str, expected: str) -> None:
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
     (tmp_path / "broken.py").write_text("class Mine")
     status, out, err = call(*arguments.format(bad=BAD).split())
     assert (3, "") == (status, out)
-    assert told in err
+    assert expected in err
     assert "Traceback" not in err
 
 
-def test_the_default_folder_cannot_be_made(call: Call, tmp_path: Path) -> None:
+def test_an_unwritable_default_folder_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / ".sinkproof").write_text("a file")
     status, _, err = call("certify", "files/plain")
     assert 3 == status
@@ -99,11 +99,11 @@ def test_the_default_folder_cannot_be_made(call: Call, tmp_path: Path) -> None:
     assert "Name a folder that can be written with --out" in err
 
 
-# -- a status for each fault: violations stand, then ours, then the input's ----------------------
+# -- exit statuses: a violation stands; then failures of sinkproof, then bad input ----------------------
 
 
 @pytest.mark.parametrize(
-    ("verdict", "whose", "status"),
+    ("verdict", "causes", "status"),
     [
         ("upheld", [], 0),
         ("violated", [], 1),
@@ -114,8 +114,8 @@ def test_the_default_folder_cannot_be_made(call: Call, tmp_path: Path) -> None:
         ("violated", ["ours"], 1),
     ],
 )
-def test_the_exit_status(verdict: str, whose: list[str], status: int) -> None:
-    failures = [{"why": "", "whose": each, "details": ""} for each in whose]
+def test_the_exit_status_follows_the_verdict_and_the_failures(verdict: str, causes: list[str], status: int) -> None:
+    failures = [{"why": "", "whose": each, "details": ""} for each in causes]
     assert status == exit_status({"verdict": verdict, "failures": failures})
 
 
@@ -123,7 +123,7 @@ def test_the_exit_status(verdict: str, whose: list[str], status: int) -> None:
 
 
 def certify(run: Run, names: list[str], *more: str) -> tuple[int, dict[str, Any], str]:
-    """The status, the subjects by name, and what was said."""
+    """(The status, the subjects by name, stderr.)"""
     done = run("certify", *(f"{BAD}:{name}" for name in names), "--no-canaries", "--json", "--quiet", *more)
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
@@ -132,9 +132,9 @@ def certify(run: Run, names: list[str], *more: str) -> tuple[int, dict[str, Any]
 
 FRUITLESS = {
     "Hangs": (
-        "in the simulated shell hung: nothing was heard for 6 s while trying no-fault; it was killed",
+        "in the simulated shell hung: no message for 6 s while trying no-fault; it was killed",
         "it did not answer in time (killed by SIGKILL); no reply within 2 s",
-        "its last words: waiting for a lock that nobody gives back",
+        "its last words: waiting for a lock that no thread releases",
     ),
     "Exits": (
         "in the simulated shell ended its process (exit status 3) while trying no-fault",
@@ -148,14 +148,14 @@ FRUITLESS = {
 
 
 @pytest.mark.slow
-def test_a_run_without_faults_that_comes_to_nothing_is_no_verdict(sinkproof_command: Run) -> None:
+def test_a_sink_that_fails_without_faults_gets_no_verdict(sinkproof_command: Run) -> None:
     status, subjects, _ = certify(sinkproof_command, list(FRUITLESS), "--hang", "2s", "--budget", "1s")
     assert 2 == status
     assert {(name, "unknown", "unknown", 0) for name in FRUITLESS} == {
         (name, subject["verdict"], subject["grade"], len(subject["findings"])) for name, subject in subjects.items()
     }
-    untold = [(name, text, subjects[name]["why"]) for name, texts in FRUITLESS.items() for text in texts]
-    assert [] == [told for told in untold if told[1] not in told[2]]
+    missing = [(name, text, subjects[name]["why"]) for name, texts in FRUITLESS.items() for text in texts]
+    assert [] == [each for each in missing if each[1] not in each[2]]
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_a_sink_that_only_fails_to_recover_is_convicted(sinkproof_command: Run) 
 
 
 @pytest.mark.slow
-def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> None:
+def test_output_and_child_processes_of_a_sink_do_no_harm(sinkproof_command: Run) -> None:
     status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "14s")
     assert {"Prints": "upheld", "StartsDaemons": "upheld"} == {
         name: subject["verdict"] for name, subject in subjects.items()
@@ -180,7 +180,7 @@ def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> No
     assert 0 == status
 
 
-def test_a_contract_that_turns_out_to_be_none_is_bad_input(sinkproof_command: Run) -> None:
+def test_a_contract_that_is_invalid_at_run_time_is_bad_input(sinkproof_command: Run) -> None:
     names = ["ReturnsNoSink", "CommittedGivesNonsense"]
     status, subjects, said = certify(sinkproof_command, names, "--on", "simulated")
     assert 3 == status
@@ -190,17 +190,17 @@ def test_a_contract_that_turns_out_to_be_none_is_bad_input(sinkproof_command: Ru
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("SinkRaises", 'bad_sinks.py:201 (raise RuntimeError("no credentials"))'),
         ("Exits", "exit status 3"),
         ("Raises", "no server"),
     ],
 )
-def test_a_replay_survives_the_sink(sinkproof_command: Run, name: str, told: str) -> None:
+def test_a_replay_survives_the_failure_of_its_sink(sinkproof_command: Run, name: str, expected: str) -> None:
     done = sinkproof_command("replay", "no-fault", f"{BAD}:{name}")
     assert 2 == done.returncode
-    assert told in done.stdout + done.stderr
+    assert expected in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -215,8 +215,8 @@ main()
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, command_environment: dict[str, str]) -> None:
-    """Files may not grow beyond 12,000 bytes: the certificate does, with its first subject."""
+def test_a_disk_that_fills_up_during_a_run_is_reported(tmp_path: Path, command_environment: dict[str, str]) -> None:
+    """Files may not exceed 12,000 bytes; the certificate does with its first subject."""
     arguments = ["certify", "memory/two-phase", "--on", "simulated", "--no-canaries", "--budget", "1s", "--out", "out"]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *arguments],
@@ -233,11 +233,11 @@ def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, command_environment: 
     assert ["certificate.json"] == os.listdir(tmp_path / "out")
 
 
-# -- ended in the middle -------------------------------------------------------------------------
+# -- interrupted or killed -------------------------------------------------------------------------
 
 
 class Started:
-    """A certification in its own process group, with a folder for everything temporary, seen by an environment mark."""
+    """A certification in its own process group and temporary folder. A variable marks its processes."""
 
     def __init__(self, folder: Path, environment: dict[str, str], subjects: list[str]) -> None:
         self.temporary, self.out = folder / "temporary", folder / "out"
@@ -255,14 +255,14 @@ class Started:
             process_group=0,
         )
         assert self.process.stderr is not None
-        self.first_line = self.process.stderr.readline()  # of progress: workers run by now
+        self.first_line = self.process.stderr.readline()  # progress: workers run by now
 
     def processes(self) -> list[int]:
         mark, found = f"SINKPROOF_TEST={self.environment['SINKPROOF_TEST']}".encode(), []
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 environment = Path("/proc", name, "environ").read_bytes()
-            except OSError:  # it has just ended
+            except OSError:  # the process has just ended
                 continue
             if mark in environment.split(b"\0"):
                 found.append(int(name))
@@ -293,7 +293,7 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
 ) -> None:
     started = Started(tmp_path, command_environment, ["files/two-phase", "memory/two-phase"])
     assert len(started.processes()) > 2
-    os.killpg(started.process.pid, number)  # as a terminal does: everybody in the group
+    os.killpg(started.process.pid, number)  # a terminal signals the whole process group
     _, said = started.process.communicate()
     assert 130 == started.process.returncode
     assert f"sinkproof: interrupted: what was found by then is in {started.out / 'certificate.json'}" in said

@@ -1,4 +1,4 @@
-"""`sinkproof certify --command ... --reader ...`: a sink that is another program, from first line to verdict."""
+"""`sinkproof certify --command ... --reader ...`: certifies a sink that is another program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 pytestmark = pytest.mark.slow
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-# Rows wait in the state; each checkpoint of each subtask becomes one file, by one rename, under a name that is always
-# the same. `--early` publishes when it is snapshotted, `--forgets` ignores what it is restored with.
+# Rows stay in the state until their checkpoint is complete. Each checkpoint of each subtask becomes one file, by one
+# rename, under a fixed name. `--early` publishes in the snapshot, `--forgets` ignores the restored state.
 SINK = r"""
 import base64, json, os, sys
 folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]
@@ -81,7 +81,7 @@ def test_a_correct_command_is_upheld_and_the_certificate_says_what_was_not_explo
 
 
 @pytest.mark.parametrize(("flag", "oracle"), [("--early", "O3"), ("--forgets", "O1")])
-def test_a_wrong_command_is_convicted_and_its_replay_shows_it_again(
+def test_a_wrong_command_is_convicted_and_its_replay_is_violated_again(
     sinkproof_command: Run, programs: tuple[str, str], flag: str, oracle: str
 ) -> None:
     status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "5s")
@@ -97,22 +97,22 @@ def shell(program: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reader", "told"),
+    ("reader", "expected"),
     [
         (shell("echo 0,1"), "the reader printed a line that is no [split, offset]: '0,1'"),
         (shell("echo the table is gone >&2; exit 4"), "the reader failed with status 4: the table is gone"),
     ],
 )
-def test_a_reader_that_goes_wrong_is_named(
-    sinkproof_command: Run, programs: tuple[str, str], reader: str, told: str
+def test_a_failing_reader_is_named(
+    sinkproof_command: Run, programs: tuple[str, str], reader: str, expected: str
 ) -> None:
     status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "2s")
     assert ("unknown", 2) == (subject["verdict"], status)
-    assert told in subject["why"]
+    assert expected in subject["why"]
 
 
 @pytest.mark.parametrize(
-    ("sink", "told"),
+    ("sink", "expected"),
     [
         (
             "cat >/dev/null; echo no licence >&2; exit 3",
@@ -122,10 +122,10 @@ def test_a_reader_that_goes_wrong_is_named(
         ("read line; echo hello; read line", "it answered with garbage (killed by SIGKILL); its reply to open is none"),
     ],
 )
-def test_a_command_that_comes_to_nothing_is_unknown(
-    sinkproof_command: Run, programs: tuple[str, str], sink: str, told: str
+def test_a_command_that_fails_without_faults_is_unknown(
+    sinkproof_command: Run, programs: tuple[str, str], sink: str, expected: str
 ) -> None:
     status, subject = certify(sinkproof_command, shell(sink), programs[1], "--budget", "1s", "--hang", "1s")
     assert ("unknown", 2) == (subject["verdict"], status)
-    assert told in subject["why"]
+    assert expected in subject["why"]
     assert [] == subject["findings"]

@@ -1,4 +1,4 @@
-"""Failures of the past stay mended: every line of seeds.txt is replayed."""
+"""Every line of seeds.txt, a past failure, is replayed and upheld."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEEDS = Path(__file__).parents[2] / "seeds.txt"
 
 
 def seeds(text: str) -> list[list[str]]:
-    """[schedule, subject] of each line that is not only a comment."""
+    """[schedule, subject] of each line that is not a comment."""
     lines = (shlex.split(line, comments=True) for line in text.splitlines())
     return [words for words in lines if words]
 
@@ -25,7 +25,7 @@ def test_a_line_is_a_schedule_and_a_subject() -> None:
 
 
 @pytest.mark.slow
-def test_past_failures_stay_mended(command_environment: dict[str, str], tmp_path: Path) -> None:
+def test_past_failures_stay_fixed(command_environment: dict[str, str], tmp_path: Path) -> None:
     for schedule, subject in seeds(SEEDS.read_text(encoding="utf-8")):
         replay = ["sinkproof", "replay", str(parse(schedule)), subject]
         run = subprocess.run(replay, env=command_environment, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What a soak found is shown beside the verdicts: which version it ran, what died, whether all was exact."""
+"""A certificate shows the results of a soak: its version, its deaths, whether every row was there once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shown(tmp_path: Path, **changes: Any) -> dict[str, tuple[str, str]]:
     return {each.name: (each.value, each.note) for each in soak_measurements(path)}
 
 
-def test_a_soak_is_told_in_five_lines(tmp_path: Path) -> None:
+def test_a_soak_has_five_measurements(tmp_path: Path) -> None:
     assert {
         "soak on Spark": ("1.00 h, every row once", "ended 1970-01-01 00:00 UTC, by another version of these sources"),
         "soak: rows committed": ("1,234,567", "in 3 rounds"),
@@ -48,23 +48,23 @@ def test_a_soak_is_told_in_five_lines(tmp_path: Path) -> None:
     } == shown(tmp_path)
 
 
-def test_what_went_wrong_comes_first(tmp_path: Path) -> None:
+def test_errors_of_a_soak_come_first(tmp_path: Path) -> None:
     found = shown(tmp_path, exact=False, wrong=["round 3: 7 rows twice"], memory_grown=["driver"], left=["process 17"])
     assert found["soak on Spark"][0] == "1.00 h, WRONG"
     assert found["soak on Spark"][1].startswith("round 3: 7 rows twice; left: process 17; ended")
     assert found["soak: memory"][0] == "grown: driver"
 
 
-def test_sources_that_are_still_the_same_are_said_to_be(tmp_path: Path) -> None:
+def test_a_soak_of_the_same_sources_is_marked_so(tmp_path: Path) -> None:
     assert shown(tmp_path, fingerprint=fingerprint())["soak on Spark"][1].endswith("by this very version")
 
 
-def test_no_soak_no_lines(tmp_path: Path) -> None:
+def test_without_a_soak_there_are_no_measurements(tmp_path: Path) -> None:
     assert [] == soak_measurements(tmp_path / "soak.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": "sinkproof/soak/2"}', '{"schema": "sinkproof/soak/1"}'])
-def test_a_file_that_is_no_summary_is_told_with_the_next_step(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_summary_is_refused_with_the_next_step(tmp_path: Path, text: str) -> None:
     path = tmp_path / "soak.json"
     path.write_text(text)
     with pytest.raises(DocumentError, match=r"soak\.json is no summary of a soak: .*make soak"):
@@ -73,7 +73,7 @@ def test_a_file_that_is_no_summary_is_told_with_the_next_step(tmp_path: Path, te
 
 @pytest.mark.slow
 @pytest.mark.parametrize("readable", [True, False])
-def test_the_certificate_shows_the_soak_that_lies_where_the_command_is_run(
+def test_the_certificate_shows_the_soak_of_the_working_directory(
     tmp_path: Path, sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], readable: bool
 ) -> None:
     (tmp_path / ".sinkproof").mkdir()

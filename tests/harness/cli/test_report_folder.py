@@ -1,4 +1,4 @@
-"""Where a certificate goes when nobody says where."""
+"""The folder of a certificate where --out is not given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sinkproof.cli.certify_command import _new_folder
 from sinkproof.reports.document import DocumentError
 
 
-def test_commands_that_begin_at_the_same_moment_have_a_folder_each(tmp_path: Path, monkeypatch: Any) -> None:
+def test_commands_that_begin_at_the_same_moment_get_a_folder_each(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         made = [*pool.map(lambda _: _new_folder(), range(400))]
@@ -22,7 +22,7 @@ def test_commands_that_begin_at_the_same_moment_have_a_folder_each(tmp_path: Pat
     assert [] == [*Path(".sinkproof").glob(".latest*")]
 
 
-def test_a_folder_that_cannot_be_made_says_what_to_do(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_unwritable_folder_is_reported_with_the_next_step(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     Path(".sinkproof").touch()
     with pytest.raises(DocumentError, match="cannot make the folder"):

@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.execution.schedule_runner import COORDINATOR_CHECKED_EVERY, ScheduleRunner
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
@@ -85,14 +85,14 @@ def renumbered(effects: Effects) -> Effects:
 TWO_DECLINED = "job=periodic-checkpoints sink[0].acknowledge.before#1=decline sink[0].acknowledge.before#2=decline"
 BROKEN = [
     ("has room", "no-fault", "cut", renumbered),
-    ("has room", "no-fault", "durable", with_one_more("tell", 1, "trigger", 9, None)),
+    ("has room", "no-fault", "durable", with_one_more("send", 1, "trigger", 9, None)),
     ("has room", "job=periodic-checkpoints no-fault", "tick", without("timer", word="retrigger")),
-    ("at every source", "no-fault", "cut", without("tell")),
+    ("at every source", "no-fault", "cut", without("send")),
     ("at every source", "no-fault", "cut", without("timer", word="expired")),
     ("the next tick", "job=periodic-checkpoints no-fault", "tick", without("timer", word="tick")),
     ("when all subtasks have voted", "no-fault", "acknowledged", without("persist")),
-    ("abort notifications", "no-fault", "durable", without("tell", word="complete")),
-    ("abort notifications", "sink[0].acknowledge.before#1=decline", "declined", without("tell", word="aborted")),
+    ("abort notifications", "no-fault", "durable", without("send", word="complete")),
+    ("abort notifications", "sink[0].acknowledge.before#1=decline", "declined", without("send", word="aborted")),
     ("abort notifications", "sink[0].acknowledge.before#1=decline", "declined", without("discard")),
     ("an attempt fails", "no-fault", "durable", with_one_more("restart", 1)),
     ("an attempt fails", "sink[0].commit.before#1=kill", "failed", without("restart")),
@@ -162,12 +162,12 @@ def test_one_run_in_ten_is_checked_and_each_in_which_the_coordinator_must_act_on
 ) -> None:
     checked: list[int] = []
 
-    def check(terms: list[Term], configuration: CheckpointConfiguration) -> str:
+    def check(terms: list[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
         checked.append(len(terms))
         return ""
 
     monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", check)
-    for _ in range(REFEREED_EVERY + 1):
+    for _ in range(COORDINATOR_CHECKED_EVERY + 1):
         runner.run(parse("sink[0].commit.before#1=kill"))
     assert [2, 2] == checked
     for schedule in ("no-fault", "sink[0].acknowledge.before#1=decline"):

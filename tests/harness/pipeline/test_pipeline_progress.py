@@ -1,4 +1,4 @@
-"""The progress of a pipeline: one line in place on a terminal, a line now and then in a log."""
+"""The progress of a pipeline: one updated line on a terminal, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from sinkproof.cli.pipeline_command import Interrupts, Milliseconds, _master
-from sinkproof.pipeline.pipeline_progress import CLEAR, Standing, open_line
+from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, _master
+from sinkproof.pipeline.pipeline_progress import CLEAR, PipelineStatus, open_line
 
 
 class Terminal(io.StringIO):
@@ -16,36 +16,36 @@ class Terminal(io.StringIO):
         return True
 
 
-def told(stream: io.StringIO, *, quiet: bool = False) -> str:
-    """Twelve seconds, a look every tenth of one; stopped in the last."""
+def output_on(stream: io.StringIO, *, quiet: bool = False) -> str:
+    """Twelve seconds of a pipeline, shown ten times a second; it stops in the last fifth of a second."""
     now = [0.0]
     line = open_line(stream, clock=lambda: now[0], quiet=quiet)
     line.say("starting Spark")
-    standing = Standing(rows=0, total=12_000)
+    status = PipelineStatus(rows=0, total=12_000)
     for tenth in range(120):
         now[0] = tenth / 10
-        standing.rows, standing.checkpoints, standing.rows_per_second = 100 * tenth, tenth // 2, 1000.0
-        standing.restarts = tenth // 60
-        standing.stopping = tenth >= 118
-        line.show(standing)
+        status.rows, status.checkpoints, status.rows_per_second = 100 * tenth, tenth // 2, 1000.0
+        status.restarts = tenth // 60
+        status.stopping = tenth >= 118
+        line.show(status)
     line.close()
     line.close()
     return stream.getvalue()
 
 
-def test_a_log_gets_a_line_every_five_seconds_and_one_when_the_job_is_to_stop() -> None:
+def test_a_log_gets_a_line_every_five_seconds_and_one_when_the_job_begins_to_stop() -> None:
     assert [
         "starting Spark",
         "5,000 of 12,000 rows (41 %), 1,000 rows/s, 25 checkpoints",
         "10,000 of 12,000 rows (83 %), 1,000 rows/s, 50 checkpoints, 1 restart",
         "11,800 of 12,000 rows (98 %), 1,000 rows/s, 59 checkpoints, 1 restart; "
         "stopping with a checkpoint (again: at once)",
-    ] == told(io.StringIO()).splitlines()
+    ] == output_on(io.StringIO()).splitlines()
 
 
-def test_a_terminal_gets_one_line_that_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_one_line_that_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    text = told(Terminal())
+    text = output_on(Terminal())
     drawn = text.split(CLEAR)
     assert "\n" not in text
     assert "7,000 of 12,000 rows (58 %), 1,000 rows"[:39] in drawn
@@ -53,12 +53,12 @@ def test_a_terminal_gets_one_line_that_is_taken_back(monkeypatch: pytest.MonkeyP
     assert text.endswith(CLEAR)
 
 
-def test_quiet_says_nothing() -> None:
-    assert "" == told(Terminal(), quiet=True)
+def test_quiet_prints_nothing() -> None:
+    assert "" == output_on(Terminal(), quiet=True)
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("50ms", 50), ("2s", 2000), ("0.5", 500), ("1m", 60_000)])
-def test_intervals_are_read_as_people_write_them(text: str, milliseconds: int) -> None:
+def test_intervals_have_a_unit_or_are_seconds(text: str, milliseconds: int) -> None:
     assert milliseconds == Milliseconds().convert(text, None, None)
 
 
@@ -72,7 +72,7 @@ def test_intervals_are_read_as_people_write_them(text: str, milliseconds: int) -
         ("spark://host:7077", "spark://host:7077"),
     ],
 )
-def test_a_local_master_may_lose_workers(given: str | None, master: str) -> None:
+def test_a_local_master_retries_killed_workers(given: str | None, master: str) -> None:
     assert master == _master(given, 4)
 
 
@@ -83,7 +83,7 @@ def interrupt_twice() -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def test_the_first_interrupt_is_a_wish_and_the_second_an_order() -> None:
+def test_the_first_interrupt_requests_a_stop_and_the_second_raises() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""`TestMine = certification(MyContract)` in a user's tests, through pytest in every manner, and by other ways in."""
+"""`TestMine = certification(MyContract)` in a user's tests: in each import mode of pytest, from a command, a script."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ IDS = {"test_claim[NO_LOSS]", "test_claim[NO_DUPLICATES]", "test_claim[NO_EARLY_
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's project, in whose cache folder a trial of canaries is kept: trying them takes half a minute."""
+    """A user's project. Its cache folder keeps results of canaries, because running them takes half a minute."""
     made = tmp_path_factory.mktemp("user")
     (made / "tests").mkdir()
     (made / "tests" / "test_mine.py").write_text(MINE.format(budget=BUDGET_SECONDS))
@@ -108,7 +108,7 @@ def outcomes(said: str) -> dict[str, str]:
     return {name: outcome for outcome, name in found}
 
 
-def test_a_contract_through_pytest_with_every_way_of_importing(
+def test_a_contract_is_certified_in_every_import_mode_of_pytest(
     folder: Path, command_environment: dict[str, str]
 ) -> None:
     said = run_pytest(folder, command_environment)
@@ -141,7 +141,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
     assert "O2: " in again.stdout
 
 
-def test_the_same_file_through_the_command_line(folder: Path, command_environment: dict[str, str]) -> None:
+def test_the_same_file_is_certified_by_the_command(folder: Path, command_environment: dict[str, str]) -> None:
     arguments = ["--no-canaries", "--json", "--quiet", "--budget", f"{BUDGET_SECONDS}s"]
     subjects = ["tests/test_mine.py:MyContract", "tests/test_mine.py:MyWrongContract"]
     done = subprocess.run(
@@ -156,7 +156,9 @@ def test_the_same_file_through_the_command_line(folder: Path, command_environmen
     assert dict(zip(subjects, ("upheld", "violated"), strict=True)) == verdicts
 
 
-def test_the_same_file_from_a_script_without_a_guard(folder: Path, command_environment: dict[str, str]) -> None:
+def test_the_same_file_is_certified_by_a_script_without_a_main_guard(
+    folder: Path, command_environment: dict[str, str]
+) -> None:
     script = folder / "script.py"
     script.write_text(
         "from pathlib import Path\n"
@@ -171,7 +173,7 @@ def test_the_same_file_from_a_script_without_a_guard(folder: Path, command_envir
     assert ("upheld\n", 0) == (done.stdout, done.returncode), done.stderr
 
 
-def test_a_kept_trial_vouches_and_says_when(tmp_path: Path) -> None:
+def test_kept_results_of_canaries_vouch_and_say_when_they_were_obtained(tmp_path: Path) -> None:
     options = Options(shells=("simulated",), budget_seconds=0.2, canaries_kept=tmp_path / "kept")
     first, second = (certify(["memory/plain"], tmp_path / name, options=options) for name in ("first", "second"))
     assert first["canaries"] == second["canaries"] != []
@@ -179,7 +181,7 @@ def test_a_kept_trial_vouches_and_says_when(tmp_path: Path) -> None:
     assert [note for note in second["notes"] if "canaries were tried" in note]
 
 
-def test_what_canaries_can_be_asked_for() -> None:
+def test_an_unknown_value_for_canaries_is_refused() -> None:
     class Mine:
         pass
 

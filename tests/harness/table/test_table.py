@@ -1,4 +1,4 @@
-"""The comparison table: each pair has its place, each empty place a reason, and what is expected is measured."""
+"""The comparison table: each pair has a cell, each empty cell a reason, and pairs measure as expected."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from sinkproof.table import table_document as run
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, Place, offers, pairs_on, place
+from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, Cell, cell_of, offers, pairs_on
 from sinkproof.table.machine import file_system
-from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, Measures, NotMeasured, differences
+from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, NotMeasured, PairMeasures, differences
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-AS_EXPECTED = Measures(
+AS_EXPECTED = PairMeasures(
     grade="exactly-once",
     crashes=24,
     breaks_a_claim=False,
@@ -37,16 +37,15 @@ AS_EXPECTED = Measures(
 )
 
 
-def test_every_pair_has_one_place_and_every_empty_place_a_reason() -> None:
-    taken = {place(name) for name in EVERY_PAIR}
-    assert {Place(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
+def test_every_pair_has_one_cell_and_every_empty_cell_a_reason() -> None:
+    taken = {cell_of(name) for name in EVERY_PAIR}
+    assert {Cell(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
     assert not taken & WHY_NOT.keys()
     assert sorted(EVERY_PAIR) == sorted(pairs_on(TARGETS))
     assert all(offers(strategy) for strategy in WAYS)
 
 
-def test_what_a_reason_names_as_the_other_way_is_there() -> None:
-    """And a reason stands in a table, so that it is one sentence or two."""
+def test_a_reason_names_registered_pairs_in_one_or_two_sentences() -> None:
     named = {word.strip(".,:") for why in WHY_NOT.values() for word in why.split() if "/" in word}
     assert named <= EVERY_PAIR.keys()
     assert all(20 < len(why) < 220 for why in WHY_NOT.values())
@@ -62,33 +61,33 @@ def test_what_a_reason_names_as_the_other_way_is_there() -> None:
         ({"breaks_a_claim": True}, ["a claim broke"]),
     ],
 )
-def test_what_is_not_as_expected_is_named(change: dict[str, Any], said: list[str]) -> None:
+def test_each_difference_from_the_expected_is_named(change: dict[str, Any], said: list[str]) -> None:
     assert said == differences("kafka/two-phase", replace(AS_EXPECTED, **change))
 
 
-def test_one_that_is_not_as_expected_makes_it_violated_and_one_that_fails_unknown(
+def test_a_difference_makes_the_table_violated_and_a_failed_measurement_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def measure(name: str, **_: Any) -> Measures:
+    def measure(name: str, **_: Any) -> PairMeasures:
         if name == "memory/masked":
             raise NotMeasured("its driver is gone")
         return AS_EXPECTED
 
     monkeypatch.setattr(run, "measure", measure)
-    told: list[str] = []
+    reported: list[str] = []
 
     def verdict(*pairs: str) -> str:
         return str(
-            run.table(["memory"], pairs=pairs, told=lambda name, what: told.append(f"{name}: {what}"))["verdict"]
+            run.table(["memory"], pairs=pairs, report=lambda name, what: reported.append(f"{name}: {what}"))["verdict"]
         )
 
     assert "upheld" == verdict("memory/two-phase")
     assert "violated" == verdict("memory/two-phase", "memory/plain", "memory/masked")
     assert "unknown" == verdict("memory/two-phase", "memory/masked")
-    assert "memory/masked: not measured: its driver is gone" == told[-1]
+    assert "memory/masked: not measured: its driver is gone" == reported[-1]
 
 
-def test_the_disk_is_named_by_what_it_is(tmp_path: Path) -> None:
+def test_a_file_system_is_named_by_its_kind(tmp_path: Path) -> None:
     assert "proc" == file_system(Path("/proc/self"))
     assert "unknown" != file_system(tmp_path)
 
@@ -98,24 +97,24 @@ def test_the_registered_pairs_are_listed_without_measuring(sinkproof_command: Co
     assert list(EVERY_PAIR) == [row["name"] for row in json.loads(listed.stdout)]
 
 
-def test_a_pair_that_is_none_is_refused(sinkproof_command: Command) -> None:
+def test_an_unknown_pair_is_refused(sinkproof_command: Command) -> None:
     refused = sinkproof_command("table", "kafka/three-phase")
     assert 3 == refused.returncode
     assert "there is no pair 'kafka/three-phase'" in refused.stderr
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"schema": "sinkproof/certificate/1"}'])
-def test_what_is_no_table_is_refused(sinkproof_command: Command, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_table_is_refused(sinkproof_command: Command, tmp_path: Path, content: str) -> None:
     (tmp_path / "other.json").write_text(content)
     refused = sinkproof_command("table", "--from", "other.json")
     assert 3 == refused.returncode
-    assert "sinkproof: other.json is no table of ours" in refused.stderr
+    assert "sinkproof: other.json is not a table of sinkproof" in refused.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.row("S26")
-def test_memory_and_files_deliver_what_is_expected_of_them(sinkproof_command: Command, tmp_path: Path) -> None:
+def test_pairs_on_memory_and_files_measure_as_expected(sinkproof_command: Command, tmp_path: Path) -> None:
     done = sinkproof_command("table", "--out", "out")
     assert 0 == done.returncode, done.stdout + done.stderr
     assert "files/two-phase: crashing it at" in done.stderr

@@ -11,8 +11,8 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.pipeline.output_folder import PipelineError, locked
-from sinkproof.pipeline.pipeline_progress import Silent, Standing
-from sinkproof.pipeline.pipeline_runner import Beginning, Outcome, Pipeline, prepare, run
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
+from sinkproof.pipeline.pipeline_runner import Beginning, Pipeline, PipelineOutcome, prepare, run
 from sinkproof.reference_engine.inputs.file_input import FileInput
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
@@ -32,17 +32,17 @@ def pipeline_of(rows: Path, *, earlier: Any = (), **options: Any) -> Pipeline:
     return Pipeline(source=source, sink="files/two-phase", job=job, interval_ms=10, pace_ms=10, **options)
 
 
-class Watching(Silent):
+class Watching(SilentLine):
     """Remembers how far the job is."""
 
     def __init__(self) -> None:
         self.rows = 0
 
-    def show(self, standing: Standing) -> None:
-        self.rows = standing.rows
+    def show(self, status: PipelineStatus) -> None:
+        self.rows = status.rows
 
 
-def run_count(cluster: Cluster, rows: Path, out: Path, *, deaths: str = "", stops: bool = False) -> Outcome:
+def run_count(cluster: Cluster, rows: Path, out: Path, *, deaths: str = "", stops: bool = False) -> PipelineOutcome:
     """One command's work; `stops`: as soon as a checkpoint covers rows that it has read itself."""
     with locked(out) as folder:
         pipeline = pipeline_of(rows, earlier=(folder.earlier() or {}).get("files", ()))
@@ -54,7 +54,7 @@ def run_count(cluster: Cluster, rows: Path, out: Path, *, deaths: str = "", stop
             *(pipeline, folder, cluster),
             beginning=beginning,
             progress=watching,
-            stop_wished=lambda: stops and watching.rows > beginning.rows,
+            stop_requested=lambda: stops and watching.rows > beginning.rows,
         )
         assert len(deaths.split()) == armed.position[1]
     return outcome
@@ -107,7 +107,7 @@ def test_an_end_at_once_and_the_death_of_driver_and_jvm_lose_nothing(
             return False
 
         with pytest.raises(KeyboardInterrupt):
-            run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_wished=impatient)
+            run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_requested=impatient)
     assert set() == set(descendants(os.getpid(), parents_of_all())) - set(others)
     outcome = run_count(cluster, rows, out, deaths="sink[0].snapshot.after#2=kill-job")
     assert ("complete", True) == (outcome.state, outcome.rows_before > 0)
@@ -142,7 +142,7 @@ def test_a_row_that_cannot_be_read_ends_the_command_in_the_inputs_words(
 def test_more_tasks_than_slots_are_refused(cluster: Cluster, rows: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(rows, parallelism=5)
     with locked(tmp_path / "out") as folder, pytest.raises(PipelineError, match="offers 6 slots, and the job has 7"):
-        run(pipeline, folder, cluster, beginning=prepare(pipeline, folder), progress=Silent())
+        run(pipeline, folder, cluster, beginning=prepare(pipeline, folder), progress=SilentLine())
 
 
 # -- which folder ----------------------------------------------------------------------------------

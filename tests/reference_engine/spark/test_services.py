@@ -15,7 +15,8 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.services_in_use import OWN
+
+from ...support.real_services import end_own_services
 
 STEPS = {  # of each pair, right before and after it asks its target
     "kafka/two-phase": ["pre_commit.after", "commit.before", "commit.after"],
@@ -34,7 +35,7 @@ def runner(
     with laboratory_on(cluster, load(request.param), Scratch(name="test", path=tmp_path, shell="spark")) as made:
         yield made
         getattr(made.contract.given, "close_readers", lambda: None)()
-    OWN.pop(kind).end()
+    end_own_services(kind)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 from sinkproof.subject.loading import load
 
-from ...support.real_services import Runs, trials_against, trials_on_its_own
+from ...support.real_services import RunPair, runs_against, runs_on_own_service
 
 MASKED = (
     "no-fault",
@@ -25,8 +25,8 @@ MASKED = (
 
 
 @pytest.fixture(scope="module")
-def run(node: LocalCassandra) -> Iterator[Runs]:
-    with trials_against(node) as play:
+def run(node: LocalCassandra) -> Iterator[RunPair]:
+    with runs_against(node) as play:
         yield play
 
 
@@ -36,7 +36,7 @@ def oracles(run_result: RunResult) -> set[str]:
 
 @pytest.mark.row("S25")
 @pytest.mark.parametrize("schedule", MASKED)
-def test_a_marker_reveals_rows_once_under_every_fault(run: Runs, schedule: str) -> None:
+def test_a_marker_reveals_rows_once_whatever_dies(run: RunPair, schedule: str) -> None:
     run_result = run("cassandra/masked", schedule)
     assert (True, set(), "") == (run_result.finished, oracles(run_result), run_result.failure)
     assert parse(schedule).faults == run_result.struck
@@ -44,8 +44,8 @@ def test_a_marker_reveals_rows_once_under_every_fault(run: Runs, schedule: str) 
 
 
 @pytest.mark.row("S24")
-def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
-    """Sent, but not recorded: the table is unchanged; only a reader that follows its changes observes rows twice."""
+def test_rows_that_are_sent_again_are_upserted_again(run: RunPair) -> None:
+    """Sent, and not recorded: a table forgives it, and only a reader who follows its changes has met rows twice."""
     assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
     run_result = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
@@ -53,7 +53,7 @@ def test_rows_that_are_sent_again_are_upserted_again(run: Runs) -> None:
 
 @pytest.mark.row("S24")
 @pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
-def test_counters_and_lists_count_a_repeated_part_twice(run: Runs, pair: str) -> None:
+def test_what_adds_up_does_not_forgive_it(run: RunPair, pair: str) -> None:
     assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
     run_result = run(pair, "sink[0].publish.after#1=kill")
     assert {"O2"} == oracles(run_result)
@@ -61,7 +61,7 @@ def test_counters_and_lists_count_a_repeated_part_twice(run: Runs, pair: str) ->
 
 
 @pytest.mark.row("S19")
-def test_upserts_end_correct_if_a_replay_makes_the_same_keys(run: Runs) -> None:
+def test_upserts_are_right_in_the_end_where_a_replay_makes_the_same_keys(run: RunPair) -> None:
     run_result = run("cassandra/idempotent", "sink[0].upsert.after#2=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
     run_result = run("cassandra/idempotent-own-key", "sink[0].upsert.after#2=kill")
@@ -82,8 +82,8 @@ def test_every_pair_has_its_claims_and_grade_and_a_sentence() -> None:
 
 @pytest.fixture(scope="module")
 def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunResult]]:
-    """Runs a schedule on the masked pair, on a node of its own that faults may hit."""
-    with trials_on_its_own("cassandra/masked", tmp_path_factory) as play:
+    """A trial of the masked pair on a node of its own, which may be broken."""
+    with runs_on_own_service("cassandra/masked", tmp_path_factory) as play:
         yield play
 
 

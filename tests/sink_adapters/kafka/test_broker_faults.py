@@ -20,8 +20,10 @@ from sinkproof.generators.service_faults import EACH_OF, NODE_KINDS, message_fau
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.subject.service_address import TOXIC, VARIABLE
-from sinkproof.subject.services_in_use import OWN
+from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
+
+from ...support.real_services import end_own_services
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 OF_BROKERS = (
@@ -42,9 +44,10 @@ OF_MESSAGES = (
 
 
 @contextmanager
-def laboratory_of(contract: Contract) -> Iterator[ProcessRunner]:
+def runner_of(contract: Contract, *, options: ServiceOptions = DEFAULT_SERVICES) -> Iterator[ProcessRunner]:
     folder = fresh_folder()
-    with process_runner(contract, Scratch(name="faults", path=folder, shell="process")) as made:
+    scratch = Scratch(name="faults", path=folder, shell="process", services=ServicesInUse(options=options))
+    with process_runner(contract, scratch) as made:
         yield made
     folder.rmdir()
 
@@ -54,9 +57,9 @@ def runner() -> Iterator[ProcessRunner]:
     """A runner with a broker of its own, behind a proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SINKPROOF_KAFKA", raising=False)
-        with laboratory_of(load("kafka/two-phase")) as made:
+        with runner_of(load("kafka/two-phase")) as made:
             yield made
-        OWN.pop("kafka").end()
+        end_own_services("kafka")
 
 
 @pytest.mark.parametrize("schedule", [*OF_BROKERS, *OF_MESSAGES])
@@ -86,14 +89,14 @@ def test_schedules_have_every_kind_at_every_step_and_at_every_end_of_a_transacti
 def test_a_lost_answer_convicts_a_sink_that_sends_again(runner: ProcessRunner) -> None:
     """Shows that the faults have an effect: the correct sink above was really exposed to them."""
     contract = canaries.SendsAgainWhenNotAnswered
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("broker[1].end_txn.reply#1=drop"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 def test_the_broker_names_the_transaction_that_hides_rows(runner: ProcessRunner) -> None:
     contract = canaries.LeavesTransactionsOpen
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("sink[0].write.after#1=kill"))
     (loss,) = [anomaly for anomaly in run_result.anomalies if anomaly.oracle == "O1"]
     assert "The target says: " in loss.why
@@ -102,20 +105,19 @@ def test_the_broker_names_the_transaction_that_hides_rows(runner: ProcessRunner)
 
 
 @pytest.fixture
-def through_toxiproxy(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A real Toxiproxy in front of the same broker, for runners made after this."""
-    monkeypatch.setenv(VARIABLE, TOXIC)
-    yield
-    OWN.pop("toxiproxy").end()
-    broker = OWN["kafka"]
+def through_toxiproxy(runner: ProcessRunner) -> Iterator[ServiceOptions]:
+    """For runners whose sinks reach the same broker through a real toxiproxy."""
+    yield ServiceOptions(network="toxiproxy")
+    end_own_services("toxiproxy")
+    broker = runner.scratch.services.own["kafka"]
     assert isinstance(broker, LocalKafka)
     assert broker.messages is not None
     broker.messages.lead({})
 
 
-def test_connections_break_behind_the_advertised_address_of_brokers(through_toxiproxy: None) -> None:
-    """Answers are lost and requests delayed; a wrong sink shows that the faults have an effect."""
-    with laboratory_of(load("kafka/two-phase")) as made:
+def test_connections_break_although_brokers_advertise_their_own_addresses(through_toxiproxy: ServiceOptions) -> None:
+    """An answer that never comes, and requests that are held back for a while; the wrong sink shows that they are."""
+    with runner_of(load("kafka/two-phase"), options=through_toxiproxy) as made:
         for schedule in ("sink[0].commit.before#2=net-reset-down", "sink[1].pre_commit.before#1=net-latency-up"):
             run_result = made.run(parse(schedule))
             assert (True, (), "", 24) == (
@@ -126,15 +128,15 @@ def test_connections_break_behind_the_advertised_address_of_brokers(through_toxi
             )
             assert parse(schedule).faults == run_result.struck
     contract = canaries.SendsAgainWhenNotAnswered
-    with laboratory_of(check(locator_of(contract), contract)) as made:
+    with runner_of(check(locator_of(contract), contract), options=through_toxiproxy) as made:
         run_result = made.run(parse("sink[0].commit.before#1=net-reset-down"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-def test_a_broker_of_the_user_gets_no_faults(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_external_broker_is_not_broken(broker: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
-    monkeypatch.setattr("sinkproof.subject.services_in_use.OWN", {})
-    with laboratory_of(load("kafka/plain")) as made:
+    with runner_of(load("kafka/plain")) as made:
+        made.run(Schedule())
         campaign = ProcessCampaign(made, CampaignResults(contract=made.contract, shell="process"))
         assert not CONDITIONS[Need.SERVICE](campaign)
         with pytest.raises(ContractError, match="no external system can be broken here"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sinkproof.canaries.on_kafka import ON_KAFKA, try_all_on_kafka
-from sinkproof.subject.services_in_use import OWN
+
+from ...support.real_services import end_own_services
 
 
 @pytest.mark.slow
@@ -15,7 +16,7 @@ def test_each_is_convicted_for_its_own_root_cause_and_the_control_is_not(monkeyp
     try:
         results = try_all_on_kafka()
     finally:
-        OWN.pop("kafka").end()
+        end_own_services("kafka")
     canaries, controls = ([result for result in results if result.control is kind] for kind in (False, True))
     assert len(ON_KAFKA) == len(canaries) == 9
     assert [] == [(result.name, result.why) for result in canaries if not result.convicted]

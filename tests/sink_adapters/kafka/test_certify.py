@@ -11,7 +11,7 @@ from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
 from sinkproof.subject.loading import load
 
-from ...support.real_services import Runs, trials_against
+from ...support.real_services import RunPair, runs_against
 
 SCHEDULES = (
     "no-fault",
@@ -23,14 +23,14 @@ SCHEDULES = (
 
 
 @pytest.fixture(scope="module")
-def run(broker: LocalKafka) -> Iterator[Runs]:
-    with trials_against(broker) as play:
+def run(broker: LocalKafka) -> Iterator[RunPair]:
+    with runs_against(broker) as play:
         yield play
 
 
 @pytest.mark.row("S23")
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_rows_are_there_once_under_every_fault(run: Runs, schedule: str) -> None:
+def test_rows_are_there_once_whatever_dies(run: RunPair, schedule: str) -> None:
     run_result = run("kafka/two-phase", schedule)
     assert (True, [], "") == (run_result.finished, list(run_result.anomalies), run_result.failure)
     assert parse(schedule).faults == run_result.struck
@@ -39,15 +39,15 @@ def test_rows_are_there_once_under_every_fault(run: Runs, schedule: str) -> None
 
 @pytest.mark.row("S20")
 @pytest.mark.parametrize("point", ["publish.before", "publish.after", "record.after", "notify_complete.after"])
-def test_a_marker_in_the_transaction_prevents_the_repeats_of_write_ahead(run: Runs, point: str) -> None:
+def test_a_marker_in_the_transaction_closes_the_holes_of_write_ahead(run: RunPair, point: str) -> None:
     run_result = run("kafka/write-ahead-marker", f"sink[0].{point}#1=kill")
     assert (True, [], 1) == (run_result.finished, list(run_result.anomalies), len(run_result.struck))
     assert 24 == run_result.rows_committed
 
 
 @pytest.mark.row("S20")
-def test_a_separate_committer_allows_a_repeat(run: Runs) -> None:
-    """Sent, but not recorded: sent again."""
+def test_a_committer_of_its_own_leaves_the_hole_open(run: RunPair) -> None:
+    """Sent, and not recorded: sent again."""
     run_result = run("kafka/write-ahead", "sink[0].publish.after#1=kill")
     assert {"O2"} == {anomaly.oracle for anomaly in run_result.anomalies}
     assert not run("kafka/write-ahead", "sink[0].record.after#1=kill").anomalies
@@ -55,21 +55,21 @@ def test_a_separate_committer_allows_a_repeat(run: Runs) -> None:
 
 @pytest.mark.row("S25")
 @pytest.mark.parametrize("schedule", ["sink[0].reveal.before#1=kill", "sink[1].reveal.after#1=kill", SCHEDULES[-1]])
-def test_a_marker_reveals_rows_once(run: Runs, schedule: str) -> None:
+def test_a_marker_reveals_rows_once(run: RunPair, schedule: str) -> None:
     run_result = run("kafka/masked", schedule)
     assert (True, [], 1) == (run_result.finished, list(run_result.anomalies), len(run_result.struck))
     assert 24 == run_result.rows_committed
 
 
 @pytest.mark.row("S27")
-def test_a_plain_sink_repeats_rows(run: Runs) -> None:
+def test_a_plain_sink_repeats_rows(run: RunPair) -> None:
     run_result = run("kafka/plain", "sink[0].snapshot.after#1=kill")
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
     assert "O1" not in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
 @pytest.mark.row("S19")
-def test_a_reader_that_folds_by_key_ends_with_the_correct_view(run: Runs) -> None:
+def test_a_reader_that_folds_by_key_ends_right(run: RunPair) -> None:
     run_result = run("kafka/idempotent", "sink[0].snapshot.after#1=kill")
     assert {"O3"} == {anomaly.oracle for anomaly in run_result.anomalies}
 

@@ -24,9 +24,9 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.chaos.shared.event_log import EventLogReader
 from sinkproof.pipeline.output_folder import PipelineError, locked
-from sinkproof.pipeline.pipeline_progress import Silent, Standing
-from sinkproof.pipeline.pipeline_runner import Outcome, Pipeline, prepare, run
-from sinkproof.pipeline.topic_pipeline import TopicPipeline, Wanted
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
+from sinkproof.pipeline.pipeline_runner import Pipeline, PipelineOutcome, prepare, run
+from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
 from sinkproof.pipeline.topic_recipes import ETL, WINDOWS
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered as offsets_in
 from sinkproof.reference_engine.dataflow.windows import expected_results
@@ -87,24 +87,24 @@ def feed(broker: LocalKafka, topic: str, numbers: range, *, aborted: bool = Fals
     view.close()
 
 
-def wanted(broker: LocalKafka, topics: tuple[str, str], **options: Any) -> Wanted:
+def wanted(broker: LocalKafka, topics: tuple[str, str], **options: Any) -> TopicPipelineOptions:
     parts = {"parts": {"transform": ""}, "command": "etl", "recipe": ETL, "interval_ms": 20, "batch_rows": 20}
     ends = {"endpoint": broker.endpoint, "topic_from": topics[0], "topic_to": topics[1], "group": GROUP}
-    return Wanted(**{**parts, **ends, **options})
+    return TopicPipelineOptions(**{**parts, **ends, **options})
 
 
-class Watching(Silent):
+class Watching(SilentLine):
     def __init__(self) -> None:
         self.rows = 0
 
-    def show(self, standing: Standing) -> None:
-        self.rows = standing.rows
+    def show(self, status: PipelineStatus) -> None:
+        self.rows = status.rows
 
 
 def run_topics(
-    cluster: Cluster, wished: Wanted, path: Path, *, faults: str = "", stop_at: int = 0, crash_at: int = 0
-) -> Outcome:
-    """The work of one command. It stops, or ends at once, after a checkpoint covers that many offsets."""
+    cluster: Cluster, wished: TopicPipelineOptions, path: Path, *, faults: str = "", stop_at: int = 0, crash_at: int = 0
+) -> PipelineOutcome:
+    """One command's work. It stops, or ends at once, when a checkpoint covers so many offsets."""
     with locked(path) as folder:
         pipeline = TopicPipeline(wished, folder)
         beginning, watching = prepare(pipeline, folder), Watching()
@@ -115,7 +115,7 @@ def run_topics(
                 raise KeyboardInterrupt
             return bool(stop_at) and watching.rows >= stop_at
 
-        outcome = run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_wished=wished_now)
+        outcome = run(pipeline, folder, cluster, beginning=beginning, progress=watching, stop_requested=wished_now)
         assert len(faults.split()) == folder.run.armed().position[1]
     return outcome
 
@@ -180,7 +180,7 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
         with locked(tmp_path / "count") as folder:
             beginning = prepare(pipeline, folder)
             folder.run.armed().arm(parse(faults or "no-fault").faults)
-            assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=Silent()).state
+            assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=SilentLine()).state
             record = folder.storage.latest()
         assert record is not None
         assert {0: rows} == offsets_in(record)

@@ -1,4 +1,4 @@
-"""What every command below `sinkproof run` does: it runs one pipeline in one folder, and says how that ended."""
+"""What every command of `sinkproof run` does: runs one pipeline in one folder, and prints how it ended."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAG
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
-    from sinkproof.pipeline.pipeline_runner import Outcome, Runnable
+    from sinkproof.pipeline.pipeline_runner import PipelineOutcome, Runnable
 
-RETRIES: Final = 100_000  # a killed worker is an ordinary event; Spark gives up after one in local mode
-UNAVAILABLE: Final = "SparkUnavailable: "  # as the driver names what it lacks
+RETRIES: Final = (
+    100_000  # of a task: killed workers are ordinary events here, but in local mode Spark gives up after one
+)
+UNAVAILABLE: Final = "SparkUnavailable: "  # how the driver begins its message about what it lacks
 
 
 class Milliseconds(click.ParamType[int]):
-    """50ms, 2s, 1m; a bare number is seconds, as everywhere."""
+    """A time: 50ms, 2s, 1m; a bare number means seconds, as in every command."""
 
     name = "time"
 
@@ -45,7 +47,7 @@ class Milliseconds(click.ParamType[int]):
 def run_pipeline(
     path: Path, make: Callable[[PipelineFolder], Runnable], *, options: Mapping[str, Any], output: str
 ) -> NoReturn:
-    """The whole command. `path`: the folder that belongs to the job; `output`: where rows go, for people."""
+    """The whole command. `path`: the folder of the job; `output`: where its rows go, in words."""
     from sinkproof.pipeline.output_folder import PipelineError, locked
     from sinkproof.reference_engine.dataflow.replayable_sources import InputError
     from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
@@ -59,24 +61,26 @@ def run_pipeline(
         missing = str(error).startswith(UNAVAILABLE)
         leave(str(error).removeprefix(UNAVAILABLE), EXIT_USAGE if missing else EXIT_INTERNAL)
     except OSError as error:
-        leave(f"{error}. What is committed stays; once it is mended, the same command goes on", EXIT_INTERNAL)
+        leave(f"{error}. Committed rows stay. When the cause is removed, the same command continues", EXIT_INTERNAL)
     except KeyboardInterrupt:
-        leave(f"ended at once: rows since the last checkpoint are read again by the same command ({path})",
+        leave(f"ended at once: the same command reads the rows since the last checkpoint again ({path})",
               EXIT_INTERRUPTED)  # fmt: skip
     click.echo(_as_json(outcome, path) if options["as_json"] else f"{_summary(outcome)}\nOutput {output}")
     sys.exit(0 if outcome.state == "complete" else EXIT_INTERRUPTED)
 
 
-def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> Outcome:
+def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:
     from sinkproof.pipeline.pipeline_progress import open_line
-    from sinkproof.pipeline.pipeline_runner import Outcome, prepare
+    from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
     from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
     from sinkproof.subject.scratch import fresh_folder, sweep_folders_of_the_dead
 
     beginning = prepare(pipeline, folder)
     if beginning.over:
-        return Outcome(state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows)
+        return PipelineOutcome(
+            state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows
+        )
     sweep_folders_of_the_dead()
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
     of_spark = fresh_folder()
@@ -87,12 +91,12 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
         cleaning.callback(progress.close)
         progress.say("starting Spark")
         cluster.start()
-        with Interrupts() as interrupts, cleaning.pop_all():  # who asks for a stop when all is done is heard, no more
+        with Interrupts() as interrupts, cleaning.pop_all():  # a late Ctrl-C must not interrupt the cleanup
             return follow(
                 *(pipeline, folder, cluster),
                 beginning=beginning,
                 progress=progress,
-                stop_wished=lambda: interrupts.count > 0,
+                stop_requested=lambda: interrupts.count > 0,
             )
 
 
@@ -102,7 +106,7 @@ def _master(given: str | None, tasks: int) -> str:
 
 
 class Interrupts:
-    """Counts Ctrl-C and SIGTERM while the job runs. The first asks for a stop; the second raises KeyboardInterrupt."""
+    """Counts Ctrl-C and SIGTERM while the job runs. The first requests a stop; the second raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -110,15 +114,16 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job: not for us
-                self._before[number] = signal.signal(number, self._hear)
+            # A background job of a shell ignores Ctrl-C, which is for another job.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._count)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if self.count > 1 else handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _count(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if self.count > 1:
             for each in self._before:
@@ -126,7 +131,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: PipelineOutcome) -> str:
     if outcome.state == "complete" and outcome.rows == outcome.rows_before:
         return f"Everything was committed already: {outcome.rows:,} rows"
     new = outcome.rows - outcome.rows_before
@@ -139,17 +144,19 @@ def _summary(outcome: Outcome) -> str:
     if outcome.state == "complete":
         return head
     left = outcome.rows_total - outcome.rows
-    return f"{head}\nStopped with a checkpoint, {left:,} rows before the end: the same command goes on from there"
+    return f"{head}\nStopped with a checkpoint, {left:,} rows before the end: the same command continues there"
 
 
-def _as_json(outcome: Outcome, path: Path) -> str:
-    told = asdict(outcome) | {"rows_per_second": outcome.rows_per_second, "out": str(path)}
-    return json.dumps(told, indent=1)
+def _as_json(outcome: PipelineOutcome, path: Path) -> str:
+    summary = asdict(outcome) | {"rows_per_second": outcome.rows_per_second, "out": str(path)}
+    return json.dumps(summary, indent=1)
 
 
 OPTIONS_OF_ALL: Final = (
-    click.option("--master", help="Any Spark master with a slot for each task.  [default: local, as many as it takes]"),
-    click.option("--parallelism", type=click.IntRange(1, 128), default=2, show_default=True),
+    click.option("--master", help="A Spark master with a slot for each task.  [default: local, with enough slots]"),
+    click.option(
+        "--parallelism", type=click.IntRange(1, 128), default=2, show_default=True, help="Subtasks of each operator."
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--quiet", is_flag=True, help="No progress on stderr."),
 )

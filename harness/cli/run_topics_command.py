@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.cli.pipeline_command import Milliseconds, options_of_all, run_pipeline
+from sinkproof.cli.pipeline_run import Milliseconds, options_of_all, run_pipeline
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
@@ -32,25 +32,45 @@ class Topic(click.ParamType[str]):
 
 OPTIONS: Final = (
     click.option("--from", "topic_from", type=Topic(), required=True, help="Topic to read, from its first record on."),
-    click.option("--to", "topic_to", type=Topic(), required=True, help="Topic to write; made if it is missing."),
-    click.option("--kafka", "address", help="HOST:PORT.  [default: the one of `sinkproof services start kafka`]"),
-    click.option("--sink", "strategy", type=click.Choice(STRATEGIES), default="two-phase", show_default=True),
-    click.option("--until-end", is_flag=True, help="End where the topic ends now; else go on until Ctrl-C."),
+    click.option(
+        "--to", "topic_to", type=Topic(), required=True, help="Topic to write. It is created if it is missing."
+    ),
+    click.option(
+        "--kafka", "address", help="HOST:PORT of the brokers.  [default: those of `sinkproof services start kafka`]"
+    ),
+    click.option(
+        "--sink",
+        "strategy",
+        type=click.Choice(STRATEGIES),
+        default="two-phase",
+        show_default=True,
+        help="How rows are written: in transactions (exactly once), or at once (at least once).",
+    ),
+    click.option("--until-end", is_flag=True, help="Stop where the topic ends now, instead of running until Ctrl-C."),
     click.option(
         "--commit-offsets-on-checkpoints/--no-commit-offsets",
         "commits_offsets",
         default=True,
         show_default=True,
-        help="Tell the group how far complete checkpoints are: for monitoring, never for recovery.",
+        help="Commit the offsets of complete checkpoints to the group: for monitoring, never for recovery.",
     ),
-    click.option("--group", default="", help="Of these offsets.  [default: sinkproof-COMMAND-TO]"),
+    click.option("--group", default="", help="Consumer group of these offsets.  [default: sinkproof-COMMAND-TO]"),
     click.option(
         "--checkpoints",
         type=click.Path(path_type=Path),
-        help="Folder; it makes this one job.  [default: .sinkproof/COMMAND-FROM-TO]",
+        help="Folder of the checkpoints, which identifies the job.  [default: .sinkproof/COMMAND-FROM-TO]",
     ),
-    click.option("--checkpoint-interval", "interval_ms", type=Milliseconds(), default="200ms", show_default=True),
-    click.option("--batch-rows", type=click.IntRange(1, 100_000), default=2000, show_default=True),
+    click.option(
+        "--checkpoint-interval",
+        "interval_ms",
+        type=Milliseconds(),
+        default="200ms",
+        show_default=True,
+        help="Time from one checkpoint to the next.",
+    ),
+    click.option(
+        "--batch-rows", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="Records of a batch."
+    ),
 )
 
 
@@ -61,30 +81,46 @@ def topic_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option("--transform", default="", help="FILE.py:FUNCTION, from each value (bytes) to another one, or None.")
+@click.option(
+    "--transform", default="", help="FILE.py:FUNCTION that maps each value (bytes) to another value, or to None."
+)
 @topic_options
 def etl(transform: str, **options: Any) -> None:
     """Move records from topic to topic, exactly once for read_committed readers.
 
-    Keys, timestamps and headers stay as they are. Ctrl-C stops it with a checkpoint; the same command goes on from
-    there, and from wherever else it ended.
+    Keys, timestamps and headers are not changed. Ctrl-C stops it with a checkpoint. The same command continues there,
+    also after any other ending.
     """
     file, _, name = transform.rpartition(":")
     if file.endswith(".py"):
-        transform = f"{Path(file).absolute()}:{name}"  # Spark's workers are elsewhere
+        transform = f"{Path(file).absolute()}:{name}"  # Spark's workers run in other folders
     _run("etl", options, transform=transform)
 
 
 @click.command()
-@click.option("--size", "size_ms", type=Milliseconds(), required=True, help="Of each window, in event time.")
-@click.option("--out-of-order", "out_of_order_ms", type=Milliseconds(), default="1s", show_default=True)
-@click.option("--idle-after", "idle_after_ms", type=Milliseconds(), default="1s", show_default=True)
+@click.option("--size", "size_ms", type=Milliseconds(), required=True, help="Length of each window, in event time.")
+@click.option(
+    "--out-of-order",
+    "out_of_order_ms",
+    type=Milliseconds(),
+    default="1s",
+    show_default=True,
+    help="How much older than the newest record of its partition a record may be.",
+)
+@click.option(
+    "--idle-after",
+    "idle_after_ms",
+    type=Milliseconds(),
+    default="1s",
+    show_default=True,
+    help="A partition without records for so long does not hold back the windows.",
+)
 @topic_options
 def windows(size_ms: int, out_of_order_ms: int, idle_after_ms: int, **options: Any) -> None:
-    """Count records per key and window of event time: one record out for each window that is over.
+    """Count records per key and window of event time. Each window that has ended yields one record per key.
 
-    Event time is the record's timestamp. A record that comes more than --out-of-order after newer ones of its partition
-    may be late, and is then dropped. A partition without records for --idle-after holds nobody back.
+    Event time is the record's timestamp. A record that is older than the newest one of its partition by more than
+    --out-of-order may be late, and is then dropped.
     """
     _run("windows", options, size_ms=size_ms, out_of_order_ms=out_of_order_ms, idle_after_ms=idle_after_ms)
 
@@ -94,14 +130,14 @@ def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
     path = options["checkpoints"] or Path(".sinkproof") / f"{command}-{topic_from}-{topic_to}"
 
     def make(folder: PipelineFolder) -> Runnable:
-        from sinkproof.pipeline import topic_pipeline as pipeline_topics
-        from sinkproof.pipeline import topic_recipes as pipeline_topic_jobs
+        from sinkproof.pipeline import topic_recipes
+        from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
 
-        names = pipeline_topics.Wanted.__slots__
-        return pipeline_topics.TopicPipeline(
-            pipeline_topics.Wanted(
+        names = TopicPipelineOptions.__slots__
+        return TopicPipeline(
+            TopicPipelineOptions(
                 command=command,
-                recipe=getattr(pipeline_topic_jobs, command.upper()),
+                recipe=getattr(topic_recipes, command.upper()),
                 endpoint=_endpoint(options["address"]),
                 **{name: value for name, value in options.items() if name in names},
                 parts=parts,
@@ -116,11 +152,12 @@ def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
 def _endpoint(address: str | None) -> str:
     from sinkproof.pipeline.output_folder import PipelineError
     from sinkproof.subject.kafka_service import kafka_service
+    from sinkproof.subject.services_in_use import ServicesInUse
 
     if address:
         return address.removeprefix(EXTERNAL)
     try:
-        return kafka_service(start=False).endpoint
+        return kafka_service(ServicesInUse(), start=False).endpoint
     except LookupError:
         raise PipelineError(
             "no Kafka runs here. Name one with --kafka HOST:PORT, or run: sinkproof services start kafka"

@@ -1,0 +1,59 @@
+"""What `certify` and `canaries` share: times as users write them, the choice of shells, progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import click
+
+from sinkproof.chaos.clock import now
+from sinkproof.subject.contract import ContractError
+
+SHELL_CHOICE: Final = click.Choice(["simulated", "process", "spark", "all"])
+
+
+class Seconds(click.ParamType[float]):
+    """A time: 60, 60s, 5m, 1h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text, factor = str(value), 1.0
+        if text.endswith(("s", "m", "h")):
+            factor = {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
+            text = text[:-1]
+        try:
+            seconds = float(text) * factor
+        except ValueError:
+            self.fail(f"{value!r} is not a time. Write seconds, or 30s, 5m, 1h", param, ctx)
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{value!r} is not a time to spend", param, ctx)
+        return seconds
+
+
+def in_words(seconds: float) -> str:
+    """The shortest form that `Seconds` reads: 4m, 10s."""
+    return f"{seconds / 60:g}m" if seconds % 60 == 0 and seconds > 60 else f"{seconds:g}s"
+
+
+def shells_for(chosen: str | None, *, everything: bool) -> tuple[str, ...]:
+    """Raises ContractError if Spark was chosen and cannot run here. Certifying everything leaves Spark out then."""
+    from sinkproof.certifier.certify import SHELLS, WITHOUT_SPARK
+    from sinkproof.cli.doctor import spark_problem
+
+    wanted = {None: SHELLS if everything else WITHOUT_SPARK, "all": SHELLS}.get(chosen, (chosen or "",))
+    problem = spark_problem() if "spark" in wanted else ""
+    if problem and chosen is not None:
+        raise ContractError(problem)
+    if problem:
+        click.echo(f"sinkproof: the Spark shell is left out: {problem}", err=True)
+    return tuple(shell for shell in wanted if shell != "spark" or not problem)
+
+
+def progress_on(*, quiet: bool) -> Any:
+    from sinkproof.reports.progress import open_progress
+
+    return open_progress(sys.stderr, clock=now, quiet=quiet)

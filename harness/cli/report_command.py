@@ -1,0 +1,31 @@
+"""`sinkproof report`: renders a certificate again, in any form."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from sinkproof.judging.verdict import Verdict
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["text", "markdown", "html", "junit"]),
+    default="text",
+    show_default=True,
+    help="The form of the report, which is printed on stdout.",
+)
+def report(folder: Path, kind: str) -> None:
+    """Render the certificate in FOLDER again. The exit status is that of its verdict."""
+    from sinkproof.reports import junit, markdown, page, terminal
+    from sinkproof.reports.document import load
+
+    document = load(folder)
+    render = {"text": terminal.render, "markdown": markdown.render, "html": page.render, "junit": junit.render}[kind]
+    click.echo(render(document))
+    sys.exit(Verdict(document["verdict"]).exit_code)

@@ -1,0 +1,111 @@
+"""The options that say which external systems a command uses, checked together and handed over as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from sinkproof.cli.exit_status import leave
+from sinkproof.judging.verdict import EXIT_USAGE
+
+if TYPE_CHECKING:
+    from sinkproof.subject.service_options import ServiceOptions
+
+SERVICES: Final = ("kafka", "cassandra", "toxiproxy")
+Function = TypeVar("Function", bound=Callable[..., Any])
+FOR_SERVICES: Final = (
+    click.option("--kafka", help="external:HOST:PORT: use this cluster of yours. It is never broken."),
+    click.option(
+        "--kafka-version",
+        help="Release of the brokers that are started.  [default: the one tested most]",
+    ),
+    click.option(
+        "--services",
+        type=click.Choice(["local", "container"]),
+        help="Start services as processes of this machine, or as containers of its container engine.  [default: local]",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(["toxiproxy"]),
+        help="Put a proxy between the sink and its service, and break connections there.",
+    ),
+    click.option(
+        "--nodes",
+        type=click.IntRange(1, 9),
+        help="Nodes of each service that is started. Of three, one at a time is broken while the sink continues.  "
+        "[default: 1]",
+    ),
+)
+
+
+def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds all of them. The command is called with one ServiceOptions, named `services`."""
+
+    @wraps(command)
+    def with_services(**options: Any) -> Any:
+        names = ("kafka", "kafka_version", "services", "network", "nodes")
+        chosen = {name: value for name in names if (value := options.pop(name)) is not None}
+        return command(**options, services=_checked(chosen))
+
+    decorated: Callable[..., Any] = with_services
+    for option in reversed(FOR_SERVICES):
+        decorated = option(decorated)
+    return decorated
+
+
+def services_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--services` alone, for commands that only start some. The command is called with a ServiceOptions."""
+
+    @wraps(command)
+    def with_services(**options: Any) -> Any:
+        chosen = options.pop("services")
+        return command(**options, services=_checked({} if chosen is None else {"services": chosen}))
+
+    return FOR_SERVICES[2](with_services)
+
+
+def version_options(command: Function) -> Function:
+    """An option for each kind of service."""
+    for name in SERVICES:
+        help_text = f"Release of {name.title()}.  [default: the one tested most]"
+        command = click.option(f"--{name}-version", default="", help=help_text)(command)
+    return command
+
+
+def _checked(chosen: dict[str, Any]) -> ServiceOptions:
+    """Ends the command if a service cannot be used as chosen: now, before anything else is started."""
+    from sinkproof.chaos.services.container_nodes import engine_version
+    from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
+    from sinkproof.chaos.services.service import ServiceError
+    from sinkproof.chaos.services.service_kind import CONTAINER, LOCAL
+    from sinkproof.subject.service_options import ServiceOptions
+
+    services = ServiceOptions(**chosen)
+    try:
+        if services.kafka not in ("", LOCAL):
+            with KAFKA.use(services.kafka):
+                pass
+        if services.services == CONTAINER:
+            engine_version()
+    except ServiceError as error:
+        leave(str(error), EXIT_USAGE)
+    if services.through_toxiproxy:
+        _refuse_what_no_proxy_can_stand_before(services)
+    return services
+
+
+def _refuse_what_no_proxy_can_stand_before(services: ServiceOptions) -> None:
+    from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+    from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
+    from sinkproof.chaos.services.service_kind import EXTERNAL
+
+    for kind in (CASSANDRA, KAFKA):
+        if services.address(kind).startswith(EXTERNAL):
+            by_option = kind is KAFKA and services.kafka
+            named = "--kafka external:..." if by_option else f"{kind.variable}=external:..."
+            leave(f"--network breaks services that sinkproof starts: leave out {named}", EXIT_USAGE)
+    if services.nodes > 1:
+        leave("--network leads to services of one node: leave out --nodes", EXIT_USAGE)
