@@ -21,9 +21,10 @@ from sinkproof.subject.scratch import fresh_folder
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
     """One subject in one shell, until everything in the bound was tried or the budget is spent."""
     contract = contract or load(task.locator)
-    if (explore := contract.optional("explore")) is not None:  # a subject that is no sink
-        outcome: ShellOutcome = explore(contract, task, progress)
-        return outcome
+    if contract.kind == "foreach_batch":
+        from sinkproof.foreach_batch.certify_function import explore
+
+        return explore(contract, task, progress=progress)
     folder = fresh_folder()
     try:
         return run_campaign(contract, task, folder=folder, progress=progress, should_stop=within_budget(task))
