@@ -49,7 +49,7 @@ def project() -> Path:
 @pytest.fixture(scope="session")
 def project_files(project: Path) -> list[str]:
     """What git knows or would add, from the root, sorted. Without git: what does not look like a cache."""
-    # safe.directory: the checkout may belong to another user than the one who runs the tests.
+    # safe.directory: the checkout may belong to another user than the test process.
     listing = ("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     try:
         listed = subprocess.run(listing, cwd=project, capture_output=True, text=True, check=True).stdout.split("\0")
