@@ -1,4 +1,4 @@
-"""What every test may ask for, and how Hypothesis behaves here."""
+"""Fixtures of all tests, and the profile of Hypothesis."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None, database=None, print_blob=True)
 settings.load_profile("project")
 
-# Some shells start what runs in the background deaf to Ctrl-C; commands under test must hear it.
+# Some shells start background processes with SIGINT ignored; commands under test must receive it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """What pytest's workers share would end soon after us; a run is over when nothing of it runs any more."""
+    """Ends the services that pytest's workers share: a run is over when none of its processes is left."""
     from sinkproof.chaos.services.running_services import Kept, running
 
     for entry in [entry for entry in running() if entry.owner == os.getpid()]:
@@ -33,7 +33,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_service_stays_in_use() -> Iterator[None]:
-    """What the contracts of one module's tests have used is no concern of those of the next."""
+    """The services that one module's tests have used are not those of the next module."""
     yield
     if (in_use := sys.modules.get("sinkproof.subject.services_in_use")) is not None:
         in_use.OWN.clear()
@@ -48,7 +48,7 @@ def project() -> Path:
 
 @pytest.fixture(scope="session")
 def project_files(project: Path) -> list[str]:
-    """What git knows or would add, from the root, sorted. Without git: what does not look like a cache."""
+    """What git knows or would add, from the root, sorted. Without git: all but caches."""
     # safe.directory: the checkout may belong to another user than the test process.
     listing = ("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     try:
@@ -77,7 +77,7 @@ def command_environment() -> dict[str, str]:
 def sinkproof_command(
     command_environment: dict[str, str], tmp_path: Path
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `sinkproof` in a folder of its own; a hang is pytest-timeout's affair."""
+    """Runs `sinkproof` in a folder of its own; a hang is ended by pytest-timeout."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sinkproof", *arguments]

@@ -86,7 +86,8 @@ class FileRule:
         return [f"{each.path}:{line}: {what}" for each in judged for line, what in self.find(each)]
 
     def convicts_the_guilty(self) -> bool:
-        return any(True for _ in self.find(source("chaos/guilty.py", self.guilty)))
+        path = "chaos/guilty.md" if self.files.endswith(".md") else "chaos/guilty.py"
+        return any(True for _ in self.find(source(path, self.guilty)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ PACKAGES = {  # folder: its import name
     "reports": "sinkproof.reports",
     "sink_adapters": "sinkproof.sink_adapters",
 }
-NOT_SHIPPED = "reports/examples/"
+NOT_SHIPPED = re.compile(r"reports/examples/|.*/DECISIONS\.md$")  # for readers of the source
 
 LOADED_BY_IMPORT = """
 import sys
@@ -39,7 +39,7 @@ def python(*arguments: str, cwd: Path, path: Path | None = None) -> subprocess.C
 
 def packaged_files(project_files: list[str]) -> list[str]:
     inside = [path for path in project_files if path.split("/")[0] in PACKAGES]
-    return [path for path in inside if not path.startswith(NOT_SHIPPED)]
+    return [path for path in inside if not NOT_SHIPPED.match(path)]
 
 
 def path_in_wheel(path: str) -> str:

@@ -13,6 +13,7 @@ ACTORS: Final = (
     *(start + end for start in ("some", "any", "every") for end in ("body", "one")),
     *("no" + "body", r"no[\s#_]+" + "one"),
 )
+KEY_OF_THE_CERTIFICATE: Final = '"wh' + 'ose"'  # a public key, which stays: quoted like this it is no actor
 ACTOR: Final = rf"(?i)(?<![a-z])({'|'.join(ACTORS)})(?![a-z])"
 
 
@@ -28,9 +29,23 @@ def actor_without_a_name(source: Source) -> Offences:
     if source.path == "LICENSE" or source.path.startswith("reports/examples/") or not source.path.endswith(PROSE):
         return
     lines = source.text.splitlines()
-    for match in re.finditer(ACTOR, source.text):
-        number = source.text.count("\n", 0, match.start()) + 1
+    text = source.text.replace(KEY_OF_THE_CERTIFICATE, '"key"')
+    for match in re.finditer(ACTOR, text):
+        number = text.count("\n", 0, match.start()) + 1
         yield number, f"{' '.join(match[0].split())}: {lines[number - 1].strip()}"
+
+
+@rule(
+    "A decision has a title and three lines: Problem, Decision, Evidence.",
+    guilty="# Decisions: points\n\n## Points are text\n\n- **Decision:** They are.\n",
+    files="*DECISIONS.md",
+)
+def decision_without_its_four_lines(source: Source) -> Offences:
+    title, *entries = re.split(r"^## ", source.text, flags=re.MULTILINE)
+    form = re.compile(r".+\n\n- \*\*Problem:\*\* .+\n- \*\*Decision:\*\* .+\n- \*\*Evidence:\*\* .+\n*")
+    yield from ((1, entry.splitlines()[0]) for entry in entries if not form.fullmatch(entry))
+    if not entries or not title.startswith("# Decisions: "):
+        yield 1, "begins with `# Decisions: ` and holds at least one"
 
 
 @rule("Do it, or leave it out and say so to the owner.", guilty="# FIX" + "ME later")
