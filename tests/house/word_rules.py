@@ -29,6 +29,8 @@ def actor_without_a_name(source: Source) -> Offences:
     if source.path == "LICENSE" or source.path.startswith("reports/examples/") or not source.path.endswith(PROSE):
         return
     lines = source.text.splitlines()
+    if named := re.search(ACTOR, source.path):
+        yield 1, f"{named[0]}: the name of the file"
     text = source.text.replace(KEY_OF_THE_CERTIFICATE, '"key"')
     for match in re.finditer(ACTOR, text):
         number = text.count("\n", 0, match.start()) + 1
