@@ -26,6 +26,7 @@ REPEATED_FILES: Final = {  # folder: what it makes of a file name that another f
 REPEATED_CLASSES: Final[dict[str, str]] = {}  # class: why two files need the name
 DOCSTRING_LINES_MOST: Final = 9
 PATH: Final = rf"(?<![\w/.{{}}<>-])(?:{'|'.join((*PACKAGES, 'tests'))})/[\w/.]*\w\.(?:py|md|j2|css|js|json|txt)\b"
+FILE: Final = r"(?<![\w/])\w+\.py\b"
 SAMPLE_PATHS: Final = {"tests/test_mine.py"}  # what a user is shown to write
 
 
@@ -98,16 +99,17 @@ def package_docstring(source: Source) -> Offences:
 
 
 @project_rule(
-    "The docstring of a sub-package names files that it has.",
+    "The docstring of a sub-package and its DECISIONS.md name files that are in it.",
     guilty={"chaos/shared/__init__.py": '"""The journal (journal.py)."""'},
 )
-def package_docstring_names_no_file(sources: Sequence[Source]) -> ProjectOffences:
+def folder_without_the_file_named(sources: Sequence[Source]) -> ProjectOffences:
     files = {each.path for each in sources}
-    packages = [each for each in sources if is_product(each.path) and each.path.endswith("/__init__.py")]
-    for each in packages:
-        names = re.findall(r"(?<![\w/])\w+\.py\b", ast.get_docstring(each.tree) or "")
-        folder = PurePosixPath(each.path).parent
-        yield from ((each.path, 1, name) for name in names if f"{folder}/{name}" not in files)
+    for each in sources:
+        folder, _, name = each.path.rpartition("/")
+        is_docstring = is_product(each.path) and name == "__init__.py"
+        text = ast.get_docstring(each.tree) or "" if is_docstring else each.text if name == "DECISIONS.md" else ""
+        beside = {path.rpartition("/")[2] for path in files if path.startswith(f"{folder}/")}
+        yield from ((each.path, 1, named) for named in re.findall(FILE, text) if named not in beside)
 
 
 @project_rule(
