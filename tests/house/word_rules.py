@@ -13,10 +13,8 @@ ACTORS: Final = (
     *(start + end for start in ("some", "any", "every") for end in ("body", "one")),
     *("no" + "body", r"no[\s#_]+" + "one"),
 )
-KEY_OF_THE_CERTIFICATE: Final = f'"{ACTORS[4]}"'  # a public key, which stays
+KEY_OF_THE_CERTIFICATE: Final = '"wh' + 'ose"'  # a public key, which stays
 ACTOR: Final = rf"(?i)(?<![a-z])({'|'.join(ACTORS)})(?![a-z])"
-
-
 PROSE: Final = ("/run", "Makefile", ".py", ".md", ".j2", ".js", ".toml", ".txt", ".schema.json")
 
 
