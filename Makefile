@@ -43,7 +43,7 @@ endif
 .venv/ready: pyproject.toml .ci/venv
 	@.ci/venv
 
-java: .venv/ready # Spark needs one; in this order, so that what is missing is told one after the other
+java: .venv/ready # Spark needs one; in this order, so that missing programs are reported one after the other
 	@.ci/java
 	@.venv/bin/python -m sinkproof.reference_engine.shells.spark.spark_session
 

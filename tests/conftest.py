@@ -1,4 +1,4 @@
-"""What every test may ask for, and how Hypothesis behaves here."""
+"""Fixtures of all tests, and the profile of Hypothesis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None, database=None, print_blob=True)
 settings.load_profile("project")
 
-# Some shells start what runs in the background deaf to Ctrl-C; commands under test must hear it.
+# Some shells start background processes with SIGINT ignored; commands under test must receive it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IGNORED_WITHOUT_GIT = {"build", "dist", "__pycache__"}
@@ -39,8 +39,8 @@ def project() -> Path:
 
 @pytest.fixture(scope="session")
 def project_files(project: Path) -> list[str]:
-    """What git knows or would add, from the root, sorted. Without git: what does not look like a cache."""
-    # safe.directory: the checkout may belong to another user than the one who runs the tests.
+    """What git knows or would add, from the root, sorted. Without git: all but caches."""
+    # safe.directory: the checkout may belong to another user than the test process.
     listing = ("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     try:
         listed = subprocess.run(listing, cwd=project, capture_output=True, text=True, check=True).stdout.split("\0")
@@ -68,7 +68,7 @@ def command_environment() -> dict[str, str]:
 def sinkproof_command(
     command_environment: dict[str, str], tmp_path: Path
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `sinkproof` in a folder of its own; a hang is pytest-timeout's affair."""
+    """Runs `sinkproof` in a folder of its own; a hang is ended by pytest-timeout."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sinkproof", *arguments]

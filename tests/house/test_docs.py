@@ -1,6 +1,6 @@
-"""What the documents show works: their code blocks are run, in order, in one empty folder a document.
+"""The code blocks of the documents are run, in order, in one empty folder per document.
 
-A comment on the line before a block of bash or Python says what is done with it:
+A comment on the line before a block of bash or Python says how the test treats it:
 
     <!-- run -->          it is run and must succeed
     <!-- show -->         it is only parsed; targets of make and subcommands of sinkproof must exist

@@ -1,4 +1,4 @@
-"""The script that unpacks a container engine for tests: what it does where it may, and that it is quiet elsewhere."""
+"""The script that unpacks a container engine for tests, and does nothing on machines where it may not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDED = ("mkdir", "mktemp", "mv", "rm", "chmod")
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A machine where packages can be had, and no engine is."""
+    """A machine that can download packages and has no container engine."""
     folder = bare_tools(tmp_path)
     for name in NEEDED:
         (folder / name).symlink_to(str(shutil.which(name)))
@@ -45,7 +45,7 @@ def test_packages_are_unpacked_once_and_none_is_installed(project: Path, tools: 
 
 
 @pytest.mark.parametrize("machine", ["has one", "has another user", "has other packages", "is offline"])
-def test_elsewhere_nothing_is_done_or_left(project: Path, tools: Path, machine: str) -> None:
+def test_on_other_machines_nothing_is_unpacked_or_left_behind(project: Path, tools: Path, machine: str) -> None:
     if machine == "has one":
         program(tools, "dockerd", "exit 0")
     elif machine == "has another user":
@@ -54,6 +54,6 @@ def test_elsewhere_nothing_is_done_or_left(project: Path, tools: Path, machine: 
         (tools / "dpkg-deb").unlink()
     else:
         program(tools, "apt-get", "exit 100")
-    said = run(project, tools)
-    assert ("unpacking" in said) is (machine == "is offline")
+    output = run(project, tools)
+    assert ("unpacking" in output) is (machine == "is offline")
     assert not [*(tools.parent / "cache").glob("sinkproof/*")]

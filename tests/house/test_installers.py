@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("installer", [JAVA, CHROMIUM], ids=lambda install
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1", "17-ea"])
-def test_a_java_that_is_new_enough_is_passed_over_in_silence(bare: Callable[..., Bare], version: str) -> None:
+def test_the_installer_prints_nothing_for_a_java_that_is_new_enough(bare: Callable[..., Bare], version: str) -> None:
     machine = bare(JAVA)
     java(machine.tools, version)
     done = machine.run()
@@ -27,7 +27,7 @@ def test_a_java_that_is_new_enough_is_passed_over_in_silence(bare: Callable[...,
 
 
 @pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
-def test_a_browser_that_is_there_is_passed_over_in_silence(bare: Callable[..., Bare], name: str) -> None:
+def test_the_installer_prints_nothing_for_a_browser_that_works(bare: Callable[..., Bare], name: str) -> None:
     machine = bare(CHROMIUM)
     program(machine.tools, name, "echo Chromium 140")
     done = machine.run()
@@ -35,7 +35,9 @@ def test_a_browser_that_is_there_is_passed_over_in_silence(bare: Callable[..., B
 
 
 @both
-def test_a_missing_one_is_installed_and_said_in_one_line(bare: Callable[..., Bare], installer: Installer) -> None:
+def test_a_missing_program_is_installed_with_one_line_of_output(
+    bare: Callable[..., Bare], installer: Installer
+) -> None:
     machine = bare(installer)
     machine.apt_get()
     done = machine.run()
@@ -54,7 +56,7 @@ def test_a_java_that_is_too_old_is_named(bare: Callable[..., Bare], version: str
     assert done.stdout.startswith(f"sinkproof: {JAVA.apt} ({found}")
 
 
-def test_a_browser_that_only_says_how_to_install_another_is_none(bare: Callable[..., Bare]) -> None:
+def test_a_browser_stub_that_only_prints_a_hint_is_no_browser(bare: Callable[..., Bare]) -> None:
     machine = bare(CHROMIUM)
     program(machine.tools, "chromium-browser", "echo use snap; exit 1")
     machine.apt_get()
@@ -64,7 +66,7 @@ def test_a_browser_that_only_says_how_to_install_another_is_none(bare: Callable[
 
 
 @both
-def test_lists_that_are_old_are_made_new(bare: Callable[..., Bare], installer: Installer) -> None:
+def test_outdated_package_lists_are_updated(bare: Callable[..., Bare], installer: Installer) -> None:
     machine = bare(installer)
     machine.apt_get(works_after="update")
     done = machine.run()
@@ -72,7 +74,7 @@ def test_lists_that_are_old_are_made_new(bare: Callable[..., Bare], installer: I
     assert {f"sinkproof: {installer.apt} (no {installer.what} was found)"} == set(done.stdout.splitlines())
 
 
-def test_a_system_without_that_java_gets_its_own(bare: Callable[..., Bare]) -> None:
+def test_a_system_without_the_wanted_java_gets_its_default_java(bare: Callable[..., Bare]) -> None:
     machine = bare(JAVA)
     machine.apt_get(works_for="*default-jre*")
     done = machine.run()
@@ -82,7 +84,7 @@ def test_a_system_without_that_java_gets_its_own(bare: Callable[..., Bare]) -> N
 
 
 @both
-def test_who_may_not_install_is_told_what_to_run(bare: Callable[..., Bare], installer: Installer) -> None:
+def test_a_user_without_permission_gets_the_command_to_run(bare: Callable[..., Bare], installer: Installer) -> None:
     machine = bare(installer)
     machine.apt_get()
     program(machine.tools, "id", "echo 1000")
@@ -118,7 +120,7 @@ def test_without_a_package_manager_there_is_a_next_step(bare: Callable[..., Bare
 
 
 @both
-def test_a_wrong_name_is_said_and_nothing_is_installed_beside_it(
+def test_a_wrong_path_in_the_variable_is_reported_and_nothing_is_installed(
     bare: Callable[..., Bare], installer: Installer, tmp_path: Path
 ) -> None:
     machine = bare(installer)

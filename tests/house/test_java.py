@@ -1,4 +1,4 @@
-"""Java for Spark: found by Python, or named as what is missing; and sessions that come and go without a trace."""
+"""Java for Spark: found or reported as missing; and Spark sessions that leave no process behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_python_finds_the_java_that_spark_will_use(
 
 
 @pytest.mark.parametrize(("version", "found"), [("", "no `java` was found"), ("11.0.2", "is version 11.0.2")])
-def test_python_names_the_command_too(
+def test_a_missing_java_is_reported_with_the_command_that_installs_it(
     tools: Path, monkeypatch: pytest.MonkeyPatch, *, version: str, found: str
 ) -> None:
     if version:
@@ -47,7 +47,7 @@ def test_python_names_the_command_too(
     assert JAVA.apt in problem
 
 
-def test_a_java_that_says_nothing_of_its_version_is_a_problem(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_without_a_version_is_a_problem(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tools, "java", "echo hello")
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -55,7 +55,9 @@ def test_a_java_that_says_nothing_of_its_version_is_a_problem(tools: Path, monke
 
 
 @pytest.mark.parametrize("obstacle", ["a file in its place", "an earlier failure"])
-def test_no_archive_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str) -> None:
+def test_a_session_starts_without_a_class_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     if obstacle == "a file in its place":
         (tmp_path / "sinkproof").write_text("")
@@ -91,8 +93,8 @@ match sys.argv[2]:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
-    def start(how: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", SESSION, str(tmp_path), how]
+    def start(ending: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SESSION, str(tmp_path), ending]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -113,31 +115,33 @@ def is_running(pid: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_session_is_in_its_folder_and_ends_with_an_exception(
+def test_a_session_runs_in_its_folder_and_ends_with_an_exception(
     session: Callable[[str], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     with session("raise") as process:
-        told = first_words(process)
-    assert ("1", str(tmp_path)) == (told["mine"], told["folder"])
+        words = first_words(process)
+    assert ("1", str(tmp_path)) == (words["mine"], words["folder"])
     assert 1 == process.returncode
-    assert not is_running(told["java"])
+    assert not is_running(words["java"])
 
 
 @pytest.mark.slow
-def test_a_session_can_follow_one_whose_java_was_killed(session: Callable[[str], subprocess.Popen[str]]) -> None:
+def test_a_session_starts_after_the_java_of_the_last_one_was_killed(
+    session: Callable[[str], subprocess.Popen[str]],
+) -> None:
     with session("kill java") as process:
-        told = first_words(process)
+        words = first_words(process)
         assert process.stdout is not None
         assert "3\n" == process.stdout.read()
-    assert not is_running(told["java"])
+    assert not is_running(words["java"])
 
 
 @pytest.mark.slow
 def test_the_java_of_a_killed_python_ends_by_itself(session: Callable[[str], subprocess.Popen[str]]) -> None:
     with session("wait") as process:
-        told = first_words(process)
+        words = first_words(process)
         os.kill(process.pid, 9)
     deadline = Deadline(10)
-    while is_running(told["java"]) and not deadline.over:
+    while is_running(words["java"]) and not deadline.over:
         os.sched_yield()
-    assert not is_running(told["java"])
+    assert not is_running(words["java"])

@@ -20,7 +20,7 @@ PACKAGES = {  # folder: its import name
     "reports": "sinkproof.reports",
     "sink_adapters": "sinkproof.sink_adapters",
 }
-NOT_SHIPPED = "reports/examples/"
+NOT_SHIPPED = re.compile(r"reports/examples/|.*/DECISIONS\.md$")  # for readers of the source
 
 LOADED_BY_IMPORT = """
 import sys
@@ -39,7 +39,7 @@ def python(*arguments: str, cwd: Path, path: Path | None = None) -> subprocess.C
 
 def packaged_files(project_files: list[str]) -> list[str]:
     inside = [path for path in project_files if path.split("/")[0] in PACKAGES]
-    return [path for path in inside if not path.startswith(NOT_SHIPPED)]
+    return [path for path in inside if not NOT_SHIPPED.match(path)]
 
 
 def path_in_wheel(path: str) -> str:
@@ -101,7 +101,7 @@ def test_every_module_of_the_wheel_can_be_imported_from_it(unpacked: Path, proje
 
 def test_what_the_entry_points_name_exists(unpacked: Path) -> None:
     text = next(unpacked.glob("sinkproof-*.dist-info/entry_points.txt")).read_text(encoding="utf-8")
-    modules = re.findall(r"^sinkproof = (sinkproof\.\w+)", text, re.MULTILINE)
+    modules = re.findall(r"^sinkproof = (sinkproof[.\w]+)", text, re.MULTILINE)
     assert ["sinkproof.cli.main", "sinkproof.pytest_plugin.plugin"] == modules
     assert [] == [name for name in modules if not (unpacked / f"{name.replace('.', '/')}.py").is_file()]
 
@@ -114,7 +114,7 @@ def test_import_sinkproof_loads_no_foreign_package(project: Path) -> None:
 
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_a_folder_refuses_its_bare_name_and_says_the_right_one(folder: str, project: Path) -> None:
-    """From the root `import harness` would load a second copy, whose classes are not those of sinkproof."""
+    """From the root `import harness` would load a second copy with classes of its own."""
     run = python("-c", f"import {folder}", cwd=project)
     assert 1 == run.returncode
     assert f"ImportError: import this package as {PACKAGES[folder]}, not as {folder}" in run.stderr
@@ -132,6 +132,6 @@ def test_pyproject_lists_every_package(project: Path, project_files: list[str]) 
 
 
 def test_no_module_of_the_harness_hides_a_folder(project_files: list[str]) -> None:
-    """`harness/` is sinkproof and `reports/` is sinkproof.reports: a harness/reports.py would exist beside it."""
+    """`harness/` is sinkproof, `reports/` is sinkproof.reports: a module reports.py in `harness/` would shadow it."""
     names = {path.split("/")[1].removesuffix(".py") for path in project_files if path.startswith("harness/")}
     assert set() == names & set(PACKAGES), "rename it"

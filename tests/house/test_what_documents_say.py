@@ -1,6 +1,4 @@
-"""What goes into a certificate beside verdicts (its words, the command that repeats it, where a fault struck), and what
-is told to those who write contracts.
-"""
+"""Texts of a certificate beside its verdicts (glossary, repeating command, steps before a fault), and CONTRACT.md."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, Claim, names
 
 
 def run_result(schedule: Schedule, points: list[str], *, actors: tuple[int, ...] = ()) -> RunResult:
-    """One in which points were passed in this order, by sink[0] or by whom `actors` says."""
-    who = actors or (0,) * len(points)
+    """A run that passed these points in this order, all at sink[0] or at the subtasks that `actors` names."""
+    subtasks = actors or (0,) * len(points)
     return RunResult(
         schedule=schedule,
         struck=schedule.faults,
         anomalies=(),
-        trace=list(zip(who, points, strict=True)),
+        trace=list(zip(subtasks, points, strict=True)),
         names=("sink[0]", "sink[1]"),
         history=[],
         finished=True,
@@ -50,7 +48,7 @@ def test_there_is_a_sentence_for_every_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "command"),
     [
         (Options(), "sinkproof certify 'my sink.py:Mine' --budget 30s"),
         (Options(shells=("process",), seed=3),
@@ -59,11 +57,11 @@ def test_there_is_a_sentence_for_every_word() -> None:
          "sinkproof certify 'my sink.py:Mine' --on all --budget 30s --no-canaries"),
     ],
 )  # fmt: skip
-def test_the_command_that_repeats_a_run(options: Options, told: str) -> None:
-    assert told == command_line(["my sink.py:Mine"], options)
+def test_the_command_that_repeats_a_run(options: Options, command: str) -> None:
+    assert command == command_line(["my sink.py:Mine"], options)
 
 
-def test_the_steps_end_where_the_last_fault_struck_and_are_those_of_who_was_struck() -> None:
+def test_the_steps_are_those_of_the_faulted_attempt_and_end_at_the_last_fault() -> None:
     schedule = parse("sink[0].commit.after#2=kill")
     points = ["commit.after", "write.before", "open.before", "line(a.py:3)", "commit.after", "open.after"]
     assert ["commit.after", "open.before", "commit.after"] == steps(
@@ -79,12 +77,12 @@ def test_many_steps_are_cut_short() -> None:
     assert ["p.h", "commit.after"] == found[-2:]
 
 
-def test_there_are_no_steps_where_nothing_struck() -> None:
+def test_a_run_without_an_injected_fault_has_no_steps() -> None:
     assert [] == steps(run_result(parse("no-fault"), ["open.before"]))
     assert [] == steps(run_result(parse("sink[0].commit.after#2=kill"), ["commit.after"]))
 
 
-def test_every_claim_is_told_with_what_breaks_it(project: Path) -> None:
-    told = set(re.findall(r"^\| `([A-Z_]+)` \|", (project / "CONTRACT.md").read_text(), re.MULTILINE))
-    assert {claim.name for claim in Claim} == told
-    assert {*Claim.__members__} - told == {"AT_LEAST_ONCE", "EFFECTIVELY_ONCE", "EXACTLY_ONCE"}
+def test_contract_md_lists_every_claim_with_what_breaks_it(project: Path) -> None:
+    listed = set(re.findall(r"^\| `([A-Z_]+)` \|", (project / "CONTRACT.md").read_text(), re.MULTILINE))
+    assert {claim.name for claim in Claim} == listed
+    assert {*Claim.__members__} - listed == {"AT_LEAST_ONCE", "EFFECTIVELY_ONCE", "EXACTLY_ONCE"}
