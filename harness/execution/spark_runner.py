@@ -18,7 +18,7 @@ from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
 from sinkproof.execution.schedule_runner import RunResult, ScheduleRunner, Tracing, no_tracing
 from sinkproof.judging.observer import Observer
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
@@ -51,9 +51,9 @@ class SparkRunner(ScheduleRunner):
             "settings": dict(scratch.settings),
         }
 
-    def new_run(self, recipe: str, **arguments: Any) -> Run:
+    def new_run(self, recipe: str, **arguments: Any) -> SparkRun:
         arguments = {**self.where, **arguments}
-        return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
+        return SparkRun(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
 
     def run(self, schedule: Schedule, *, tracing: Tracing = no_tracing) -> RunResult:
         self.reset()
@@ -71,7 +71,7 @@ class SparkRunner(ScheduleRunner):
         shutil.rmtree(run.folder, ignore_errors=True)
         return replace(run_result, names=names, trace=trace)
 
-    def _look_for_residue(self, observer: Observer, run: Run, *, tasks: int) -> None:
+    def _look_for_residue(self, observer: Observer, run: SparkRun, *, tasks: int) -> None:
         """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
         residue = self.contract.optional("residue")
         if residue is None or not observer.observation.finished or not list(residue(self.scratch)):

@@ -26,7 +26,7 @@ from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheck
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import RestoreError, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 
 INPUT_ERROR: Final = "InputError: "  # as attempts name what they raise
@@ -168,7 +168,7 @@ def run(
             f"{cluster.master} offers {cluster.slots} slots, and the job has {tasks} tasks, which all run at "
             f"once: name a master with more, such as --master 'local[{tasks}]', or lower --parallelism"
         )
-    wanted = Run(
+    wanted = SparkRun(
         recipe=pipeline.recipe,
         arguments=pipeline.arguments(folder.path),
         folder=folder.home,
@@ -234,7 +234,7 @@ class Follower:
     def follow(self, stop_wished: Callable[[], bool]) -> None:
         asked = False
         while not self.execution.over:
-            for happening in self.execution.look():
+            for happening in self.execution.poll():
                 self._hear(happening)
             if stop_wished() and not asked:
                 asked = True

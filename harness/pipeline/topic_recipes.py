@@ -74,7 +74,7 @@ def _deployment(
     warm_up()
     told = GroupOffsets(source.endpoint, source.topic, group) if group else None
     job = job_of(graph, interval_ms=interval_ms)
-    return Deployment(job=job, make_sink=lambda: output_sink(**output), told=told)
+    return Deployment(job=job, make_sink=lambda: output_sink(**output), on_complete=told)
 
 
 # -- the user's own function -----------------------------------------------------------------------

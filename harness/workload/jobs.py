@@ -35,7 +35,7 @@ from typing import Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
-from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Output, Plan, Vertex, source_to_sink
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, SubtaskOutput, Plan, Vertex, source_to_sink
 from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
@@ -181,14 +181,14 @@ ELASTIC_JOB: Final = "elastic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneSplit(Output):
+class OneSplit(SubtaskOutput):
     """Only the rows of one split go here."""
 
     split: int
 
     def route(self, batch: Batch) -> list[tuple[int, Batch]]:
         rows = [row for row in batch if row.split == self.split]
-        return Output.route(self, Batch(rows)) if rows else []
+        return SubtaskOutput.route(self, Batch(rows)) if rows else []
 
 
 def _unaligned(job: Job) -> Job:
@@ -215,7 +215,7 @@ def _two_sinks(source: GeneratedInput) -> Plan:
     return Plan(tuple(replace(each, outputs=_split(each.outputs), emissions={}) for each in plan.subtasks))
 
 
-def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+def _split(outputs: tuple[SubtaskOutput, ...]) -> tuple[SubtaskOutput, ...]:
     return tuple(OneSplit(targets=each.targets, keyed=each.keyed, split=split) for split, each in enumerate(outputs))
 
 

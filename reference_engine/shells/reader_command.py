@@ -1,4 +1,4 @@
-"""Running a reader command: what an independent program sees in the target, as (split, offset) pairs."""
+"""Runs a reader command: an independent program that prints the rows in the target as (split, offset) pairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIBC: Final = ctypes.CDLL(None)  # loaded here: nothing may be loaded between f
 
 
 class ReaderFailed(Exception):
-    """The reader has not said what is visible. `evidence`: the text that cannot be understood, or its last words."""
+    """The reader has not reported what is visible. `evidence`: the text that cannot be parsed, or its last output."""
 
     def __init__(self, why: str, *, evidence: str = "") -> None:
         super().__init__(why, evidence)
@@ -31,7 +31,7 @@ class ReaderFailed(Exception):
 
 
 def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[int, int]]:
-    """Everything that the reader prints, in its order. It dies with this thread, or when the time is over."""
+    """Everything that the reader prints, in its order. It is killed when this thread ends, or after `seconds`."""
     output = Output()
     try:
         process = subprocess.Popen(
@@ -41,7 +41,7 @@ def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> lis
             stderr=output.descriptor,
             env={**os.environ, "SINKPROOF_SCRATCH": str(scratch.resolve())},
             start_new_session=True,
-            preexec_fn=_die_with_us,
+            preexec_fn=_die_with_parent,
         )
         said = _communicate(process, seconds)
         if process.returncode:
@@ -64,7 +64,7 @@ def _communicate(process: subprocess.Popen[bytes], seconds: float) -> bytes:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _die_with_us() -> None:
+def _die_with_parent() -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

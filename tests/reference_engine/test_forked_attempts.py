@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sinkproof.reference_engine.shells.spark.forked_attempts import Child, fork
+from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 
 WAIT_MS = 10_000
 
@@ -157,7 +157,7 @@ def test_a_child_is_deaf_to_ctrl_c_but_not_to_sigterm() -> None:
         os.write(tell, b"!")
         signal.pause()
 
-    child: Child = fork(body, keep=[tell])
+    child: ForkedProcess = fork(body, keep=[tell])
     os.read(ready, 1)
     os.kill(child.pid, signal.SIGINT)
     os.kill(child.pid, signal.SIGTERM)

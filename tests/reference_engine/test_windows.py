@@ -97,7 +97,7 @@ def test_what_a_source_has_said_outlives_a_restart() -> None:
     clock.read(0, Batch([row(0, 100)]), live=[0])
     restored = SourceClock(Watermarks(out_of_order_ms=10), [0])
     restored.restore([clock.capture()])
-    assert restored.said == 89
+    assert restored.sent == 89
     assert restored.read(0, Batch([row(1, 95)]), live=[0]) is None
 
 
@@ -109,9 +109,9 @@ def test_of_several_old_sources_the_least_holds() -> None:
     behind.read(1, Batch([row(0, 50, split=1)]), live=[1])
     merged = SourceClock(Watermarks(), [0, 1])
     merged.restore([ahead.capture(), behind.capture()])
-    assert merged.said == 49
+    assert merged.sent == 49
     merged.restore([ahead.capture(), behind.capture(), silent.capture()])
-    assert merged.said == NEVER
+    assert merged.sent == NEVER
 
 
 # -- windows ------------------------------------------------------------------------------------
