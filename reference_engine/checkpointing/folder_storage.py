@@ -152,7 +152,7 @@ class FolderCheckpointStorage:
         return record._replace(states=states)
 
     def latest(self) -> CheckpointRecord | None:
-        """The newest that can be trusted. Damaged newer ones are reported; the owner of a generation sets them aside."""
+        """The newest that can be trusted. Damaged newer ones are reported; a generation's owner sets them aside."""
         damaged: dict[int, DamagedCheckpoint] = {}
         for checkpoint_id in reversed(self.complete()):
             try:

@@ -121,7 +121,7 @@ def _rerouted(waiting: list[Waiting], feed: Feed, subtask: SubtaskPlan) -> list[
     if waiting and feed.reroute is Reroute.BY_PARTITIONER:
         raise RestoreError(
             f"checkpoint cannot be restored with parallelism {subtask.parallelism} of {subtask.vertex}: rows of "
-            f"{waiting[0][0]} were on their way, and only the job's own partitioner can route them. Restore it with the "
+            f"{waiting[0][0]} were on their way, and only the job's partitioner can route them. Restore it with the "
             "parallelism that it was taken with, or stop the job with a checkpoint first: that one is aligned"
         )
     mine = ((name, [row for row in batch if _owner(row, feed, subtask) == subtask.index]) for name, batch in waiting)

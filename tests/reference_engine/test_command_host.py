@@ -126,7 +126,7 @@ def read(scratch: Path) -> list[tuple[int, int]]:
         (
             shell('read line; printf \'{"ok": true}\\n{"ok": true}\\n\'; read line'),
             AttemptEnding.GARBAGE,
-            "it spoke without being asked",
+            "it wrote without a request",
         ),
         (["./there-is-no-such-program"], AttemptEnding.EXITED, "cannot run ./there-is-no-such-program"),
     ],
@@ -153,7 +153,7 @@ def test_a_command_that_goes_wrong_says_how(
         ('{"error": {"type": "unsupported"}}', SinkError, "unsupported: "),
     ],
 )
-def test_an_error_reply_is_the_exception_that_it_asks_for(
+def test_an_error_reply_becomes_the_exception_that_it_names(
     server: ForkServer, tmp_path: Path, reply: str, kind: type[Exception], text: str
 ) -> None:
     program = after_reading(f"echo {shlex.quote(reply)}; read line; echo '{{\"ok\": true}}'; read line")

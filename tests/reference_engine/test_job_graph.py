@@ -91,7 +91,7 @@ SOURCE_AND_SINK = ("source", "sink")
     ("why", "vertices", "edges"),
     [
         ("two vertices have the same name", ["source", "source"], []),
-        ("names no vertex 'nobody'", SOURCE_AND_SINK, [("source", "sink"), ("source", "nobody")]),
+        ("names no vertex 'nothing'", SOURCE_AND_SINK, [("source", "sink"), ("source", "nothing")]),
         ("joins parallelism 1 and 3", ["source", "sink*3"], [("source", "sink")]),
         (
             "no schedule could spell its name",

@@ -11,8 +11,8 @@ from sinkproof.sink_adapters.protocol import Sink
 class InProcessHost:
     """Keeps dead attempts until the run is judged: a garbage-collected file object would flush what SIGKILL loses.
 
-    `keeps_dead=False`: for sinks that are not killed in this process. In the process shell, locks and connections end with
-    the attempt's process. Here the garbage collector releases them: a connection to sqlite is part of a cycle.
+    `keeps_dead=False`: for sinks that are not killed in this process. In the process shell, locks and connections end
+    with the process. Here the garbage collector releases them: a connection to sqlite is part of a cycle.
     """
 
     dead_unwind = True

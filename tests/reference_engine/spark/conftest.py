@@ -93,9 +93,9 @@ def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, 
         try:
             return folder, list(execution.happenings(seconds=RUN_SECONDS))
         except SparkFailed as error:
-            told = f"{error}\n{cluster.log}"
-            cluster.close()  # whatever still runs would speak into the next test
-            pytest.fail(told)
+            evidence = f"{error}\n{cluster.log}"
+            cluster.close()  # processes that still run would write into the next test
+            pytest.fail(evidence)
 
     return run
 

@@ -17,7 +17,7 @@ from sinkproof.subject.contract import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import OWN
 
-STEPS = {  # of each pair, right before and after it asks its target
+STEPS = {  # of each pair, right before and after a call of its target
     "kafka/two-phase": ["pre_commit.after", "commit.before", "commit.after"],
     "cassandra/masked": ["stage.after", "reveal.before", "reveal.after"],
 }
