@@ -170,7 +170,7 @@ class EnduranceJob:
     def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
         deadline = Deadline(seconds)
         while not reached():
-            for happening in execution.look():
+            for happening in execution.poll():
                 self.story.append(happening)
                 self.strikes += happening["what"] == "struck"
                 if happening["what"] == "complete":

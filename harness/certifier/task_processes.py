@@ -25,7 +25,7 @@ from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.judging.observer import NeverQuiet
-from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, told
+from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, describe_status
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import ContractError
@@ -214,7 +214,7 @@ def _ending(worker: Worker, no_reply: NoReply) -> str:
         return f"answered with garbage ({no_reply.evidence})"
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY:
         return f"ran out of memory (it may use {LIMITS.data_bytes or 0:,} bytes)"
-    return f"ended its process ({told(status)})"
+    return f"ended its process ({describe_status(status)})"
 
 
 def _last_output(worker: Worker) -> str:

@@ -19,7 +19,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, Ending
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
@@ -63,7 +63,7 @@ class Patience:
         self.strategy, self.host = strategy, host
 
     def next_delay(self, now: float) -> float | None:
-        slow = self.host.endings[Ending.HUNG] + self.host.endings[Ending.OUT_OF_MEMORY]
+        slow = self.host.endings[AttemptEnding.HUNG] + self.host.endings[AttemptEnding.OUT_OF_MEMORY]
         return self.strategy.next_delay(now) if slow < HANGS_MOST else None
 
 

@@ -73,9 +73,9 @@ def certifying(
         files=files_of(contract.given, contract.sink(scratch)) if lines else {},
         effects_below="" if own_points else folder,
         pace_ms=named.timing.pace,
-        look=lambda: readable(contract, scratch),
+        read_committed=lambda: readable(contract, scratch),
         rows_vanish=contract.rows != "append",
-        wakes_late=job == ZOMBIE_LATE_JOB,
+        zombies_resume_late=job == ZOMBIE_LATE_JOB,
     )
 
 

@@ -19,7 +19,7 @@ from sinkproof.chaos.shared.point_counts import read_counts
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
@@ -51,9 +51,9 @@ class SparkRunner(ScheduleRunner):
             "services": scratch.services.options,
         }
 
-    def new_run(self, recipe: str, **arguments: Any) -> Run:
+    def new_run(self, recipe: str, **arguments: Any) -> SparkRun:
         arguments = {**self.where, **arguments}
-        return Run(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
+        return SparkRun(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`concurrent_reader` has no effect: the observer of a Spark job always reads beside it."""
@@ -72,7 +72,7 @@ class SparkRunner(ScheduleRunner):
         shutil.rmtree(run.folder, ignore_errors=True)
         return replace(result, names=names, trace=trace)
 
-    def _look_for_residue(self, observer: Observer, run: Run, *, tasks: int) -> None:
+    def _look_for_residue(self, observer: Observer, run: SparkRun, *, tasks: int) -> None:
         """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
         residue = self.contract.optional("residue")
         if residue is None or not observer.observation.finished or not list(residue(self.scratch)):

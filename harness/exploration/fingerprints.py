@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
-from sinkproof.reference_engine.dataflow.job_graph import Output, Plan, SubtaskPlan
+from sinkproof.reference_engine.dataflow.job_graph import Plan, SubtaskOutput, SubtaskPlan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.sink_adapters.protocol import Batch, Context
 
@@ -31,7 +31,13 @@ SHELLS: Final = (
         for name in ("exploration.run_memo", "execution.schedule_runner", "subject.scratch", "subject.contract")
     ),
 )
-CONSTANT: Final = (CheckpointConfiguration, Input, Output, Plan, SubtaskPlan)  # the same objects in all runs of a job
+CONSTANT: Final = (
+    CheckpointConfiguration,
+    Input,
+    SubtaskOutput,
+    Plan,
+    SubtaskPlan,
+)  # the same objects in all runs of a job
 DEPTH_OUTSIDE_MOST: Final = 4
 NODES_MOST: Final = 500  # a sink that has just been opened holds a few dozen
 

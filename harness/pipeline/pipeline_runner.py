@@ -25,7 +25,7 @@ from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheck
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import RestoreError, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 
 INPUT_ERROR: Final = "InputError: "  # how attempts begin the message of such an error
@@ -169,7 +169,7 @@ def run(
             f"{cluster.master} offers {cluster.slots} slots, and the job has {tasks} tasks, which all run at "
             f"once: name a master with more, such as --master 'local[{tasks}]', or lower --parallelism"
         )
-    wanted = Run(
+    wanted = SparkRun(
         recipe=pipeline.recipe,
         arguments=pipeline.arguments(folder.path),
         folder=folder.home,
@@ -236,7 +236,7 @@ class Follower:
     def follow(self, stop_requested: Callable[[], bool]) -> None:
         stopping = False
         while not self.execution.over:
-            for happening in self.execution.look():
+            for happening in self.execution.poll():
                 self._handle(happening)
             if stop_requested() and not stopping:
                 stopping = True

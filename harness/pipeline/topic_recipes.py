@@ -74,7 +74,7 @@ def _deployment(
     warm_up()
     offsets = GroupOffsets(source.endpoint, source.topic, group) if group else None
     job = job_of(graph, interval_ms=interval_ms)
-    return Deployment(job=job, make_sink=lambda: output_sink(**output), told=offsets)
+    return Deployment(job=job, make_sink=lambda: output_sink(**output), on_complete=offsets)
 
 
 # -- the user's own function -----------------------------------------------------------------------

@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
-from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Output, Plan, Vertex, source_to_sink
+from sinkproof.reference_engine.dataflow.job_graph import (
+    Edge,
+    Exchange,
+    JobGraph,
+    Plan,
+    SubtaskOutput,
+    Vertex,
+    source_to_sink,
+)
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
@@ -83,14 +91,14 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneSplit(Output):
+class OneSplit(SubtaskOutput):
     """Only the rows of one split go here."""
 
     split: int
 
     def route(self, batch: Batch) -> list[tuple[int, Batch]]:
         rows = [row for row in batch if row.split == self.split]
-        return Output.route(self, Batch(rows)) if rows else []
+        return SubtaskOutput.route(self, Batch(rows)) if rows else []
 
 
 def _two_sinks() -> Plan:
@@ -102,7 +110,7 @@ def _two_sinks() -> Plan:
     return Plan(tuple(replace(each, outputs=_split(each.outputs), emissions={}) for each in plan.subtasks))
 
 
-def _split(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+def _split(outputs: tuple[SubtaskOutput, ...]) -> tuple[SubtaskOutput, ...]:
     return tuple(OneSplit(targets=each.targets, keyed=each.keyed, split=split) for split, each in enumerate(outputs))
 
 

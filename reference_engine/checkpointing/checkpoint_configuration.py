@@ -48,7 +48,7 @@ class ConfigurationWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfiguration:
-    """When checkpoints are taken, how many at a time, and how much trouble is tolerated."""
+    """When checkpoints are taken, how many at a time, and how many failures are tolerated."""
 
     checkpoint_interval: int | None = 10  # ms between triggers; None: none are taken (but see checkpoint_every_batches)
     checkpoint_every_batches: int | None = (
@@ -66,7 +66,7 @@ class CheckpointConfiguration:
     tolerable_checkpoint_failure_number: int = 0  # that many in a row are tolerated; one more fails the job
     externalized_checkpoint_cleanup: Cleanup = Cleanup.RETAIN_ON_CANCELLATION
     checkpoints_retained: int = 1
-    closing_patience: int = 60  # ms from the final decision until a sink that was told nothing is helped by a restart
+    closing_patience: int = 60  # ms from the final decision until a sink without a notification is restarted
     settle_deadline: int = 1_000  # ms that a transaction may be in doubt after its completion before the job fails over
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the files of a checkpoint hold: one subtask's states, and the decision. Digests tell whether to trust them."""
+"""Encodes and decodes the files of a checkpoint: one subtask's states, and the decision. Digests reveal damage."""
 
 from __future__ import annotations
 

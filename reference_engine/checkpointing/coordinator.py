@@ -1,14 +1,13 @@
-"""The checkpoint coordinator: who triggers, counts votes, decides, tells, restarts. A pure state machine,
-single-threaded.
+"""The checkpoint coordinator: triggers checkpoints, counts votes, decides, notifies, restarts. A pure state machine.
 
 Rules:
  1. checkpoint ids grow by one, over restarts too, and generations grow with every restart. Only a crash of the whole
     job loses the counter: then ids go on from the restored checkpoint, and one that was never complete may come again;
- 2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; only then is
- anybody told;
+ 2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; no notification of
+    its completion is sent before;
  3. one declined or missing vote aborts it for all; rows of it belong to the next complete one;
  4. a complete checkpoint subsumes every older pending one: those are aborted before it is announced;
- 5. what arrives from another generation was sent by the dead and is dropped by the shell;
+ 5. the shell drops messages of another generation: their senders are dead, or zombies;
  6. after a failure the restart strategy decides; the next generation starts from the latest complete checkpoint;
  7. bounded input ends with a final checkpoint; the job is finished when that is complete and every sink has settled.
 
@@ -30,14 +29,14 @@ from sinkproof.reference_engine.dataflow.job_graph import Plan
 Effect = tuple[Any, ...]
 
 
-class Phase(enum.Enum):
+class CheckpointPhase(enum.Enum):
     TRIGGERED = "triggered"  # barriers are on their way, votes come in
     PERSISTING = "persisting"  # all votes are in; the decision is not durable
     COMPLETE = "complete"
     ABORTED = "aborted"
 
 
-class Event(enum.Enum):
+class CheckpointEvent(enum.Enum):
     ALL_ACKNOWLEDGED = "all acknowledged"
     DECLINED = "declined"
     EXPIRED = "expired"
@@ -47,15 +46,15 @@ class Event(enum.Enum):
 
 
 TRANSITIONS: Final = {
-    (Phase.TRIGGERED, Event.ALL_ACKNOWLEDGED): Phase.PERSISTING,
-    (Phase.TRIGGERED, Event.DECLINED): Phase.ABORTED,
-    (Phase.TRIGGERED, Event.EXPIRED): Phase.ABORTED,
-    (Phase.TRIGGERED, Event.SUBSUMED): Phase.ABORTED,
-    (Phase.PERSISTING, Event.SUBSUMED): Phase.ABORTED,
-    (Phase.PERSISTING, Event.DURABLE): Phase.COMPLETE,
-    (Phase.PERSISTING, Event.NOT_DURABLE): Phase.ABORTED,
+    (CheckpointPhase.TRIGGERED, CheckpointEvent.ALL_ACKNOWLEDGED): CheckpointPhase.PERSISTING,
+    (CheckpointPhase.TRIGGERED, CheckpointEvent.DECLINED): CheckpointPhase.ABORTED,
+    (CheckpointPhase.TRIGGERED, CheckpointEvent.EXPIRED): CheckpointPhase.ABORTED,
+    (CheckpointPhase.TRIGGERED, CheckpointEvent.SUBSUMED): CheckpointPhase.ABORTED,
+    (CheckpointPhase.PERSISTING, CheckpointEvent.SUBSUMED): CheckpointPhase.ABORTED,
+    (CheckpointPhase.PERSISTING, CheckpointEvent.DURABLE): CheckpointPhase.COMPLETE,
+    (CheckpointPhase.PERSISTING, CheckpointEvent.NOT_DURABLE): CheckpointPhase.ABORTED,
 }
-FAILURES_COUNTED: Final = (Event.DECLINED, Event.EXPIRED, Event.NOT_DURABLE)
+FAILURES_COUNTED: Final = (CheckpointEvent.DECLINED, CheckpointEvent.EXPIRED, CheckpointEvent.NOT_DURABLE)
 
 
 class CheckpointRecord(NamedTuple):
@@ -71,7 +70,7 @@ class _Pending:
     __slots__ = ("phase", "states")
 
     def __init__(self) -> None:
-        self.phase = Phase.TRIGGERED
+        self.phase = CheckpointPhase.TRIGGERED
         self.states: dict[str, Any] = {}
 
 
@@ -104,7 +103,7 @@ class Coordinator:
         self.ended_last_ms = float("-inf")  # when the last checkpoint ended, well or not
 
     def on(self, now: float, event: tuple[str, Any, Any]) -> list[Effect]:
-        """Handles one event (kind, a, b) at `now` (ms) and says what is to be done about it, in order."""
+        """Handles one event (kind, a, b) at `now` (ms) and returns what is to be done, in order."""
         if self.over:
             return []
         kind, a, b = event
@@ -121,9 +120,9 @@ class Coordinator:
         return effects
 
     def opened(self, now: float, subtask: int, _: Any) -> list[Effect]:
-        """A subtask restored from the final checkpoint has nothing to do but to settle it.
+        """A subtask restored from the final checkpoint only has to settle it.
 
-        One that opens late may find a final checkpoint triggered already: that is not complete, and not told.
+        One that opens late may find a final checkpoint triggered already: it is not complete, so it is not notified.
         """
         restored = self.record
         if restored is None or not restored.final:
@@ -148,7 +147,7 @@ class Coordinator:
     def closing(self, now: float, _: Any, __: Any) -> list[Effect]:
         """The last notification may have been lost; a restart from the final checkpoint settles it.
 
-        A sink that says it is still settling was told, and has the settle deadline.
+        A sink that reports unsettled transactions has received it, and has the settle deadline.
         """
         if self.closed.union(self.unsettled).issuperset(self.sinks):
             return [("timer", self.configuration.closing_patience, "closing", None)]
@@ -157,8 +156,10 @@ class Coordinator:
     def cancel(self, now: float, _: Any, __: Any) -> list[Effect]:
         self.over = True
         delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION
-        # One whose decision is on its way may be complete already, and then it is the one to be retained.
-        undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]
+        # A checkpoint that is being persisted may be complete already, and then it is the one to be retained.
+        undecided = [
+            checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is CheckpointPhase.TRIGGERED
+        ]
         discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones
         return [*(("discard", checkpoint_id) for checkpoint_id in discarded), ("finish",)]
 
@@ -213,26 +214,26 @@ class Coordinator:
 
     def acknowledged(self, now: float, checkpoint_id: int, vote: tuple[str, Any]) -> list[Effect]:
         pending = self.pending.get(checkpoint_id)
-        if pending is None or pending.phase is not Phase.TRIGGERED:
+        if pending is None or pending.phase is not CheckpointPhase.TRIGGERED:
             return []
         counted = pending.states.setdefault(*vote)
         assert counted == vote[1], f"{vote[0]} has voted twice for {checkpoint_id}, for different states"
         if len(pending.states) < len(self.plan.subtasks):
             return []
-        pending.phase = TRANSITIONS[pending.phase, Event.ALL_ACKNOWLEDGED]
+        pending.phase = TRANSITIONS[pending.phase, CheckpointEvent.ALL_ACKNOWLEDGED]
         final = checkpoint_id == self.checkpoint_id_final
         return [("persist", CheckpointRecord(checkpoint_id, final, dict(pending.states), self.plan.parallelism))]
 
     def durable(self, now: float, checkpoint_id: int, _: Any) -> list[Effect]:
-        """The decision holds from here on, whatever dies: tell everybody, older pending checkpoints first."""
+        """The decision holds from here on. Every sink is notified, of aborted older checkpoints first."""
         pending = self.pending.get(checkpoint_id)
         if pending is None:
             return []  # a newer one was faster and has subsumed it
-        pending.phase = TRANSITIONS[pending.phase, Event.DURABLE]
+        pending.phase = TRANSITIONS[pending.phase, CheckpointEvent.DURABLE]
         self.failures_in_row, self.ended_last_ms = 0, now
         effects: list[Effect] = []
         for older in [older for older in self.pending if older < checkpoint_id]:
-            effects += self._abort(older, Event.SUBSUMED)
+            effects += self._abort(older, CheckpointEvent.SUBSUMED)
         del self.pending[checkpoint_id]
         final = checkpoint_id == self.checkpoint_id_final
         effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]
@@ -247,15 +248,15 @@ class Coordinator:
         return self._trigger_if_allowed(now) if self.trigger_due else []
 
     def declined(self, now: float, checkpoint_id: int, vote: tuple[str, str]) -> list[Effect]:
-        return self._failed_checkpoint(now, checkpoint_id, Event.DECLINED)
+        return self._failed_checkpoint(now, checkpoint_id, CheckpointEvent.DECLINED)
 
     def expired(self, now: float, checkpoint_id: int, _: Any) -> list[Effect]:
-        return self._failed_checkpoint(now, checkpoint_id, Event.EXPIRED)
+        return self._failed_checkpoint(now, checkpoint_id, CheckpointEvent.EXPIRED)
 
     def not_durable(self, now: float, checkpoint_id: int, why: str) -> list[Effect]:
-        return self._failed_checkpoint(now, checkpoint_id, Event.NOT_DURABLE)
+        return self._failed_checkpoint(now, checkpoint_id, CheckpointEvent.NOT_DURABLE)
 
-    def _failed_checkpoint(self, now: float, checkpoint_id: int, event: Event) -> list[Effect]:
+    def _failed_checkpoint(self, now: float, checkpoint_id: int, event: CheckpointEvent) -> list[Effect]:
         pending = self.pending.get(checkpoint_id)
         if pending is None or (pending.phase, event) not in TRANSITIONS:
             return []  # over already, or decided: a late vote or timer changes nothing
@@ -269,7 +270,7 @@ class Coordinator:
             return effects + self._trigger_if_allowed(now)
         return effects + self._trigger_what_is_due(now)
 
-    def _abort(self, checkpoint_id: int, event: Event) -> list[Effect]:
+    def _abort(self, checkpoint_id: int, event: CheckpointEvent) -> list[Effect]:
         pending = self.pending.pop(checkpoint_id)
         pending.phase = TRANSITIONS[pending.phase, event]
         return [
@@ -277,7 +278,7 @@ class Coordinator:
             *(("send", subtask.id, "aborted", checkpoint_id, None) for subtask in self.plan.subtasks),
         ]
 
-    # -- what is in doubt, and failures ------------------------------------------------------------
+    # -- transactions in doubt, and failures ------------------------------------------------------------
 
     def unsettled_sink(self, now: float, subtask: int, checkpoint_ids: tuple[int, ...]) -> list[Effect]:
         was = self.unsettled.pop(subtask, {})
@@ -293,19 +294,19 @@ class Coordinator:
         if not late:
             return []
         ids, deadline = ", ".join(map(str, late)), self.configuration.settle_deadline
-        who = self.plan.names[subtask]
-        return self._give_reason(now, f"{who} is still in doubt about checkpoint {ids} after {deadline:,} ms")
+        sink = self.plan.names[subtask]
+        return self._give_reason(now, f"{sink} is still in doubt about checkpoint {ids} after {deadline:,} ms")
 
     def failed(self, now: float, subtask: int, why: str) -> list[Effect]:
-        """Somebody died or gave up."""
+        """An attempt died or raised."""
         return self._fail(now, why)
 
     def _give_reason(self, now: float, why: str) -> list[Effect]:
-        """Nobody died or raised: who reads the log would find no cause."""
+        """A failure without a death or an exception: the note is its only cause in the log."""
         return [("note", why), *self._fail(now, why)]
 
     def _fail(self, now: float, why: str) -> list[Effect]:
-        """The next generation takes over from the latest complete checkpoint, or nobody does."""
+        """The next generation takes over from the latest complete checkpoint, unless the restart strategy gives up."""
         self.over = True
         delay = self.restart.next_delay(now)
         return [("give_up", why)] if delay is None else [("restart", delay)]

@@ -1,14 +1,14 @@
-"""Checkpoints in a folder: they outlive the coordinator, which keeps only offsets and references.
+"""Keeps checkpoints in a folder: they outlive the coordinator, which keeps only offsets and references.
 
-    generation-700003               empty; the generation belongs to whoever created it; kept, so that none comes again
-    attempt-700003/                 what this generation is just writing or removing
+    generation-700003               empty; its creator owns the generation; kept, so that none comes again
+    attempt-700003/                 files that this generation is writing or removing
     chk-12/sink[0]-6f1d0c24.state   one subtask's snapshot
     chk-12/decision.json            the decision: until it exists, checkpoint 12 is not complete
-    damaged-12-700003/              a checkpoint that cannot be trusted, set aside for people to look at
+    damaged-12-700003/              a checkpoint that cannot be trusted, set aside for inspection
 
-Whatever appears or disappears does so by one rename out of, or into, the folder of the own attempt. A newer generation
-renames that folder away first; from then on nothing that a superseded coordinator or attempt still tries can succeed,
-however long it was asleep between two steps. No lock, and no check that could be outdated when it is acted upon.
+Every file appears or disappears by one rename out of, or into, the folder of the own attempt. A newer generation first
+renames that folder away; from then on each rename of a superseded coordinator or attempt fails, however long it was
+suspended between two steps. There is no lock, and no check that could be outdated when it is acted upon.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def say_on_stderr(text: str) -> None:
 
 
 class FolderCheckpointStorage:
-    """A CheckpointStorage. Who claims a generation may write; who is told one (a worker) may store for it.
+    """A CheckpointStorage. A coordinator claims a generation in order to write; a worker is given one.
 
-    `reach` marks each step on files, so that a test can die there. `say` is told what a person should know: a damaged
-    checkpoint that was passed over, a leftover that could not be removed. OSErrors (full disk) come through unchanged.
+    `reach` marks each step on files, so that a test can crash there. `say` receives messages for the user: a damaged
+    checkpoint that was skipped, a leftover that could not be removed. Raises OSErrors (full disk) unchanged.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class FolderCheckpointStorage:
         return record._replace(states=states)
 
     def latest(self) -> CheckpointRecord | None:
-        """The newest that can be trusted. Damaged newer ones are named aloud and, by who may write, set aside."""
+        """The newest that can be trusted. Damaged newer ones are reported; a generation's owner sets them aside."""
         damaged: dict[int, DamagedCheckpoint] = {}
         for checkpoint_id in reversed(self.complete()):
             try:
@@ -187,7 +187,7 @@ class FolderCheckpointStorage:
     @property
     def _attempt(self) -> str:
         if not self.generation:
-            raise ValueError(f"cannot write to {self.folder}: claim a generation first, or be told one")
+            raise ValueError(f"cannot write to {self.folder}: claim a generation first, or pass one")
         return f"attempt-{self.generation}"
 
     def _temporary(self) -> str:
@@ -209,7 +209,7 @@ class FolderCheckpointStorage:
             raise
 
     def _move(self, name: str, to: str) -> None:
-        """By way of the own attempt's folder, which a superseded one has no more."""
+        """Through the own attempt's folder, which a superseded attempt no longer has."""
         temporary = self._temporary()
         try:
             self._files.rename(name, temporary)
@@ -219,7 +219,7 @@ class FolderCheckpointStorage:
             raise
 
     def _remove(self, name: str) -> None:
-        """All at once. What cannot be removed is said and left: it must not turn a durable decision into a failure."""
+        """Atomically. A file that cannot be removed is reported and left: a durable decision must not fail."""
         temporary = self._temporary()
         try:
             self._files.rename(name, temporary)
@@ -235,13 +235,13 @@ class FolderCheckpointStorage:
 
 
 class _Files:
-    """The operations on files: all that another kind of storage would have to offer. Names are relative to a folder."""
+    """The operations on files, with a point at each. Names are relative to the folder."""
 
     def __init__(self, folder: Path, reach: Callable[[str], None]) -> None:
         self.folder, self.reach = folder, reach
 
     def claim(self, name: str) -> bool:
-        """Creates an empty file durably; False if somebody else has."""
+        """Creates an empty file durably; False if it exists already."""
         self.reach("file.create")
         try:
             descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -293,4 +293,4 @@ class _Files:
             self.reach(point)
             os.fsync(descriptor)
         finally:
-            os.close(descriptor)  # changes nothing on disk, so the dead may do it, too
+            os.close(descriptor)  # changes nothing on disk, so a dead attempt that unwinds may do it, too

@@ -1,4 +1,4 @@
-"""Where checkpoints become durable: in memory (lost with its owner), or in a folder (folder_storage.py)."""
+"""The protocol of checkpoint storages, and the one in memory, which is lost with its owner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CheckpointStorage(Protocol):
 
 
 class MemoryCheckpointStorage:
-    """As durable as its owner: the simulated shell treats it as a disk, and copies it when it copies the world."""
+    """As durable as its owner: the simulated shell treats it as a disk, and copies it with the durable state."""
 
     __slots__ = ("before", "generation", "record", "version")
 
@@ -57,7 +57,7 @@ class MemoryCheckpointStorage:
             self.version += 1
 
     def rewind(self, *, to_nothing: bool) -> None:
-        """Somebody begins from the complete checkpoint before the last, or anew. Ids must go on all the same."""
+        """The next generation starts from the complete checkpoint before the last, or from nothing; ids still go on."""
         self.before, self.record = None, None if to_nothing else self.before
         self.version += 1
 

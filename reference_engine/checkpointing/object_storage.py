@@ -3,10 +3,11 @@
     chk-12/sink[0]-6f1d0c24.state   one subtask's snapshot; named after its digest, never changed
     log/000000000007                one line of the job's history: a generation was claimed, a checkpoint was decided
 
-Each line of the log is created under the next free number, and only if nobody has taken it: the decision of a
-checkpoint is one such object. Who claims a generation takes the next line, too; so a superseded coordinator finds the
-line that it would write taken, however late it wakes up, and is fenced. Lines are never removed: one that was would be
-free again.
+Each line of the log is created under the next free number, and only if no object has that number yet: the decision of a
+checkpoint is one such object. Claiming a generation takes a line, too; so a superseded coordinator finds its next line
+taken, however late it resumes, and is fenced. Lines are never removed: a removed number would be free again.
+
+A feature of the library: no command of `sinkproof` opens such a storage; `explain S08` demonstrates it.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ DIGITS: Final = 12
 
 
 class ObjectCheckpointStorage:
-    """A CheckpointStorage. Errors of the store come through as OSErrors; what nobody can trust is passed over aloud."""
+    """A CheckpointStorage. Raises OSErrors of the store unchanged; reports each damaged checkpoint that it skips."""
 
     def __init__(
         self, url: str, *, retained: int = 1, generation: int = 0, say: Callable[[str], None] = say_on_stderr
     ) -> None:
-        core: Any = import_module("fsspec.core")  # only who names a URL needs it
+        core: Any = import_module("fsspec.core")  # needed only for URLs
         self._store, self._root = core.url_to_fs(url)
         self.url, self.retained, self.generation, self.say = url, retained, generation, say
         self.version = 0
-        self._line_last = 0  # the greatest that this process knows of
+        self._line_last = 0  # the greatest number that this process has written or read
         self._passed_over: set[int] = set()
 
     # -- the log -------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ class ObjectCheckpointStorage:
                 return self.generation
 
     def _lines(self) -> list[dict[str, Any]]:
-        """From the first on. A line that cannot be read says nothing, and keeps its number."""
+        """All lines in order. A torn line counts as an empty one, and keeps its number."""
         names = sorted(name for name in self._names("log") if name.isdigit())
         return [self._line(int(name)) for name in names]
 
@@ -72,11 +73,11 @@ class ObjectCheckpointStorage:
             line = None
         if isinstance(line, dict):
             return line
-        self.say(f"line {number} of the log at {self.url} is torn: whoever wrote it did not know that it was there")
+        self.say(f"line {number} of the log at {self.url} is torn: its writer received no confirmation of it")
         return {}
 
     def _append(self, number: int, line: dict[str, Any]) -> bool:
-        """Whether the line is ours. After an error nobody knows, so it is read again."""
+        """Whether this process has written the line. After an error that is unknown, so the line is read again."""
         name, data = f"log/{number:0{DIGITS}}", json.dumps(line).encode()
         try:
             self._create(name, data)
@@ -99,7 +100,7 @@ class ObjectCheckpointStorage:
         return reference
 
     def decide(self, record: CheckpointRecord) -> None:
-        """Durable on return. Raises Fenced when somebody else has written the line that would hold the decision."""
+        """Durable on return. Raises Fenced if a newer coordinator has written the line that would hold the decision."""
         if record.checkpoint_id < max(self.complete(), default=0):
             return  # a newer decision is durable, and subsumes this one
         self._say_line({"decision": encode_decision(record).decode(), "checkpoint_id": record.checkpoint_id})
@@ -202,12 +203,12 @@ class ObjectCheckpointStorage:
             created.write(data)
 
     def _make_folder(self, name: str) -> None:
-        """Real stores have none, and make none."""
+        """For file systems: object stores have no folders."""
         self._store.makedirs(self._at(name), exist_ok=True)
 
 
 class _Object:
-    """What the decoders read, and what they call it."""
+    """A `Readable` of the store."""
 
     def __init__(self, storage: ObjectCheckpointStorage, name: str) -> None:
         self.storage, self.name = storage, name

@@ -1,4 +1,7 @@
-"""Where a configuration wants its checkpoints: in the coordinator's memory, in a folder, at a URL."""
+"""Opens the storage that a configuration names: the coordinator's memory, a folder, or a URL.
+
+A feature of the library: no command of `sinkproof` calls it; `explain S08` demonstrates it.
+"""
 
 from __future__ import annotations
 

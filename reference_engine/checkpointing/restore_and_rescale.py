@@ -1,6 +1,4 @@
-"""Who gets which part of a checkpoint, also when the parallelism has changed: nothing is dropped, nothing
-given twice.
-"""
+"""Assigns each part of a checkpoint to exactly one new subtask, also when the parallelism has changed."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def _listed(parts: Mapping[str, frozenset[str]]) -> str:
 
 def assign(subtask: SubtaskPlan, record: CheckpointRecord | None, *, ignored: int | None = None) -> Restored:
     """Sink states go to old index modulo new parallelism, offsets with their split, keyed state with its key group,
-    rows in flight to where they were going. `ignored`: the checkpoint whose rows in flight are dropped, that is, lost.
+    rows in flight to where they were going. `ignored`: this checkpoint's rows in flight are dropped, that is, lost.
     """
     if record is None:
         return NOTHING
@@ -120,10 +118,10 @@ def _waiting_for(receiver: str, feed: Feed, record: CheckpointRecord) -> list[Wa
 
 
 def _rerouted(waiting: list[Waiting], feed: Feed, subtask: SubtaskPlan) -> list[Waiting]:
-    if waiting and feed.reroute is Reroute.NOBODY_KNOWS:
+    if waiting and feed.reroute is Reroute.BY_PARTITIONER:
         raise RestoreError(
             f"checkpoint cannot be restored with parallelism {subtask.parallelism} of {subtask.vertex}: rows of "
-            f"{waiting[0][0]} were on their way, and only its own partitioner knows to whom. Restore it with the "
+            f"{waiting[0][0]} were on their way, and only the job's partitioner can route them. Restore it with the "
             "parallelism that it was taken with, or stop the job with a checkpoint first: that one is aligned"
         )
     mine = ((name, [row for row in batch if _owner(row, feed, subtask) == subtask.index]) for name, batch in waiting)
@@ -152,7 +150,7 @@ def in_flight(record: CheckpointRecord | None) -> frozenset[tuple[int, int]]:
 
 
 def restore(subtask: Subtask, restored: Restored) -> None:
-    """Puts operators and source where the checkpoint left them; the sink is told through its context."""
+    """Restores operators and source; the sink receives its states through its context."""
     if subtask.reader is not None:
         subtask.reader.restore(restored.offsets)
         subtask.finished = restored.final
@@ -164,6 +162,6 @@ def restore(subtask: Subtask, restored: Restored) -> None:
 
 
 def covered(record: CheckpointRecord | None) -> dict[int, int]:
-    """Split -> how many of its rows the checkpoint covers, whatever the parallelism it was taken with."""
+    """Split -> how many of its rows the checkpoint covers, independent of the parallelism it was taken with."""
     sources = [states["source"] for states in record.states.values() if "source" in states] if record else []
     return dict(pair for source in sources for pair in decode_offsets(source))

@@ -1,16 +1,15 @@
-"""What barriers on several input channels mean for one subtask: aligned, or only tracked.
+"""Decides when barriers on several input channels make a subtask take its snapshot: aligned, or only tracked.
 
 Rules of alignment:
  1. after barrier n on a channel, that channel's later events are buffered, not processed;
  2. at the last barrier n the subtask snapshots; then the buffered events are processed, in order, before any new ones;
- 3. a barrier of a newer checkpoint on a channel that is not blocked gives the older alignment up: its barrier on that
+ 3. a barrier of a newer checkpoint on a channel that is not blocked cancels the older alignment: its barrier on that
     channel will never come, because channels are first in, first out;
  4. a barrier of an older checkpoint, or of one that was given up, is ignored;
  5. an aborted checkpoint releases its blocked channels at once.
 
-Tracking (at-least-once) blocks nothing: rows behind an early barrier are processed before the snapshot, which
-holds them
-without the source's offsets covering them, so a restore repeats exactly those rows.
+Tracking (at-least-once) blocks nothing: rows behind an early barrier are processed before the snapshot, which holds
+them although the source's offsets do not cover them, so a restore repeats exactly those rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Event = tuple[str, int, Any]  # kind, channel, payload
 
 
 class Alignment(Protocol):
-    blocked: set[int]  # channels whose events are to be held back
+    blocked: set[int]  # channels of which the events are held
     checkpoint_id: int  # being aligned; 0: none
 
     def hold(self, event: Event) -> None:
@@ -31,19 +30,19 @@ class Alignment(Protocol):
         """Whether a barrier of this id on a channel that is not blocked gives up an older alignment (rule 3)."""
 
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        """The id of the checkpoint whose snapshot is due now, or None."""
+        """The id of the checkpoint to snapshot now, or None."""
 
     def expects(self, checkpoint_id: int) -> bool:
-        """Whether a barrier of this id means anything (rule 4)."""
+        """Whether a barrier of this id is not ignored (rule 4)."""
 
     def overtake(self, checkpoint_id: int) -> None:
-        """Its snapshot is taken now, whichever barriers are missing: they mean nothing to the alignment any more."""
+        """Its snapshot is taken now; barriers of it that are still missing are ignored from here on."""
 
     def cancel(self, checkpoint_id: int) -> bool:
         """Gives a checkpoint up; True if channels were released by it."""
 
     def release(self) -> list[Event]:
-        """Hands over what was held back, in order of arrival; nothing is blocked afterwards."""
+        """Returns the held events in order of arrival; no channel is blocked afterwards."""
 
 
 class Aligned:

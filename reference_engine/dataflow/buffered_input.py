@@ -1,8 +1,8 @@
-"""A subtask between bounded buffers: what it takes in, when, and what waits for whom (flow_control.py has the rules).
+"""A subtask between bounded buffers: which event it takes next, and what waits for credits (rules: flow_control.py).
 
-It takes one event at a time, and only if no queue of its own is full; a source that may not, reads nothing. What comes
-in on a channel that alignment blocks stays in its buffers, so its sender runs out of credits. An urgent barrier waits
-for none of this: it is handled when it comes, and everything in the buffers before it is recorded.
+It takes one event at a time, and only if no queue of its own is full; a source with a full queue reads nothing. Events
+of a channel that alignment blocks stay in its buffers, so its sender runs out of credits. An urgent barrier waits for
+none of this: it is handled on arrival, and everything in the buffers before it is recorded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Batches as Arrow columns: the engine's data path at millions of rows a second. All of numpy and pyarrow is here.
 
-Whatever is done to columns gives what the row-wise code gives, row by row (tests/reference_engine/test_columns.py); only faster. Numbers
-go between the two libraries as buffers: `pyarrow.array(ndarray)` and `to_numpy()` import pandas at their first use,
-which costs every new process 170 ms.
+Every function on columns gives the same rows as the row-wise code (tests/reference_engine/test_columns.py). Numbers go
+between the two libraries as buffers: `pyarrow.array(ndarray)` and `to_numpy()` import pandas at their first use, which
+costs every new process 170 ms.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 class GroupedBatch(Batch):
-    """A columnar batch whose key groups are known from where its rows were made."""
+    """A columnar batch with key groups that were computed together with its rows."""
 
     __slots__ = ("groups",)
     groups: Numbers  # of each row
@@ -143,7 +143,7 @@ def distinct_keys(batch: Batch) -> tuple[list[str], Numbers]:
 def _encoded_keys(batch: Batch) -> pa.DictionaryArray:
     column = batch.to_arrow().column(KEY).combine_chunks()
     if pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string())  # somebody else's dictionary may hold a key twice
+        column = column.cast(pa.string())  # a dictionary made elsewhere may hold a key twice
     return column.dictionary_encode()
 
 
@@ -158,7 +158,7 @@ def count_up(totals: array[int], places: Sequence[int | None], codes: Numbers) -
 
 
 def _occurrences(codes: Numbers, distinct: int) -> tuple[Numbers, Numbers]:
-    """For each row the how manieth of its code it is, from 1; and how many rows each code has."""
+    """For each row its rank among the rows of its code, from 1; and how many rows each code has."""
     small = codes.astype(np.uint16) if distinct < 1 << 16 else codes  # numpy sorts 16 bits by radix: 5 times faster
     order = np.argsort(small, kind="stable")
     counts = np.bincount(codes, minlength=distinct)

@@ -1,8 +1,8 @@
-"""Credit-based flow control: no buffer grows, and a receiver that is full stops its sender and nobody else.
+"""Credit-based flow control: buffers are bounded, and a full receiver stops its own sender only.
 
 A buffer holds one batch. Every input channel owns `exclusive` buffers of the receiver, and all its channels share
-`floating` ones. A credit is the promise of a free buffer: a batch is sent only for a credit, so whatever is sent has
-room. With each batch the sender announces its backlog, and the receiver promises floating buffers to those who have
+`floating` ones. A credit is the promise of a free buffer: a batch is sent only for a credit, so every batch has room.
+With each batch the sender announces its backlog, and the receiver promises floating buffers to channels that have
 one. A sender without credit keeps its batches; when its own queue is full it takes nothing more in, and so on up to
 the source.
 
@@ -26,7 +26,7 @@ FLOATING: Final = 8  # as in Flink, for each subtask that receives
 
 
 class Item(NamedTuple):
-    """What is on its way: an event for the receiver, and how many batches its sender has behind it."""
+    """A message on a channel: an event for the receiver, and how many batches its sender has behind it."""
 
     kind: str
     payload: Any
@@ -59,7 +59,7 @@ class Outlet:
         self.backlog = 0  # batches among them
 
     def put(self, kind: str, payload: Any) -> list[Item]:
-        """What may be sent now."""
+        """Returns the items that may be sent now."""
         self.queue.append((kind, payload))
         self.backlog += kind == ROWS
         return self._flush()
@@ -123,7 +123,7 @@ class Gate:
         return self._lend()
 
     def next_channel(self, blocked: Iterable[int]) -> int | None:
-        """Whose turn it is: the oldest arrival of a channel that is not blocked."""
+        """The channel to read next: of those that are not blocked, the one with the oldest arrival."""
         ready = [(inlet[0][0], channel) for channel, inlet in self.inlets.items() if inlet and channel not in blocked]
         return min(ready)[1] if ready else None
 
@@ -142,7 +142,7 @@ class Gate:
         return [(channel, 1)]
 
     def _lend(self) -> list[tuple[int, int]]:
-        """Floating buffers to channels whose backlog is longer than what they were promised, one each in turn."""
+        """Gives floating buffers, one each in turn, to channels with a longer backlog than they have credits."""
         lent: dict[int, int] = {}
         waiting = True
         while self.floating_free and waiting:

@@ -1,6 +1,6 @@
-"""The job as its author writes it (vertices and edges), and the plan that shells deploy (subtasks and channels).
+"""Turns a job of vertices and edges into the plan that shells deploy: subtasks and channels.
 
-Chained operators share a subtask and hand rows over by a call; everything else goes through a channel, whether the
+Chained operators share a subtask and pass rows on by a call; all other rows go through a channel, whether the
 other end is in the same process or across the network. Two vertices are chained when their parallelism is equal, the
 edge between them is `forward`, and neither forbids it.
 """
@@ -41,7 +41,7 @@ class Reroute(enum.Enum):
 
     BY_KEY = "by key"  # some exchange upstream of here was by key
     BY_SPLIT = "by split"  # nothing but forward edges since the source: a split has one reader
-    NOBODY_KNOWS = "nobody knows"  # a partitioner of the user's own, or a mixture
+    BY_PARTITIONER = "by partitioner"  # a partitioner of the user's own, or a mixture: they cannot be rerouted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Vertex:
     name: str
     parallelism: int = 1
     source: Source | None = None
-    watermarks: Watermarks | None = None  # of a source whose job has windows
+    watermarks: Watermarks | None = None  # of a source of a job with windows
     operator: Callable[[], Operator] | None = None
     sink: bool = False
     chain: bool = True
@@ -75,7 +75,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class SubtaskOutput:
     """Where a subtask's rows go: one subtask, or one of several by key."""
 
     targets: tuple[int, ...]
@@ -112,19 +112,19 @@ class SubtaskPlan:
     parallelism: int
     source: Source | None
     watermarks: Watermarks | None
-    event_time: bool  # somebody in the job says watermarks
+    event_time: bool  # some source of the job sends watermarks
     splits: tuple[int, ...]
     operators: tuple[tuple[str, Callable[[], Operator]], ...]
     sink: bool
     inputs: tuple[int, ...]
     feeds: tuple[Feed, ...]  # of each input, in the same order
-    outputs: tuple[Output, ...]
-    receivers: tuple[tuple[int, str], ...]  # id and name of everybody behind the outputs
+    outputs: tuple[SubtaskOutput, ...]
+    receivers: tuple[tuple[int, str], ...]  # id and name of each subtask behind the outputs
     emissions: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def parts(self) -> frozenset[str]:
-        """What its states are called in a checkpoint."""
+        """The names of its states in a checkpoint."""
         own = {"source": self.source is not None, "sink": self.sink, "event_time": self.watermarks is not None}
         return frozenset([*(name for name, there in own.items() if there), *(name for name, _ in self.operators)])
 
@@ -170,7 +170,7 @@ class JobGraph:
         if not any(vertex.source for vertex in self.vertices) or not any(vertex.sink for vertex in self.vertices):
             raise GraphError("the job needs a source and a sink: it ends when its sinks have committed what was read")
         if len({(edge.upstream, edge.downstream) for edge in self.edges}) != len(self.edges):
-            raise GraphError("two edges join the same vertices: barriers of the two could not be told apart")
+            raise GraphError("two edges join the same vertices: barriers of the two could not be distinguished")
         order = list(by_name)
         for edge in self.edges:
             for name in (edge.upstream, edge.downstream):
@@ -244,13 +244,13 @@ class JobGraph:
         return chains
 
     def _reroute(self, edge: Edge) -> Reroute:
-        """A forward edge keeps rows with those whom an exchange, or the source, has put them to."""
+        """A forward edge keeps the placement of the exchange, or of the source, upstream of it."""
         if edge.exchange is not Exchange.FORWARD:
-            return Reroute.BY_KEY if edge.exchange is Exchange.KEYED else Reroute.NOBODY_KNOWS
+            return Reroute.BY_KEY if edge.exchange is Exchange.KEYED else Reroute.BY_PARTITIONER
         found = {self._reroute(above) for above in self.edges if above.downstream == edge.upstream}
         if not found:
             return Reroute.BY_SPLIT
-        return found.pop() if len(found) == 1 else Reroute.NOBODY_KNOWS
+        return found.pop() if len(found) == 1 else Reroute.BY_PARTITIONER
 
     def _subtask(self, chain: list[Vertex], index: int, homes: Mapping[str, _Home]) -> SubtaskPlan:
         head, tail, speaker = chain[0], chain[-1], _speaker(chain)
@@ -271,7 +271,7 @@ class JobGraph:
                 count = by_name[edge.downstream].parallelism
                 targets = tuple(range(first, first + count)) if spread else (first + index,)
                 keyed = edge.exchange is Exchange.KEYED
-                outputs.append(Output(targets=targets, keyed=keyed, partitioner=edge.partitioner))
+                outputs.append(SubtaskOutput(targets=targets, keyed=keyed, partitioner=edge.partitioner))
                 receivers += [(target, f"{homes[edge.downstream].speaker}[{target - first}]") for target in targets]
         splits = range(head.source.splits) if head.source else ()
         return SubtaskPlan(

@@ -15,7 +15,7 @@ class Operator(Protocol):
     """One operator of one subtask."""
 
     def apply(self, batch: Batch) -> Batch | None:
-        """What follows of these rows at once. May have `on_watermark(watermark) -> Batch | None`, too (windows.py)."""
+        """The resulting rows. An operator may also have `on_watermark(watermark) -> Batch | None` (windows.py)."""
 
     def capture(self) -> Mapping[int, bytes]:
         """Its state, one value per key group."""
@@ -24,7 +24,7 @@ class Operator(Protocol):
 
 
 class Map:
-    """Each row to one row with the same identity; no state."""
+    """Maps each row to one row with the same identity; no state."""
 
     def __init__(self, function: Callable[[Row], Row]) -> None:
         self.function = function
@@ -40,7 +40,7 @@ class Map:
 
 
 class KeyedCount:
-    """Each row to one row whose value is how many rows its key has had."""
+    """Maps each row to a row with the count of its key so far as its value."""
 
     __slots__ = ("groups", "places", "totals")
 
@@ -70,7 +70,7 @@ class KeyedCount:
         self.groups.append(group)
 
     def _apply_columns(self, batch: Batch) -> Batch:
-        """Looks at each key once, and at rows only by column."""
+        """Handles each key once, and rows by column only."""
         from sinkproof.reference_engine.dataflow import columns
 
         keys, codes = columns.distinct_keys(batch)

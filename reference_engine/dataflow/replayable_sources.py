@@ -12,7 +12,7 @@ from sinkproof.sink_adapters.protocol import Batch, Row
 
 
 class InputError(ValueError):
-    """What is there to be read is not what it was, or not what it was said to be: what, where, and what to do."""
+    """The input has changed, or is not as described; the message names what, where, and the next step."""
 
 
 class Source(Protocol):
@@ -25,7 +25,7 @@ class Source(Protocol):
 
 
 class Input(ABC):
-    """A source that really is there from beginning to end: bounded, in splits, the same at every replay."""
+    """A bounded source in splits, the same at every replay."""
 
     splits: int
     batch_rows: int
@@ -79,11 +79,11 @@ class SourceReader(ABC):
         self.offsets.update(offsets)
 
     def ready(self) -> bool:
-        """Whether `next` has an answer. It is asked first where sources may have to wait."""
+        """Whether `next` can answer at once. Called first where sources may have to wait."""
         return True
 
     def caught_up(self) -> bool:
-        """Whether everything that is there was given: only then is a source without rows idle."""
+        """Whether all rows that exist were given: only then is a source without rows idle."""
         return True
 
     @abstractmethod
@@ -92,11 +92,11 @@ class SourceReader(ABC):
 
     @abstractmethod
     def batch(self, split: int, offset: int) -> Batch:
-        """What `next` has named."""
+        """The batch that `next` has named."""
 
     @abstractmethod
     def length(self, split: int) -> float:
-        """Where the split ends; infinite if nobody knows."""
+        """The offset at which the split ends; infinite if that is unknown."""
 
     def live(self) -> list[int]:
         """The splits that are not at their end."""
@@ -142,7 +142,7 @@ class InputReader(SourceReader):
 
 
 def _cut_short(source: Input, split: int, offset: int) -> str:
-    """Going on would end the split here, and nobody would ever hear of it."""
+    """Without this error the split would end here in silence."""
     return (
         f"{source.name_of(split)} holds {source.length(split)} rows, but {offset} of it are in the checkpoint: it was "
         "cut or replaced. Put the old one back, or begin anew with an empty output folder"

@@ -1,4 +1,4 @@
-"""One attempt of one subtask, as a pure state machine: an event in, effects out; shells deliver and act.
+"""One attempt of one subtask as a pure state machine: an event in, effects out; shells deliver and act.
 
 Events (a method each): open, emit, trigger, rows, barrier, end, captured, persisted, complete, aborted, settled,
 settle.
@@ -7,8 +7,8 @@ Effects (tuples, because they are the hot path of simulations; the first item na
     ("open",)                        open the sink                    ("write", batch)      give rows to the sink
     ("capture", id, states)          snapshot the sink, then call `captured`
     ("upload", id, states)           persist; when done, the event `persisted`
-    ("cancel_upload", id)            give an upload up
-    ("acknowledge", id, states)      vote                             ("report", kind, a)   tell the coordinator
+    ("cancel_upload", id)            cancel an upload
+    ("acknowledge", id, states)      vote                             ("report", kind, a)   to the coordinator
     ("send", to, kind, payload)      to another subtask, in order     ("drain", events)     process held-back events
     ("notify", id)                   sink.notify_complete, then `settled`
     ("notify_aborted", id)           ("settle",)  sink.settle, then `settled`     ("end_of_input",)
@@ -169,7 +169,7 @@ class Subtask:
 
     def _begin_event_time(self, clock: SourceClock) -> list[Effect]:
         """What was said before a restart is said again."""
-        effects = self._advance(clock.said) if clock.said > NEVER else []
+        effects = self._advance(clock.sent) if clock.sent > NEVER else []
         return effects + self._find_out_whether_it_is_idle(clock)
 
     def _find_out_whether_it_is_idle(self, clock: SourceClock) -> list[Effect]:
@@ -177,7 +177,7 @@ class Subtask:
         return [] if after is None else [("later", after, "quiet", clock.batches)]
 
     def _say_watermark(self, at: tuple[int, int]) -> list[Effect]:
-        """What follows of the batch that was just read, and a timer that finds out whether another one came."""
+        """The watermark after the batch that was just read, and a timer that finds out whether another one came."""
         clock, reader = self.source_clock, self.reader
         assert clock is not None
         assert reader is not None
@@ -185,7 +185,7 @@ class Subtask:
         return effects + self._find_out_whether_it_is_idle(clock)
 
     def quiet(self, batches: int, _: Any) -> list[Effect] | tuple[Effect, ...]:
-        """A source that has read nothing since holds nobody back."""
+        """A source that has read nothing since becomes idle, and holds no watermark back."""
         clock = self.source_clock
         assert clock is not None
         if batches != clock.batches or self.finished:
@@ -207,8 +207,8 @@ class Subtask:
         clock = self.channel_clock
         assert clock is not None
         effects = self._moved(clock.on_idle(channel))
-        if clock.all_idle and not clock.said_idle:
-            clock.said_idle = True
+        if clock.all_idle and not clock.idle_sent:
+            clock.idle_sent = True
             effects += [("send", target, "idle", None) for target in self.targets]
         return effects
 
@@ -216,7 +216,7 @@ class Subtask:
         return [] if watermark is None else self._advance(watermark)
 
     def _advance(self, watermark: float) -> list[Effect]:
-        """Windows that are over are fired first; then those below hear of it. The end is told as an end."""
+        """Fires windows that are over, then sends the watermark on. At the end of input, `end` is sent instead."""
         effects: list[Effect] = []
         for place, (_, operator) in enumerate(self.operators, start=1):
             fire = getattr(operator, "on_watermark", None)

@@ -1,16 +1,16 @@
-"""A subtask whose checkpoints may be unaligned: the barrier overtakes rows, and the rows become part of the snapshot.
+"""A subtask with unaligned checkpoints: a barrier overtakes rows, and the rows become part of the snapshot.
 
 Rules:
- 1. at the first urgent barrier n, on whatever channel, the subtask snapshots and sends urgent barriers at once;
+ 1. at the first urgent barrier n, on any channel, the subtask snapshots and sends urgent barriers at once;
  2. rows of any other channel that come before its barrier n are processed *and* recorded: they are not in the state
     that was just captured, and their senders' offsets cover them;
  3. the snapshot is whole when barrier n has come on every channel; only then is it persisted and voted for;
  4. with a timeout, barriers start aligned and carry when their checkpoint was triggered; where the alignment is not
-    over by then plus the timeout, the subtask goes on as in rule 1, and so does everybody below it;
- 5. plain barriers stay aligned whatever happens: the final checkpoint's do, because a row that were only recorded in it
-    would never be written.
+    over by then plus the timeout, the subtask goes on as in rule 1, and so do all subtasks downstream;
+ 5. plain barriers always stay aligned. The final checkpoint uses them, because a row that is only recorded in it would
+    never be written.
 
-A newer barrier gives an older recording up, as it gives an older alignment up.
+A newer barrier cancels an older recording, as it cancels an older alignment.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Recording:
 
     def __init__(self, checkpoint_id: int, missing: set[int], rows: list[Waiting]) -> None:
         self.checkpoint_id = checkpoint_id
-        self.missing = missing  # channels whose barrier has not come
+        self.missing = missing  # channels that still lack the barrier
         self.rows = rows
         self.queued: list[Waiting] = []
         self.states: States | None = None  # captured
-        self.unsent: set[int] = set()  # receivers to whom its aligned barrier still waits behind rows
+        self.unsent: set[int] = set()  # receivers for which its aligned barrier still waits behind rows
 
     @property
     def over(self) -> bool:
@@ -112,7 +112,7 @@ class UnalignedSubtask(Subtask):
     # -- recording ---------------------------------------------------------------------------------
 
     def _overtake(self, checkpoint_id: int, *, by: int = 0) -> list[Effect]:
-        """`by`: the channel whose urgent barrier has come; 0: none, the time is over."""
+        """`by`: the channel of the urgent barrier; 0: none, the timeout has passed."""
         rows, arrived = self._waiting_in(checkpoint_id, by=by)
         missing = set(self.plan.inputs) - self.alignment.blocked - arrived
         self.alignment.overtake(checkpoint_id)

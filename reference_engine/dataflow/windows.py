@@ -1,8 +1,8 @@
 """Event-time tumbling windows: the rows of a key in one stretch of event time become one row.
 
 A result has an identity of its own, made of key and window alone, so that the same window has the same identity after
-every replay; its value says how many rows it holds and folds their identities, whatever their order. A window is fired
-once, when the watermark has passed its end, and then forgotten; a row that comes for it later is late: it is dropped,
+every replay; its value says how many rows it holds and folds their identities, in any order. A window is fired
+once, when the watermark has passed its end, and then removed; a row that comes for it later is late: it is dropped,
 and counted. State is kept per key group, each with the watermark that its windows have seen, because groups of one
 subtask may come from several.
 """

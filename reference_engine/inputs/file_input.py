@@ -1,6 +1,6 @@
 """A user's files as an input that can be replayed: a split is one file, an offset is a row number.
 
-Files are looked at once, when the input is made; what it remembers of them goes to every process. A process that opens
+Files are examined once, when the input is made; their sizes and checksums go to every process. A process that opens
 one checks that it still begins and ends as it did then. A file that has grown is read as far as it went.
 """
 
@@ -23,11 +23,11 @@ from sinkproof.sink_adapters.protocol import Batch
 JSON_SUFFIXES: Final = (".jsonl", ".json", ".ndjson")
 PARQUET_SUFFIXES: Final = (".parquet",)
 READABLE: Final = f"{', '.join((*JSON_SUFFIXES, *PARQUET_SUFFIXES))}"
-EDGE_BYTES: Final = 1 << 16  # of either end: whoever replaces a file changes one of them
+EDGE_BYTES: Final = 1 << 16  # of either end: replacing a file changes one of them
 BATCH_ROWS: Final = 10_000  # what makes the cost of a batch small beside that of its rows
 
 
-class Reader(Protocol):
+class FileReader(Protocol):
     """Goes on from row `offset` of one file."""
 
     offset: int
@@ -45,7 +45,7 @@ class RowMap(Protocol):
     def check(self, picked: Picked) -> None:
         """Raises InputError unless the first row has what was picked."""
 
-    def reader(self, split: int, offset: int, picked: Picked) -> Reader: ...
+    def reader(self, split: int, offset: int, picked: Picked) -> FileReader: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class FileInput(Input):
         self.splits = len(self.files)
         if not any(file.map.rows for file in self.files):
             raise InputError(f"no row in {_some([file.path for file in self.files])}: give files that hold rows")
-        self._readers: dict[int, Reader] = {}
-        self._process = 0  # whose they are: a fork shares the file position with its parent
+        self._readers: dict[int, FileReader] = {}
+        self._process = 0  # that opened them: a fork shares the file position with its parent
 
     def length(self, split: int) -> int:
         return self.files[split].map.rows
@@ -128,7 +128,7 @@ class FileInput(Input):
                 done.pop_all()
         return batch
 
-    def _reader(self, split: int, offset: int) -> Reader:
+    def _reader(self, split: int, offset: int) -> FileReader:
         if self._process != os.getpid():
             self._readers, self._process = {}, os.getpid()
         reader = self._readers.pop(split, None)

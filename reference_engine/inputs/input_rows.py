@@ -1,4 +1,4 @@
-"""What a user picks of the records in their files, and how a record becomes a row: pure Python, whatever the format."""
+"""Which fields of a record become key, value and time of a row: pure Python, for every format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _text_of_other(value: Any) -> Any:
 COMPACT: Final = json.JSONEncoder(
     separators=(",", ":"), sort_keys=True, ensure_ascii=False, check_circular=False, default=_text_of_other
 )
-Where = Callable[[int], str]  # offset -> the place to look at, for people
+Where = Callable[[int], str]  # offset -> its place in the file, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class LineMap:
                 position += len(chunk)
 
     def check(self, picked: Picked) -> None:
-        """Looks at the first row: a misspelt name should be heard of at once."""
+        """Reads the first row, so that a misspelt name fails at once."""
         if self.rows:
             with open(self.path, "rb") as file:
                 picked.refuse_missing(_record(file.readline(), 0, self._where), self._where(0))
@@ -127,7 +127,7 @@ class LineReader:
 
 
 def is_text(block: bytes) -> bool:
-    """pyarrow does not ask."""
+    """A range that pyarrow does not check."""
     if block.isascii():
         return True
     try:

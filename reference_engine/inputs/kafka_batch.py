@@ -1,7 +1,7 @@
-"""Rows that come from a topic: records as they are, so that who writes to a topic again loses nothing of them.
+"""A batch of records of a topic, kept unchanged, so that a sink that writes to a topic again loses nothing of them.
 
 A row's key and value are text. A record may be without a key, without a value (a tombstone), hold bytes that are no
-text, and carry headers: all of that stays in columns, until somebody asks for rows.
+text, and carry headers: all of that stays in columns until `rows` is read.
 """
 
 from __future__ import annotations

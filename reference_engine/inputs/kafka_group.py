@@ -1,7 +1,7 @@
-"""What a topic and a consumer group say of themselves: where partitions begin and end, and how far a group has come.
+"""Metadata of a topic and a consumer group: where partitions begin and end, and the group's committed offsets.
 
 The offsets of a group are for people and their monitoring. They follow complete checkpoints, and nothing is ever
-restored from them: who resets them changes a graph, not the output.
+restored from them: resetting them changes a graph, not the output.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError
-from sinkproof.reference_engine.inputs.kafka_source import ANONYMOUS, ANSWER_SECONDS, LOOK_AGAIN_SECONDS, partitions_of
+from sinkproof.reference_engine.inputs.kafka_source import ANONYMOUS, ANSWER_SECONDS, RETRY_SECONDS, partitions_of
 
 CLOSE_SECONDS: Final = 2.0
 Offsets = Mapping[int, int]  # by partition
 
 
 class TopicView:
-    """Looks at one topic, as a reader that sees what is committed."""
+    """The extent of one topic, as a reader of committed records sees it."""
 
     def __init__(self, endpoint: str, topic: str, *, group: str = ANONYMOUS, seconds: float = ANSWER_SECONDS) -> None:
         self.endpoint, self.topic, self.seconds = endpoint, topic, seconds
@@ -37,7 +37,7 @@ class TopicView:
                 if deadline.over:
                     why = error.args[0].str()
                     raise InputError(f"the broker at {self.endpoint} does not answer: {why}") from error
-            threading.Event().wait(LOOK_AGAIN_SECONDS)
+            threading.Event().wait(RETRY_SECONDS)
 
     def _extent(self) -> tuple[dict[int, int], dict[int, int]]:
         from confluent_kafka import TopicPartition
@@ -57,9 +57,9 @@ class TopicView:
 
 
 class GroupOffsets:
-    """Called with the offsets of each complete checkpoint; tells them to the group in a thread of its own.
+    """Called with the offsets of each complete checkpoint; commits them for the group in a thread of its own.
 
-    A broker that is away keeps no checkpoint waiting: of several, the newest is told.
+    No checkpoint waits for an absent broker: of several, the newest is committed.
     """
 
     def __init__(self, endpoint: str, topic: str, group: str) -> None:
@@ -67,7 +67,7 @@ class GroupOffsets:
         self._newest: Offsets | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._telling = self._closed = False
+        self._committing = self._closed = False
 
     def __call__(self, offsets: Offsets) -> None:
         with self._changed:
@@ -81,30 +81,30 @@ class GroupOffsets:
         from confluent_kafka import KafkaException, TopicPartition
 
         client = _client(self.endpoint, self.group)
-        while (offsets := self._wait_for_news()) is not None:
+        while (offsets := self._next_offsets()) is not None:
             try:
                 places = [TopicPartition(self.topic, number, at) for number, at in offsets.items()]
                 client.commit(offsets=places, asynchronous=False)
             except KafkaException:
-                continue  # the next checkpoint says it again
+                continue  # the next checkpoint repeats it
         client.close()
 
-    def _wait_for_news(self) -> Offsets | None:
+    def _next_offsets(self) -> Offsets | None:
         with self._changed:
-            self._telling = False
+            self._committing = False
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._newest is not None or self._closed)
             offsets, self._newest = self._newest, None
-            self._telling = offsets is not None
+            self._committing = offsets is not None
             return offsets
 
     def close(self) -> None:
-        """On return the last one is told, if that can be done in time."""
+        """On return the last offsets are committed, unless the time limit has passed."""
         deadline = Deadline(CLOSE_SECONDS)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._newest is None and not self._telling, deadline.left)
+            self._changed.wait_for(lambda: self._newest is None and not self._committing, deadline.left)
 
 
 def _client(endpoint: str, group: str) -> Any:

@@ -1,4 +1,4 @@
-"""A topic as a source: offsets live in the checkpoint, and nowhere else does a restore look for them.
+"""A topic as a source. Its offsets are in the checkpoint; a restore reads them from there only.
 
 The consumer belongs to no group that could assign partitions or rewind them: partition p belongs to the source subtask
 p modulo parallelism, also one that is added while the job runs. It reads what is committed: what is behind an open
@@ -22,17 +22,17 @@ from sinkproof.sink_adapters.protocol import Batch
 
 PARTITIONS_MOST: Final = 4096  # numbers that partitions may have: those added later have their owner from the beginning
 ANSWER_SECONDS: Final = 10.0  # a broker that was killed is back within five
-LOOK_AGAIN_SECONDS: Final = 0.1
-ANONYMOUS: Final = "sinkproof-source"  # the client asks for a group's name; nobody joins it
+RETRY_SECONDS: Final = 0.1
+ANONYMOUS: Final = "sinkproof-source"  # the client requires a group's name; no consumer joins the group
 GONE: Final = "Put what is missing back, or begin anew with an empty folder for the checkpoints"
 
 
 @dataclass(slots=True, kw_only=True)
 class KafkaInput:
-    """What a job reads: a sources.Source.
+    """A `Source` of a job.
 
     `begins`: where each partition began when the job did; others begin at their first record. `ends`: bounded, up to
-    these offsets; None: whatever comes. `by_client`: without checkpoints the client's own auto-commit decides where
+    these offsets; None: unbounded. `by_client`: without checkpoints the client's own auto-commit decides where
     `group` goes on, and what dies in between is lost or repeated.
     """
 
@@ -54,7 +54,7 @@ class KafkaInput:
 
 
 class KafkaReader(SourceReader):
-    """The partitions of one source subtask. `ready` is asked before `next`: nothing here waits for a record."""
+    """The partitions of one source subtask. `ready` is called before `next`: nothing here waits for a record."""
 
     def __init__(self, source: KafkaInput, index: int, parallelism: int) -> None:
         super().__init__(())
@@ -62,7 +62,7 @@ class KafkaReader(SourceReader):
         self._consumer: Any = None
         self._due: deque[tuple[int, KafkaBatch | None, int]] = deque()  # partition, its next records, where they end
         self._batch: KafkaBatch | None = None
-        self._at_end: set[int] = set()  # partitions whose last record, for now, has come
+        self._at_end: set[int] = set()  # partitions of which the last record, for now, has come
         self._added: deque[tuple[int, int]] = deque()  # partitions that another thread has found, and where they begin
         self._closed = threading.Event()
 
@@ -115,11 +115,11 @@ class KafkaReader(SourceReader):
                 "group.id": source.group,
                 "enable.auto.commit": source.by_client,
                 "isolation.level": "read_committed",
-                "enable.partition.eof": True,  # tells how far offsets go that no record will ever have
+                "enable.partition.eof": True,  # reveals trailing offsets without records (transaction markers)
                 # A record that was removed before it was read is not skipped in silence.
                 "auto.offset.reset": "earliest" if source.by_client else "error",
                 "fetch.wait.max.ms": 20,  # how long the broker waits for more when there is little
-                # A client whose queue is full looks at it again after a second, however fast it is emptied: at 180,000
+                # A client with a full queue checks it again after a second, however fast it is emptied: at 180,000
                 # records/s a partition gave none for 3 seconds of 7.
                 "fetch.queue.backoff.ms": 10,
                 "reconnect.backoff.ms": 5,
@@ -156,7 +156,7 @@ class KafkaReader(SourceReader):
             self._consumer.incremental_assign([TopicPartition(self.source.topic, number, where)])
 
     def _discover(self) -> None:
-        """A thread: asking takes as long as the broker likes."""
+        """Runs in a thread: the broker may take long to answer."""
         from confluent_kafka import KafkaException
 
         known = set(self.offsets)
@@ -237,7 +237,7 @@ def partitions_of(client: Any, topic: str, *, seconds: float = ANSWER_SECONDS) -
             return sorted(found.partitions)
         if deadline.over:
             raise InputError(f"topic {topic} cannot be read: {found.error}. {GONE}")
-        threading.Event().wait(LOOK_AGAIN_SECONDS)
+        threading.Event().wait(RETRY_SECONDS)
 
 
 def first_offset(client: Any, topic: str, number: int) -> int:

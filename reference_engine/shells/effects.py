@@ -18,7 +18,7 @@ from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
 
 JOB_ID = "job"
-IN_DOUBT: Final = "in doubt"  # noted of a sink whose `open` could not settle all that was restored
+IN_DOUBT: Final = "in doubt"  # noted of a sink that could not settle all restored transactions in `open`
 Key = tuple[int, int]  # (actor id, generation)
 Action = Callable[[Any, Key, Effect], None]
 
@@ -141,7 +141,7 @@ def report(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     shell.post(1, (0, key[1]), (effect[1], key[0], effect[2]))
 
 
-# -- opening and ending a sink -----------------------------------------------------------------------------------------------
+# -- opening and ending a sink -----------------------------------------------------------------------------------
 
 
 def open_sink(shell: SubtaskShell, key: Key, effect: Effect) -> None:

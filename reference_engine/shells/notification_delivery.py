@@ -12,14 +12,14 @@ Event = tuple[str, Any, Any]  # kind, a, b
 Held = tuple[tuple[Key, Event], ...]
 
 
-class Sender(Protocol):
+class NotificationSender(Protocol):
     held: Held  # messages that wait until a newer one to the same subtask has been sent
 
     @property
     def post(self) -> Callable[[float, Key, Event], None]: ...
 
 
-def send(shell: Sender, to: Key, event: Event, *, delay: float, fault: str) -> None:
+def send(shell: NotificationSender, to: Key, event: Event, *, delay: float, fault: str) -> None:
     """`fault`: "" (none), "lost", "late" or "repeated"."""
     if fault == "lost":
         return
@@ -39,7 +39,7 @@ def _is_last(event: Event) -> bool:
     return kind == "complete" and bool(final)
 
 
-def _release_overtaken(shell: Sender, to: Key, *, delay: float) -> None:
+def _release_overtaken(shell: NotificationSender, to: Key, *, delay: float) -> None:
     waiting = [held for held in shell.held if held[0] == to]
     shell.held = tuple(held for held in shell.held if held[0] != to)
     for _, event in waiting:

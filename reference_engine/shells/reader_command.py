@@ -1,4 +1,4 @@
-"""Running a reader command: what an independent program sees in the target, as (split, offset) pairs."""
+"""Runs a reader command: an independent program that prints the rows in the target as (split, offset) pairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUOTED_CHARACTERS: Final = 200
 
 
 class ReaderFailed(Exception):
-    """The reader has not said what is visible. `evidence`: the text that cannot be understood, or its last words."""
+    """The reader has not reported what is visible. `evidence`: the text that cannot be parsed, or its last output."""
 
     def __init__(self, why: str, *, evidence: str = "") -> None:
         super().__init__(why, evidence)
@@ -30,7 +30,7 @@ class ReaderFailed(Exception):
 
 
 def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[int, int]]:
-    """Everything that the reader prints, in its order. It dies with this thread, or when the time is over."""
+    """Everything that the reader prints, in its order. It is killed when this thread ends, or after `seconds`."""
     output = CapturedOutput()
     try:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Which kind of subtask a configuration asks for, and which job graphs it cannot be used with."""
+"""Chooses the kind of subtask that a configuration needs, and refuses job graphs that it cannot be used with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sinkproof.reference_engine.dataflow.unaligned_barriers import UnalignedSubt
 def subtask_for(
     plan: SubtaskPlan, configuration: CheckpointConfiguration, *, buffers: Buffers | None = None
 ) -> Subtask:
-    """`buffers`: between bounded ones; None: whatever is sent is on its way at once."""
+    """`buffers`: bounded ones between subtasks; None: every batch is sent at once."""
     every, timeout_ms = configuration.checkpoint_every_batches, configuration.aligned_checkpoint_timeout
     aligned = configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
     if buffers is not None:
@@ -28,7 +28,7 @@ def subtask_for(
 
 
 def refuse_unsuitable(plan: Plan, configuration: CheckpointConfiguration) -> None:
-    """Rows in flight behind a partitioner of the user's own cannot be put elsewhere when the parallelism changes."""
+    """Rows in flight behind a custom partitioner cannot be rerouted when the parallelism changes."""
     if not configuration.unaligned or configuration.force_unaligned_checkpoints:
         return
     for subtask in plan.subtasks:

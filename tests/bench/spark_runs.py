@@ -15,7 +15,7 @@ from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
@@ -31,7 +31,7 @@ class Followed:
     def __init__(self, cluster: Cluster, folder: Path, **arguments: Any) -> None:
         self.target, self.arguments = folder / "target", {"folder": str(folder / "target"), **arguments}
         self.target.mkdir(parents=True)
-        run = Run(recipe=RECIPE, arguments=self.arguments, folder=folder / "run")
+        run = SparkRun(recipe=RECIPE, arguments=self.arguments, folder=folder / "run")
         self.names = run.deployment().job.widest.names
         self.folder = RunFolder(run.folder)
         self.armed = self.folder.armed()
@@ -51,7 +51,7 @@ class Followed:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(self.execution.recent)}")
 
     def look(self) -> None:
-        for happening in self.execution.look():
+        for happening in self.execution.poll():
             self.story.append(happening)
             self.strikes += happening["what"] == "struck"
             if happening["what"] == "complete":

@@ -45,7 +45,7 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "reference_engine/checkpointing/coordinator.py": {
         "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": AN_ENUM,
-        "undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is Phase.TRIGGERED]": (
+        "undecided = [checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is CheckpointPhase.TRIGGERED]": (
             AN_ENUM
         ),
         "discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones": DELETED,
@@ -62,7 +62,7 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
         "if len(pending.states) < len(self.plan.subtasks):": NEVER_MORE,
         "if checkpoint_id == self.checkpoint_id_final:": ONE_OBJECT,
         "final = checkpoint_id == self.checkpoint_id_final": ONE_OBJECT,
-        "if pending is None or pending.phase is not Phase.TRIGGERED:": AN_ENUM,
+        "if pending is None or pending.phase is not CheckpointPhase.TRIGGERED:": AN_ENUM,
         'assert counted == vote[1], f"{vote[0]} has voted twice for {checkpoint_id}, for different states"': WORDS,
         "self.over = True": ONCE,
         "*,": "not a mutation of the language: a star that is none between numbers",

@@ -55,7 +55,7 @@ class StagingSink:
 
     def open(self, context: Context) -> None:
         self.context = context
-        self.heard(
+        self.record(
             "open", (context.generation, context.checkpoint_id_restored, tuple(old for old, _ in context.restored))
         )
         for _, state in context.restored:
@@ -71,36 +71,36 @@ class StagingSink:
         return old % self.context.parallelism
 
     def write(self, batch: Batch) -> None:
-        self.heard("write", batch.rows)
+        self.record("write", batch.rows)
         self.buffer += batch.rows
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        self.heard("snapshot", checkpoint_id)
+        self.record("snapshot", checkpoint_id)
         name = f"{self.context.generation}/{self.context.subtask}/{checkpoint_id}"
         self.target.staged[name], self.buffer = tuple(self.buffer), []
         self.pending[checkpoint_id] = name
         return json.dumps(list(self.pending.values())).encode()
 
     def notify_complete(self, checkpoint_id: int) -> Any:
-        self.heard("notify_complete", checkpoint_id)
+        self.record("notify_complete", checkpoint_id)
         for covered in [pending for pending in sorted(self.pending) if pending <= checkpoint_id]:
             self.reveal(self.pending.pop(covered))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        self.heard("notify_aborted", checkpoint_id)
+        self.record("notify_aborted", checkpoint_id)
 
     def end_of_input(self) -> None:
-        self.heard("end_of_input", None)
+        self.record("end_of_input", None)
 
     def close(self) -> None:
-        self.heard("close", None)
+        self.record("close", None)
 
     def reveal(self, name: str) -> None:
         self.context.reach("commit.before")
         self.target.visible += self.target.staged.pop(name, ())
         self.context.reach("commit.after")
 
-    def heard(self, call: str, argument: Any) -> None:
+    def record(self, call: str, argument: Any) -> None:
         subtask = self.context.subtask if hasattr(self, "context") else -1  # -1: was never opened
         self.target.calls.append((call, subtask, argument))
 
@@ -113,7 +113,7 @@ class Witness:
         self.decided: list[CheckpointRecord] = []
         self.visible_at_decision: dict[int, Counter[RowId]] = {}
         self.visible_at_end: list[Row] = []
-        self.woken_up: list[str] = []
+        self.resumed_actors: list[str] = []
 
     def deciding(self, simulation: Simulation, record: CheckpointRecord) -> None:
         self.decided.append(record)
@@ -123,7 +123,7 @@ class Witness:
         """Nothing to write down."""
 
     def resuming(self, simulation: Simulation, actor: str) -> None:
-        self.woken_up.append(actor)
+        self.resumed_actors.append(actor)
 
     def resumed(self, simulation: Simulation, actor: str) -> None:
         """Nothing to write down."""
@@ -153,7 +153,7 @@ class Run:
 
 
 class Steps:
-    """A `reach` that counts how often it was reached, and tells."""
+    """A `reach` that counts its calls, and passes the number on."""
 
     def __init__(self, at: Callable[[int], Any]) -> None:
         self.count, self.at = 0, at
@@ -224,7 +224,7 @@ class Engine:
         return Run(simulation, target, witness)
 
     def every_single_crash(self, run: Run) -> list[str]:
-        """Schedules: at each point that this run has passed, the death of who was there, and of the whole job."""
+        """Schedules: at each point that this run has passed, the death of the acting actor, and of the whole job."""
         seen: Counter[tuple[int, str]] = Counter()
         schedules = []
         for actor, point in run.simulation.trace:
@@ -233,8 +233,8 @@ class Engine:
             schedules += [f"{name}{point}#{seen[actor, point]}={kind}" for kind in ("kill", "kill-job")]
         return schedules
 
-    def ask(self, at_ms: int, event: str, *, generation: int = FIRST_GENERATION) -> Callable[[Simulation], Any]:
-        """For `before`: somebody asks the coordinator for something ("cancel", "stop_with_checkpoint")."""
+    def request(self, at_ms: int, event: str, *, generation: int = FIRST_GENERATION) -> Callable[[Simulation], Any]:
+        """For `before`: the coordinator receives a request ("cancel", "stop_with_checkpoint")."""
         return lambda simulation: simulation.post(at_ms, (0, generation), (event, None, None))
 
 

@@ -29,7 +29,7 @@ def middle(channels: int, engine: Any) -> SubtaskPlan:
 
 
 class Driven:
-    """A subtask whose effects are carried out: `out` holds what it sent: (split, offset), or a barrier's id."""
+    """A subtask, with its effects carried out: `out` holds what it sent: (split, offset), or a barrier's id."""
 
     def __init__(self, plan: SubtaskPlan, *, aligned: bool) -> None:
         self.subtask = Subtask(plan, aligned=aligned)
@@ -108,7 +108,7 @@ def test_a_newer_barrier_on_an_open_channel_gives_the_older_alignment_up(two_cha
 def test_the_abort_of_a_newer_checkpoint_leaves_an_older_one_alone(engine: Any, aligned: bool) -> None:
     driven = Driven(middle(2, engine), aligned=aligned)
     driven.give("barrier", 1, 1)
-    driven.give("aborted", 2, None)  # declined by somebody upstream, long before its barriers are here
+    driven.give("aborted", 2, None)  # declined by a subtask upstream, long before its barriers are here
     driven.give("barrier", 2, 1)
     driven.give("barrier", 1, 2)
     driven.give("barrier", 2, 2)
@@ -204,7 +204,9 @@ def test_a_forwarded_barrier_stands_where_it_stood_in_every_channel(engine: Any,
     out = drive(engine, channels, events, aligned=True).out
     forwarded = [item for item in out if isinstance(item, int)]
     assert forwarded == sorted(set(forwarded))
-    assert set(range(1, CHECKPOINTS + 2)) - aborted <= set(forwarded), "what nobody aborted is snapshotted"
+    assert set(range(1, CHECKPOINTS + 2)) - aborted <= set(forwarded), (
+        "every checkpoint that was not aborted is snapshotted"
+    )
     for checkpoint_id in forwarded:
         before = {item for item in out[: out.index(checkpoint_id)] if isinstance(item, tuple)}
         assert rows_before(checkpoint_id, events) == before
@@ -224,7 +226,7 @@ def rows_before(checkpoint_id: int, events: list[tuple[str, int, int]]) -> set[t
 
 @pytest.mark.row("S04")
 @given(interleavings())
-def test_tracking_holds_nothing_and_forwards_what_nobody_aborted(engine: Any, drawn: Any) -> None:
+def test_tracking_holds_nothing_and_forwards_every_barrier_that_was_not_aborted(engine: Any, drawn: Any) -> None:
     channels, aborted, events = drawn
     out = drive(engine, channels, events, aligned=False).out
     assert [(a, b) for kind, a, b in events if kind == "row"] == [item for item in out if isinstance(item, tuple)]

@@ -107,12 +107,12 @@ faults = st.builds(
     after=widths,
     mode=modes,
     buffered=buffers,
-    struck=st.lists(faults, max_size=2),
+    injected=st.lists(faults, max_size=2),
     interval=st.integers(5, 30),
     seed=st.integers(0, 99),
 )
 def test_exactly_once(
-    engine: Any, shape: str, before: Any, after: Any, mode: Any, buffered: Any, struck: Any, interval: int, seed: int
+    engine: Any, shape: str, before: Any, after: Any, mode: Any, buffered: Any, injected: Any, interval: int, seed: int
 ) -> None:
     storage, target = MemoryCheckpointStorage(), engine.Target()
     options = {"checkpoint_interval": interval, "checkpoint_timeout": 10**6, "buffers": buffered, **mode}
@@ -125,7 +125,7 @@ def test_exactly_once(
         **options,
     )
     event(f"{shape}, restored with rows in flight: {holds_rows(storage.record)}")
-    schedule = " ".join([f"seed={seed + 1}", *struck]) if struck else "no-fault"
+    schedule = " ".join([f"seed={seed + 1}", *injected]) if injected else "no-fault"
     again = engine.run(plan=job_of(shape, after), schedule=schedule, storage=storage, target=target, **options)
     assert again.simulation.finished, again.simulation.failure
     shown = again.witness.visible_at_end

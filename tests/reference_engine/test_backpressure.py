@@ -24,7 +24,7 @@ def test_what_other_ways_to_connect_a_slow_receiver_cost() -> None:
     assert free.buffered_last > 1900, "memory grows, for as long as the job runs"
     assert high.buffered_last > 100, "a rate that is too high only lets it grow more slowly"
     assert low.buffered_most == 1
-    assert low.taken_fast < 20, "one that is too low stops everybody"
+    assert low.taken_fast < 20, "one that is too low stops every subtask"
     assert shared.taken_fast < 50, "the fast receiver is as slow as the slow one"
     assert shared.barrier_ticks_fast is not None
     assert shared.barrier_ticks_fast > 50, "and so are its barriers"

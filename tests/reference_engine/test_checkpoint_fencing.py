@@ -42,7 +42,7 @@ def test_every_generation_is_greater_than_all_before_it_and_never_comes_again(re
     assert [700_001, 700_002, 700_003] == [reopen().generation for _ in range(3)]
 
 
-def test_of_two_who_claim_at_once_only_the_greater_generation_can_write(engine: Any, reopen: Open) -> None:
+def test_of_two_concurrent_claims_only_the_greater_generation_can_write(engine: Any, reopen: Open) -> None:
     """The rival claims at each step of our own claim in turn."""
     for at in range(1, engine.count_steps(lambda reach: reopen(reach=reach)) + 1):
         rivals: list[FolderCheckpointStorage] = []
@@ -87,19 +87,19 @@ def test_a_superseded_coordinator_can_change_nothing(reopen: Open, deed: Callabl
 
 
 def test_it_is_fenced_between_any_two_steps(engine: Any, reopen: Open) -> None:
-    """The old coordinator sleeps at each step of its decision in turn, while a new one takes the same id."""
+    """The old coordinator is suspended at each step of its decision in turn, while a new one takes the same id."""
 
-    def told(storage: FolderCheckpointStorage, reach: Callable[[str], None]) -> FolderCheckpointStorage:
+    def reporting(storage: FolderCheckpointStorage, reach: Callable[[str], None]) -> FolderCheckpointStorage:
         return FolderCheckpointStorage(storage.folder, reach=reach, generation=storage.generation)
 
-    steps = engine.count_steps(lambda reach: take(told(reopen(), reach), 1, b"old"))
-    for sleep_at in range(1, steps + 1):
+    steps = engine.count_steps(lambda reach: take(reporting(reopen(), reach), 1, b"old"))
+    for suspended_at in range(1, steps + 1):
         storage = reopen()
         storage.discard(0)
         news: list[FolderCheckpointStorage] = []
 
         try:
-            take(told(storage, engine.Steps(newcomer_at(sleep_at, news, reopen))), 1, b"old")
+            take(reporting(storage, engine.Steps(newcomer_at(suspended_at, news, reopen))), 1, b"old")
         except Fenced:
             assert {"sink": b"new"} == news[0].load(1).states[SINK]
         else:
@@ -118,7 +118,7 @@ def newcomer_at(at: int, news: list[FolderCheckpointStorage], reopen: Open) -> C
     return take_over
 
 
-def test_a_worker_stores_for_the_generation_that_it_was_told(reopen: Open) -> None:
+def test_a_worker_stores_for_the_generation_that_it_is_given(reopen: Open) -> None:
     coordinator = reopen()
     worker = FolderCheckpointStorage(coordinator.folder, generation=coordinator.generation)
     kept = worker.store(1, SINK, {"sink": b"a worker's"})

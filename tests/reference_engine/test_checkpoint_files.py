@@ -61,7 +61,7 @@ def test_a_file_of_another_kind_is_refused_although_its_digest_is_right(tmp_path
 
 
 def full_disk(at: int) -> Callable[[str], None]:
-    """A `reach` at whose `at`-th step the disk is full, once."""
+    """A `reach` that finds the disk full at its `at`-th step, once."""
     steps = iter(range(1, 100_000))
 
     def reach(point: str) -> None:

@@ -110,7 +110,7 @@ def test_a_folder_and_memory_lead_to_the_same_run(engine: Any, tmp_path: Path) -
 def test_dying_at_any_step_leaves_the_old_checkpoint_or_the_new_one_and_no_rubbish(
     engine: Any, reopen: Open, said: Any
 ) -> None:
-    """Claim, two checkpoints, a discard, killed at each step: whoever comes next finds what was decided, no more."""
+    """Claim, two checkpoints, a discard, killed at each step: the next process finds what was decided, no more."""
 
     def life(reach: Callable[[str], None], decided: list[int]) -> None:
         storage = reopen(reach=reach)

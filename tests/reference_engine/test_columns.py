@@ -22,7 +22,7 @@ from sinkproof.reference_engine.dataflow.columns import (
     encode,
     groups_of,
 )
-from sinkproof.reference_engine.dataflow.job_graph import Output
+from sinkproof.reference_engine.dataflow.job_graph import SubtaskOutput
 from sinkproof.reference_engine.dataflow.key_groups import key_group
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.sink_adapters.files.arrow_format import ARROW
@@ -75,7 +75,7 @@ def test_what_arrives_lies_in_the_bytes_that_were_given() -> None:
 
 @given(rows, st.integers(1, 5))
 def test_columns_are_routed_as_rows_are(made: list[Row], parallelism: int) -> None:
-    output = Output(targets=tuple(range(7, 7 + parallelism)), keyed=True)
+    output = SubtaskOutput(targets=tuple(range(7, 7 + parallelism)), keyed=True)
     routed = [[(to, part.rows) for to, part in output.route(way(made))] for way in WAYS]
     assert [routed[0]] * len(WAYS) == routed
 
@@ -175,7 +175,7 @@ def test_a_generated_row_does_not_depend_on_where_batches_are_cut(
 
 def test_generated_columns_are_routed_by_the_groups_of_their_keys() -> None:
     made = GeneratedColumns(seed=3, keys=500, batch_rows=2000).batch(1, 77)
-    output = Output(targets=(1, 2, 3), keyed=True)
+    output = SubtaskOutput(targets=(1, 2, 3), keyed=True)
     expected = [(to, part.rows) for to, part in output.route(Batch(made.rows))]
     assert (3, expected) == (len(expected), [(to, part.rows) for to, part in output.route(made)])
 
@@ -199,12 +199,12 @@ def test_a_generator_of_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None
 HOT_PATH = """
 import sys
 from sinkproof.reference_engine.dataflow.columns import GeneratedColumns, decode, encode
-from sinkproof.reference_engine.dataflow.job_graph import Output
+from sinkproof.reference_engine.dataflow.job_graph import SubtaskOutput
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.sink_adapters.files.arrow_format import ARROW
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 from sinkproof.sink_adapters.protocol import Batch
-for _, part in Output(targets=(1, 2), keyed=True).route(GeneratedColumns().batch(0, 0)):
+for _, part in SubtaskOutput(targets=(1, 2), keyed=True).route(GeneratedColumns().batch(0, 0)):
     counted = KeyedCount().apply(decode(encode(part)))
     for form in (ARROW, JSON_LINES):
         form.writer().add(counted)

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnded, Ending, SinkError
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnded, AttemptEnding, SinkError
 from sinkproof.reference_engine.shells.process.command_host import CommandHost, CommandSink, ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
 
@@ -114,27 +114,27 @@ def read(scratch: Path) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("command", "ending", "evidence"),
     [
-        (after_reading("echo not json"), Ending.GARBAGE, "its reply to write is none: b'not json'"),
-        (after_reading("echo [1]"), Ending.GARBAGE, "b'[1]'"),
-        (after_reading("exec >&-; read more; exec sleep 100"), Ending.GARBAGE, "closed its channel"),
-        (after_reading("head -c 100000000 /dev/zero"), Ending.GARBAGE, "a line of more than"),
-        (after_reading("echo dying >&2; exit 3"), Ending.EXITED, "dying"),
-        (after_reading("kill -SEGV $$"), Ending.SIGNALLED, "SIGSEGV"),
-        (after_reading("read more"), Ending.HUNG, "no reply within 1 s"),
-        (after_reading("kill -STOP $$"), Ending.STOPPED, "SIGKILL"),
-        (shell("echo welcome; read line; echo '{\"ok\": true}'; read line"), Ending.GARBAGE, "b'welcome'"),
+        (after_reading("echo not json"), AttemptEnding.GARBAGE, "its reply to write is none: b'not json'"),
+        (after_reading("echo [1]"), AttemptEnding.GARBAGE, "b'[1]'"),
+        (after_reading("exec >&-; read more; exec sleep 100"), AttemptEnding.GARBAGE, "closed its channel"),
+        (after_reading("head -c 100000000 /dev/zero"), AttemptEnding.GARBAGE, "a line of more than"),
+        (after_reading("echo dying >&2; exit 3"), AttemptEnding.EXITED, "dying"),
+        (after_reading("kill -SEGV $$"), AttemptEnding.SIGNALLED, "SIGSEGV"),
+        (after_reading("read more"), AttemptEnding.HUNG, "no reply within 1 s"),
+        (after_reading("kill -STOP $$"), AttemptEnding.STOPPED, "SIGKILL"),
+        (shell("echo welcome; read line; echo '{\"ok\": true}'; read line"), AttemptEnding.GARBAGE, "b'welcome'"),
         (
             shell('read line; printf \'{"ok": true}\\n{"ok": true}\\n\'; read line'),
-            Ending.GARBAGE,
-            "it spoke without being asked",
+            AttemptEnding.GARBAGE,
+            "it wrote without a request",
         ),
-        (["./there-is-no-such-program"], Ending.EXITED, "cannot run ./there-is-no-such-program"),
+        (["./there-is-no-such-program"], AttemptEnding.EXITED, "cannot run ./there-is-no-such-program"),
     ],
 )
 def test_a_command_that_goes_wrong_says_how(
-    server: ForkServer, tmp_path: Path, command: list[str], ending: Ending, evidence: str
+    server: ForkServer, tmp_path: Path, command: list[str], ending: AttemptEnding, evidence: str
 ) -> None:
-    hang_seconds = 1.0 if ending is Ending.HUNG else 60.0
+    hang_seconds = 1.0 if ending is AttemptEnding.HUNG else 60.0
     with CommandHost(server, command, tmp_path, hang_seconds=hang_seconds) as host:
         with pytest.raises(AttemptEnded) as raised:
             spawn(host).write(Batch(ROWS))
@@ -153,7 +153,7 @@ def test_a_command_that_goes_wrong_says_how(
         ('{"error": {"type": "unsupported"}}', SinkError, "unsupported: "),
     ],
 )
-def test_an_error_reply_is_the_exception_that_it_asks_for(
+def test_an_error_reply_becomes_the_exception_that_it_names(
     server: ForkServer, tmp_path: Path, reply: str, kind: type[Exception], text: str
 ) -> None:
     program = after_reading(f"echo {shlex.quote(reply)}; read line; echo '{{\"ok\": true}}'; read line")

@@ -1,4 +1,4 @@
-"""Each option is tested for what it does, on a coordinator whose votes arrive after a given time."""
+"""Each option is tested for what it does, on a coordinator that receives its votes after a given time."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_cancelling_keeps_or_deletes_the_retained_checkpoint(
     engine: Any, tmp_path: Any, cleanup: Any, left: Any
 ) -> None:
     storage = FolderCheckpointStorage(tmp_path)
-    run = engine.run(before=engine.ask(40, "cancel"), storage=storage, externalized_checkpoint_cleanup=cleanup)
+    run = engine.run(before=engine.request(40, "cancel"), storage=storage, externalized_checkpoint_cleanup=cleanup)
     assert (True, [1]) == (run.simulation.finished, [record.checkpoint_id for record in run.witness.decided])
     assert left == storage.complete()
     assert [] == [name for name in storage.folder.glob("chk-*") if name.name != "chk-1"], "what was pending is gone"
@@ -273,15 +273,15 @@ AT_LEAST_ONCE = CheckpointingMode.AT_LEAST_ONCE
     ],
 )
 def test_doubtful_options_are_warned_about_with_how_they_are_resolved(options: Any, resolved: str) -> None:
-    with pytest.warns(ConfigurationWarning, match=resolved) as heard:
+    with pytest.warns(ConfigurationWarning, match=resolved) as caught:
         CheckpointConfiguration(**options)
-    assert len(heard) == 1
-    assert heard[0].filename == __file__, "it names the line that wrote them"
+    assert len(caught) == 1
+    assert caught[0].filename == __file__, "it names the line that wrote them"
 
 
 @pytest.mark.row("S10")
 @pytest.mark.row("S04")
-def test_at_least_once_no_barrier_overtakes_whatever_else_is_asked_for(engine: Any) -> None:
+def test_at_least_once_no_barrier_overtakes_under_any_other_options(engine: Any) -> None:
     options = {"checkpoint_interval": 7, "checkpointing_mode": AT_LEAST_ONCE}
     plain = engine.run(schedule="checkpoint.notify#1=kill-job", **options)
     with pytest.warns(ConfigurationWarning):

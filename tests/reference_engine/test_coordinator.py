@@ -10,10 +10,10 @@ import pytest
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.coordinator import (
     TRANSITIONS,
+    CheckpointEvent,
+    CheckpointPhase,
     CheckpointRecord,
     Coordinator,
-    Event,
-    Phase,
 )
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, NoRestart
 
@@ -38,7 +38,7 @@ def vote(coordinator: Coordinator, checkpoint_id: int, *names: str) -> list[Any]
     return effects
 
 
-def told(effects: list[Any], kind: str) -> list[tuple[int, Any]]:
+def sent(effects: list[Any], kind: str) -> list[tuple[int, Any]]:
     """(subtask, checkpoint id) of every message of this kind."""
     return [(effect[1], effect[3]) for effect in effects if effect[0] == "send" and effect[2] == kind]
 
@@ -55,14 +55,14 @@ def complete(coordinator: Coordinator, checkpoint_id: int) -> list[Any]:
 @pytest.mark.row("S02")
 def test_a_checkpoint_is_triggered_at_every_source_and_only_there(make: Make) -> None:
     coordinator = make(max_concurrent_checkpoints=2)
-    assert [(1, 1), (2, 1)] == told(coordinator.on(10, ("tick", None, None)), "trigger")
-    assert [(1, 2), (2, 2)] == told(coordinator.on(20, ("tick", None, None)), "trigger")
+    assert [(1, 1), (2, 1)] == sent(coordinator.on(10, ("tick", None, None)), "trigger")
+    assert [(1, 2), (2, 2)] == sent(coordinator.on(20, ("tick", None, None)), "trigger")
 
 
 @pytest.mark.row("S02")
 def test_ids_go_on_after_the_restored_checkpoint(make: Make) -> None:
     record = CheckpointRecord(7, False, {}, {})
-    assert [(1, 8), (2, 8)] == told(make(record=record).on(10, ("tick", None, None)), "trigger")
+    assert [(1, 8), (2, 8)] == sent(make(record=record).on(10, ("tick", None, None)), "trigger")
 
 
 @pytest.mark.row("S06")
@@ -77,11 +77,11 @@ def test_three_votes_of_four_decide_nothing(make: Make) -> None:
 
 @pytest.mark.row("S06")
 @pytest.mark.row("S09")
-def test_nobody_is_told_before_the_decision_is_durable(make: Make) -> None:
+def test_no_notification_is_sent_before_the_decision_is_durable(make: Make) -> None:
     coordinator = make()
     coordinator.on(10, ("tick", None, None))
     assert ["persist"] == [effect[0] for effect in vote(coordinator, 1)]
-    assert [(3, 1), (4, 1)] == told(coordinator.on(20, ("durable", 1, None)), "complete")
+    assert [(3, 1), (4, 1)] == sent(coordinator.on(20, ("durable", 1, None)), "complete")
 
 
 @pytest.mark.row("S09")
@@ -90,7 +90,7 @@ def test_one_declined_vote_aborts_the_checkpoint_for_all(make: Make) -> None:
     coordinator.on(10, ("tick", None, None))
     vote(coordinator, 1, *NAMES[:3])
     effects = coordinator.on(12, ("declined", 1, ("sink[1]", "no")))
-    assert [(1, 1), (2, 1), (3, 1), (4, 1)] == told(effects, "aborted")
+    assert [(1, 1), (2, 1), (3, 1), (4, 1)] == sent(effects, "aborted")
     assert [("discard", 1)] == of_kind(effects, "discard")
     assert [] == vote(coordinator, 1), "late votes change nothing"
 
@@ -101,7 +101,7 @@ def test_a_missing_vote_aborts_it_when_the_time_is_up(make: Make) -> None:
     effects = coordinator.on(10, ("tick", None, None))
     assert ("timer", 50, "expired", 1) in effects
     vote(coordinator, 1, *NAMES[:3])
-    assert [(1, 1), (2, 1), (3, 1), (4, 1)] == told(coordinator.on(60, ("expired", 1, None)), "aborted")
+    assert [(1, 1), (2, 1), (3, 1), (4, 1)] == sent(coordinator.on(60, ("expired", 1, None)), "aborted")
 
 
 @pytest.mark.row("S09")
@@ -111,7 +111,7 @@ def test_once_all_have_voted_only_the_storage_can_abort(make: Make, late: Any) -
     coordinator.on(10, ("tick", None, None))
     vote(coordinator, 1)
     assert [] == coordinator.on(20, late)
-    assert [(3, 1), (4, 1)] == told(coordinator.on(21, ("durable", 1, None)), "complete")
+    assert [(3, 1), (4, 1)] == sent(coordinator.on(21, ("durable", 1, None)), "complete")
 
 
 @pytest.mark.row("S08")
@@ -120,8 +120,8 @@ def test_a_decision_that_could_not_be_written_aborts_the_checkpoint(make: Make) 
     coordinator.on(10, ("tick", None, None))
     vote(coordinator, 1)
     effects = coordinator.on(20, ("not_durable", 1, "disk full"))
-    assert [(3, 1), (4, 1)] == told(effects, "aborted")[2:]
-    assert [] == told(effects, "complete")
+    assert [(3, 1), (4, 1)] == sent(effects, "aborted")[2:]
+    assert [] == sent(effects, "complete")
 
 
 @pytest.mark.row("S07")
@@ -134,12 +134,12 @@ def test_a_complete_checkpoint_subsumes_older_ones_before_it_is_announced(make: 
     kinds = [effect[2:4] for effect in of_kind(effects, "send")]
     assert [("aborted", 1)] * 4 + [("complete", 2)] * 2 == kinds
     assert [] == vote(coordinator, 1, NAMES[3])
-    assert [(3, 3), (4, 3)] == told(complete(coordinator, 3), "complete"), "newer ones go on"
+    assert [(3, 3), (4, 3)] == sent(complete(coordinator, 3), "complete"), "newer ones go on"
 
 
 def test_what_is_not_in_the_table_raises() -> None:
     with pytest.raises(KeyError):
-        TRANSITIONS[Phase.ABORTED, Event.DURABLE]
+        TRANSITIONS[CheckpointPhase.ABORTED, CheckpointEvent.DURABLE]
 
 
 @pytest.mark.row("S07")
@@ -149,7 +149,7 @@ def test_cancelling_drops_what_is_undecided_but_not_what_may_be_complete(make: M
     coordinator.on(20, ("tick", None, None))
     vote(coordinator, 1)  # its decision is on its way to the disk
     assert [("discard", 2), ("finish",)] == coordinator.on(30, ("cancel", None, None))
-    assert [] == coordinator.on(31, ("durable", 1, None)), "it is over: nobody is told anything"
+    assert [] == coordinator.on(31, ("durable", 1, None)), "it is over: no message is sent"
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_cancelling_drops_what_is_undecided_but_not_what_may_be_complete(make: M
 def test_the_last_source_to_end_triggers_the_final_checkpoint(make: Make) -> None:
     coordinator = make()
     assert [] == coordinator.on(5, ("ended_source", 1, None))
-    assert [(1, 1), (2, 1)] == told(coordinator.on(6, ("ended_source", 2, None)), "trigger")
+    assert [(1, 1), (2, 1)] == sent(coordinator.on(6, ("ended_source", 2, None)), "trigger")
     [(_, record)] = vote(coordinator, 1)
     assert record.final
     assert [("complete", 1, True)] * 2 == [
@@ -178,10 +178,10 @@ def test_the_job_is_finished_when_every_sink_has_settled_the_final_checkpoint(ma
 
 
 @pytest.mark.row("S12")
-def test_a_sink_that_opens_late_is_not_told_of_a_final_checkpoint_that_is_not_complete(make: Make) -> None:
+def test_a_sink_that_opens_late_is_not_notified_of_a_final_checkpoint_that_is_not_complete(make: Make) -> None:
     coordinator = make(record=CheckpointRecord(7, False, {}, {}))
     coordinator.on(10, ("ended_source", 1, None))
-    assert [(1, 8), (2, 8)] == told(coordinator.on(10, ("ended_source", 2, None)), "trigger")
+    assert [(1, 8), (2, 8)] == sent(coordinator.on(10, ("ended_source", 2, None)), "trigger")
     assert [] == coordinator.on(11, ("opened", 3, None))
 
 
@@ -190,12 +190,12 @@ def test_a_final_checkpoint_that_fails_is_taken_again(make: Make) -> None:
     for source in (1, 2):
         coordinator.on(5, ("ended_source", source, None))
     effects = coordinator.on(7, ("declined", 1, ("sink[0]", "no")))
-    assert [(1, 2), (2, 2)] == told(effects, "trigger")
+    assert [(1, 2), (2, 2)] == sent(effects, "trigger")
     assert True is vote(coordinator, 2)[0][1].final
 
 
 @pytest.mark.row("S12")
-def test_a_sink_that_never_heard_of_the_end_is_helped_by_a_restart(make: Make) -> None:
+def test_a_sink_without_the_last_notification_is_restarted(make: Make) -> None:
     coordinator = make()
     for source in (1, 2):
         coordinator.on(5, ("ended_source", source, None))
@@ -226,8 +226,8 @@ def test_a_restart_from_the_final_checkpoint_only_settles_it(make: Make) -> None
 
 
 @pytest.mark.row("S12")
-def test_stopping_with_a_checkpoint_asks_the_sources_to_end(make: Make) -> None:
-    assert [(1, None), (2, None)] == told(make().on(5, ("stop_with_checkpoint", None, None)), "stop")
+def test_stopping_with_a_checkpoint_makes_the_sources_end(make: Make) -> None:
+    assert [(1, None), (2, None)] == sent(make().on(5, ("stop_with_checkpoint", None, None)), "stop")
 
 
 # -- what is in doubt ------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_sink_that_has_closed_is_in_doubt_no_more(make: Make) -> None:
 
 
 @pytest.mark.row("S11")
-def test_a_failure_asks_the_restart_strategy_and_ends_this_coordinator(make: Make) -> None:
+def test_a_failure_calls_the_restart_strategy_and_ends_this_coordinator(make: Make) -> None:
     assert [("give_up", "it died")] == make(restart=NoRestart()).on(5, ("failed", 3, "it died"))
     coordinator = make()
     assert [("restart", 1.0)] == coordinator.on(5, ("failed", 3, "it died"))

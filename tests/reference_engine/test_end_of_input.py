@@ -1,4 +1,4 @@
-"""How jobs end: by the end of the input, or because somebody stops them; in one go, staggered, or not at once."""
+"""How jobs end: by the end of the input, or by a request to stop; in one go, staggered, or not at once."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_sources_that_end_one_after_the_other_end_with_one_final_checkpoint(engi
 
 @pytest.mark.row("S12")
 @pytest.mark.parametrize("options", MODES)
-def test_no_row_is_lost_or_repeated_whoever_dies_at_a_staggered_end(engine: Any, options: Any) -> None:
+def test_no_row_is_lost_or_repeated_by_any_death_at_a_staggered_end(engine: Any, options: Any) -> None:
     run = engine.run(plan=staggered(engine), **options)
     schedules = engine.every_single_crash(run)
     for schedule in schedules[len(schedules) // 2 :]:
-        struck = engine.run(plan=staggered(engine), schedule=schedule, **options)
-        assert EVERY_ROW == struck.counts, schedule
-        assert struck.simulation.finished, schedule
+        crashed = engine.run(plan=staggered(engine), schedule=schedule, **options)
+        assert EVERY_ROW == crashed.counts, schedule
+        assert crashed.simulation.finished, schedule
 
 
 @pytest.mark.row("S12")
@@ -93,7 +93,7 @@ def test_a_job_that_was_stopped_has_committed_what_it_has_read_and_goes_on_from_
     engine: Any, options: Any, at_ms: int
 ) -> None:
     storage, target = MemoryCheckpointStorage(), engine.Target()
-    before = engine.ask(at_ms, "stop_with_checkpoint")
+    before = engine.request(at_ms, "stop_with_checkpoint")
     stopped = engine.run(plan=staggered(engine), before=before, storage=storage, target=target, **options)
     assert stopped.simulation.finished
     offsets = stopped.simulation.covered(storage.record)

@@ -1,4 +1,4 @@
-"""What rarer faults do to a job, seen by a correct sink: who is told what and when, who decides, what is restored."""
+"""Rare faults of the engine under a correct sink: notifications, deposed coordinators, restored checkpoints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-KINDS_OF_TELLING = ("notify_complete", "notify_aborted")
+NOTIFICATIONS = ("notify_complete", "notify_aborted")
 
 
-def told(run: Any, subtask: int) -> list[int]:
+def notified(run: Any, subtask: int) -> list[int]:
     return [argument for index, argument in run.target.calls_of("notify_complete") if index == subtask]
 
 
@@ -22,14 +22,14 @@ def delivered(engine: Any, run: Any) -> bool:
 
 def test_a_late_notification_is_overtaken_by_the_next_one(engine: Any) -> None:
     run = engine.run(schedule="checkpoint.notify#1=late", max_concurrent_checkpoints=3)
-    assert [2, 1, 3] == told(run, 0)
-    assert [1, 2, 3] == told(run, 1)
+    assert [2, 1, 3] == notified(run, 0)
+    assert [1, 2, 3] == notified(run, 1)
     assert delivered(engine, run)
 
 
 def test_a_repeated_notification_comes_now_and_after_the_next_one(engine: Any) -> None:
     run = engine.run(schedule="checkpoint.notify#1=repeat", max_concurrent_checkpoints=3)
-    assert [1, 2, 1, 3] == told(run, 0)
+    assert [1, 2, 1, 3] == notified(run, 0)
     assert delivered(engine, run)
 
 
@@ -42,15 +42,13 @@ def test_the_last_notification_comes_late_or_twice_and_no_restart_has_to_make_up
 
 
 @pytest.mark.parametrize(("kind", "times"), [("late", 1), ("repeat", 2)])
-def test_that_a_checkpoint_was_aborted_is_told_after_the_next_one_is_complete(
-    engine: Any, kind: str, times: int
-) -> None:
+def test_a_late_abort_notification_follows_the_next_completion(engine: Any, kind: str, times: int) -> None:
     schedule = f"sink[0].acknowledge.before#1=decline checkpoint.abort#3={kind}"
     run = engine.run(schedule=schedule, max_concurrent_checkpoints=3)
     calls = [(name, argument) for name, subtask, argument in run.target.calls if subtask == 0]
-    heard = [call for call in calls if call[0] in KINDS_OF_TELLING]
-    assert times == heard.count(("notify_aborted", 1))
-    assert ("notify_complete", 2) == heard[heard.index(("notify_aborted", 1), times - 1) - 1]
+    notifications = [call for call in calls if call[0] in NOTIFICATIONS]
+    assert times == notifications.count(("notify_aborted", 1))
+    assert ("notify_complete", 2) == notifications[notifications.index(("notify_aborted", 1), times - 1) - 1]
     assert delivered(engine, run)
 
 
@@ -63,7 +61,7 @@ def test_a_request_lands_after_its_sender_was_replaced_and_nothing_follows_it(en
     points = [point for actor, point in run.simulation.trace if run.simulation.names[actor] == "sink[0]"]
     assert 2 == len(run.noted("generation"))
     assert points.count("commit.before") - 1 <= points.count("commit.after")
-    assert ["sink[0]"] == run.witness.woken_up
+    assert ["sink[0]"] == run.witness.resumed_actors
     assert delivered(engine, run)
 
 
@@ -102,13 +100,13 @@ def test_a_deposed_coordinator_cannot_decide_any_more(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("point", ["trigger", "persist.after", "notify"])
-def test_what_a_deposed_coordinator_says_is_heard_by_nobody(engine: Any, point: str) -> None:
+def test_no_subtask_receives_a_message_of_a_deposed_coordinator(engine: Any, point: str) -> None:
     run = engine.run(schedule=f"checkpoint.{point}#2=depose", max_concurrent_checkpoints=3)
     assert 1 == len(run.noted("goes on"))
     assert delivered(engine, run)
 
 
-def test_a_coordinator_that_was_deposed_may_sleep_through_a_crash_of_all(engine: Any) -> None:
+def test_a_coordinator_that_was_deposed_may_be_suspended_while_the_whole_job_crashes(engine: Any) -> None:
     run = engine.run(schedule="checkpoint.notify#2=depose sink[0].open.after#2=kill-job")
     assert delivered(engine, run)
     assert [] == run.noted("goes on")
@@ -141,7 +139,7 @@ def test_a_job_that_was_cancelled_goes_on_from_its_last_checkpoint(
     opened = [before for _, (_, before, _) in run.target.calls_of("open")]
     assert [None, None, restored, restored] == opened
     assert 4 == len(run.target.calls_of("close"))
-    assert 2 == len(run.target.calls_of("end_of_input")), "nobody was told that no row follows"
+    assert 2 == len(run.target.calls_of("end_of_input")), "a cancelled sink receives no end of input"
     complete = [checkpoint_id for _, _, checkpoint_id in run.noted("complete")]
     assert [*range(1, complete[-1] + 1)] == complete, "the numbers go on from the restored one"
     assert delivered(engine, run)

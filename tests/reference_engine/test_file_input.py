@@ -135,7 +135,7 @@ def test_it_goes_to_another_process_as_it_is(tmp_path: Path, kind: Kind) -> None
 
 @KINDS
 def test_a_fork_does_not_share_the_file_position(tmp_path: Path, kind: Kind) -> None:
-    """It is the system's: whoever of the two reads first would move the other on."""
+    """The operating system shares it: a read of one process would move the other's position."""
     source = FileInput(kind.write(tmp_path / f"a{kind.suffix}", visits(2000)), key="user", value="n", batch_rows=2)
     source.batch(0, 0)
     child = os.fork()

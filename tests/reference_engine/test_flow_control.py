@@ -67,7 +67,7 @@ class Wires:
             self.granted[channel].append(credits_)
 
     def drain(self) -> None:
-        """Everything that was made comes, if everybody goes on."""
+        """Every item arrives if every subtask goes on."""
         for _ in range(10 * sum(self.made) + 10):
             for channel in range(len(self.outlets)):
                 self.deliver(channel)
@@ -110,7 +110,7 @@ def test_a_backlog_is_announced_and_borrows_floating_buffers_until_it_is_gone() 
     assert [(1, 2)] == gate.arrive(1, Item("rows", "a", backlog=5))
     assert [] == gate.arrive(2, Item("rows", "x", backlog=3)), "there are no more"
     gate.arrive(1, Item("rows", "b", backlog=0))
-    assert ("rows", "a", [(2, 1)]) == gate.take(1), "what it borrowed goes to who waits for it"
+    assert ("rows", "a", [(2, 1)]) == gate.take(1), "a borrowed buffer goes to the channel that waits for it"
     gate.arrive(2, Item("rows", "y"))
     with pytest.raises(AssertionError, match="without a credit"):
         gate.arrive(2, Item("rows", "z"))
@@ -167,11 +167,11 @@ def test_exactly_once_between_full_buffers_under_every_single_crash(engine: Any,
     assert run.noted("stalled")
     restored_rows: Counter[str] = Counter()
     for schedule in engine.every_single_crash(run):
-        struck = engine.run(plan=counting(engine, rows=8), schedule=schedule, **options)
-        assert everything == struck.counts, schedule
-        assert {"1"} == {row.value for row in struck.witness.visible_at_end}, schedule
-        restored = {checkpoint_id for _, (_, checkpoint_id, _) in struck.target.calls_of("open")}
-        held = [record.states.values() for record in struck.witness.decided if record.checkpoint_id in restored]
+        crashed = engine.run(plan=counting(engine, rows=8), schedule=schedule, **options)
+        assert everything == crashed.counts, schedule
+        assert {"1"} == {row.value for row in crashed.witness.visible_at_end}, schedule
+        restored = {checkpoint_id for _, (_, checkpoint_id, _) in crashed.target.calls_of("open")}
+        held = [record.states.values() for record in crashed.witness.decided if record.checkpoint_id in restored]
         restored_rows.update(part for states in held for of in states for part in of if part in ON_THE_WAY)
     assert bool(options.get("unaligned_checkpoints")) == (len(restored_rows) == 2), "receivers' and senders' rows"
 
@@ -255,7 +255,7 @@ def test_under_backpressure_an_unaligned_checkpoint_does_not_wait_for_the_rows(e
 
 @pytest.mark.row("S15")
 def test_an_aligned_alignment_blocks_one_channel_and_leaves_the_others(engine: Any) -> None:
-    """At least once, barriers block nobody; aligned, who has sent his barrier waits: rows are the same in the end."""
+    """At least once, barriers block no channel; aligned, a channel waits after its barrier: rows end up equal."""
     from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointingMode
 
     for mode in CheckpointingMode:

@@ -1,4 +1,4 @@
-"""Forked processes that may be killed: they hold nothing open, outlive nobody, and their wait status is told."""
+"""Forked processes that may be killed: they hold nothing open, outlive no parent, and report their wait status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sinkproof.reference_engine.shells.spark.forked_attempts import Child, fork
+from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 
 WAIT_MS = 10_000
 
@@ -75,7 +75,7 @@ def test_a_childs_end_is_its_exit_code(code: int, body: Callable[[], None]) -> N
     assert code == os.waitstatus_to_exitcode(fork(body).reap())
 
 
-def test_what_a_child_raises_is_told_once_and_does_not_return_into_its_parents_code() -> None:
+def test_an_exception_of_a_child_is_reported_once_and_does_not_return_into_its_parents_code() -> None:
     answer = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True, check=True)
     assert ("1\n", 1) == (answer.stdout, answer.stderr.count("RuntimeError: on purpose"))
 
@@ -98,7 +98,7 @@ def test_a_child_that_ends_in_time_is_not_killed() -> None:
     assert 1 == os.waitstatus_to_exitcode(child.end(grace_seconds=10.0))
 
 
-def test_a_stopped_child_is_told_from_a_running_and_a_dead_one() -> None:
+def test_a_stopped_child_is_distinguished_from_a_running_and_a_dead_one() -> None:
     ours, its = socket.socketpair()
 
     def body() -> None:
@@ -123,21 +123,21 @@ def test_a_stopped_child_is_told_from_a_running_and_a_dead_one() -> None:
 def test_inherited_descriptors_lead_nowhere_but_those_that_are_kept() -> None:
     """A connection that a child held open would hide its parent's death from the other end."""
     ours, its = socket.socketpair()
-    kept, told = os.pipe()
+    kept, report = os.pipe()
 
     def body() -> None:
-        sent = os.write(its.fileno(), b"to nobody")  # the number is there, and leads to /dev/null
-        os.write(told, f"{sent} {os.readlink(f'/proc/self/fd/{its.fileno()}')}".encode())
+        sent = os.write(its.fileno(), b"discarded")  # the number is there, and leads to /dev/null
+        os.write(report, f"{sent} {os.readlink(f'/proc/self/fd/{its.fileno()}')}".encode())
         signal.pause()
 
-    child = fork(body, keep=[told])
+    child = fork(body, keep=[report])
     assert f"9 {os.devnull}" == os.read(kept, 100).decode()
     its.close()
     assert b"" == ours.recv(100)  # the end of the stream, though the child lives
     child.end()
     ours.close()
     os.close(kept)
-    os.close(told)
+    os.close(report)
 
 
 def test_a_child_dies_with_its_parent() -> None:
@@ -151,19 +151,19 @@ def test_a_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_is_deaf_to_ctrl_c_but_not_to_sigterm() -> None:
-    ready, tell = os.pipe()
+    ready, signal_end = os.pipe()
 
     def body() -> None:
-        os.write(tell, b"!")
+        os.write(signal_end, b"!")
         signal.pause()
 
-    child: Child = fork(body, keep=[tell])
+    child: ForkedProcess = fork(body, keep=[signal_end])
     os.read(ready, 1)
     os.kill(child.pid, signal.SIGINT)
     os.kill(child.pid, signal.SIGTERM)
     assert -signal.SIGTERM == os.waitstatus_to_exitcode(child.reap())
     os.close(ready)
-    os.close(tell)
+    os.close(signal_end)
 
 
 def test_orphans_of_descendants_become_ours() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, GraphError, JobGraph, Output, Vertex
+from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, GraphError, JobGraph, SubtaskOutput, Vertex
 from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.operators import KeyedCount, Map
 from sinkproof.sink_adapters.protocol import Batch, Row
@@ -78,7 +78,7 @@ def test_every_split_has_exactly_one_reader(engine: Any, pipeline: Graph) -> Non
 
 def test_a_keyed_exchange_sends_each_row_to_the_owner_of_its_key_group() -> None:
     rows = [Row(0, offset, f"key {offset}", "v") for offset in range(40)]
-    routed = dict(Output(targets=(7, 8, 9), keyed=True).route(Batch(rows)))
+    routed = dict(SubtaskOutput(targets=(7, 8, 9), keyed=True).route(Batch(rows)))
     assert {7, 8, 9} == set(routed)
     for target, batch in routed.items():
         assert list(batch) == [row for row in rows if 7 + owner_of_group(key_group(row.key), 3) == target]
@@ -91,7 +91,7 @@ SOURCE_AND_SINK = ("source", "sink")
     ("why", "vertices", "edges"),
     [
         ("two vertices have the same name", ["source", "source"], []),
-        ("names no vertex 'nobody'", SOURCE_AND_SINK, [("source", "sink"), ("source", "nobody")]),
+        ("names no vertex 'nothing'", SOURCE_AND_SINK, [("source", "sink"), ("source", "nothing")]),
         ("joins parallelism 1 and 3", ["source", "sink*3"], [("source", "sink")]),
         (
             "no schedule could spell its name",

@@ -32,7 +32,7 @@ def test_each_on_its_own_loses_the_second_row_and_corrupts_the_third() -> None:
 
 
 @pytest.mark.row("S01")
-def test_a_tick_that_reaches_everybody_at_once_is_right() -> None:
+def test_a_tick_that_reaches_every_operator_at_once_is_right() -> None:
     story = at_a_tick()
     assert story.right
     assert {"source": 3, "first": 3, "second": 3} == story.taken_after
@@ -45,7 +45,7 @@ def test_a_late_message_or_a_paused_operator_breaks_the_tick(name: str, trouble:
     options: Any = {trouble: {name: 1}}
     story = at_a_tick(**options)
     if (name, trouble) == ("source", "paused"):
-        assert story.right, "nobody is ahead of a source"
+        assert story.right, "no operator is ahead of a source"
         return
     assert not story.right
     assert len(set(story.taken_after.values())) == 2
@@ -57,7 +57,7 @@ def test_a_late_message_or_a_paused_operator_breaks_the_tick(name: str, trouble:
     cut=st.integers(1, 8),
     pauses=st.fixed_dictionaries({name: st.integers(0, 5) for name in NAMES}),
 )
-def test_barriers_are_right_whoever_is_paused(numbers: list[int], cut: int, pauses: dict[str, int]) -> None:
+def test_barriers_are_right_with_any_pauses(numbers: list[int], cut: int, pauses: dict[str, int]) -> None:
     story = with_barriers(numbers=numbers, after=min(cut, len(numbers)), paused=pauses)
     assert story.right
     assert set(story.taken_after.values()) == {min(cut, len(numbers))}

@@ -60,7 +60,7 @@ def test_without_a_decision_there_is_no_checkpoint(reopen: Reopen) -> None:
 
 @pytest.mark.row("S08")
 @pytest.mark.row("S09")
-def test_a_superseded_coordinator_decides_nothing_however_late_it_wakes_up(reopen: Reopen) -> None:
+def test_a_superseded_coordinator_decides_nothing_however_late_it_resumes(reopen: Reopen) -> None:
     old, new = reopen(), reopen()
     old.claim_generation()
     take(old, 1)
@@ -77,7 +77,7 @@ def test_a_superseded_coordinator_decides_nothing_however_late_it_wakes_up(reope
 
 
 @pytest.mark.row("S08")
-def test_two_who_claim_at_once_get_two_generations(reopen: Reopen, monkeypatch: Any) -> None:
+def test_two_concurrent_claims_get_two_generations(reopen: Reopen, monkeypatch: Any) -> None:
     first, second = reopen(), reopen()
     lines = first._lines()
     second.claim_generation()
@@ -87,7 +87,7 @@ def test_two_who_claim_at_once_get_two_generations(reopen: Reopen, monkeypatch: 
 
 
 @pytest.mark.row("S08")
-def test_a_decision_whose_reply_was_lost_is_a_decision(reopen: Reopen, monkeypatch: Any) -> None:
+def test_a_decision_with_a_lost_reply_is_a_decision(reopen: Reopen, monkeypatch: Any) -> None:
     storage = reopen()
     storage.claim_generation()
     create = storage._create

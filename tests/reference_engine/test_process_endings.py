@@ -1,4 +1,4 @@
-"""Attempts that end as nobody ordered, or answer what nobody expects: each is told from the others."""
+"""Attempts that end by themselves or answer garbage: each kind of ending is reported as such."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from sinkproof.chaos.processes.spawn import ForkServer, Limits
 from sinkproof.reference_engine.shells.process.process_host import (
     AttemptEnded,
-    Ending,
+    AttemptEnding,
     ProcessHost,
     Recipe,
     RemoteSink,
@@ -42,16 +42,16 @@ def opened(server: ForkServer, behaviour: str) -> tuple[ProcessHost, RemoteSink]
 @pytest.mark.parametrize(
     ("behaviour", "ending", "status"),
     [
-        ("hangs", Ending.HUNG, signal.SIGKILL),
-        ("exits", Ending.EXITED, 3 << 8),
-        ("stops", Ending.STOPPED, signal.SIGKILL),
-        ("aborts", Ending.SIGNALLED, signal.SIGABRT),
-        ("eats_memory", Ending.OUT_OF_MEMORY, signal.SIGKILL),
-        ("sends_nonsense", Ending.GARBAGE, signal.SIGKILL),
+        ("hangs", AttemptEnding.HUNG, signal.SIGKILL),
+        ("exits", AttemptEnding.EXITED, 3 << 8),
+        ("stops", AttemptEnding.STOPPED, signal.SIGKILL),
+        ("aborts", AttemptEnding.SIGNALLED, signal.SIGABRT),
+        ("eats_memory", AttemptEnding.OUT_OF_MEMORY, signal.SIGKILL),
+        ("sends_nonsense", AttemptEnding.GARBAGE, signal.SIGKILL),
     ],
 )
-def test_an_ending_that_nobody_ordered_says_which(
-    server: ForkServer, behaviour: str, ending: Ending, status: int
+def test_an_unordered_ending_reports_its_kind(
+    server: ForkServer, behaviour: str, ending: AttemptEnding, status: int
 ) -> None:
     host, sink = opened(server, behaviour)
     with pytest.raises(AttemptEnded) as raised:
@@ -88,7 +88,7 @@ def test_a_sink_that_forks_is_answered_for_once(server: ForkServer) -> None:
         ("raises_what_cannot_be_told", SinkError, "Untellable: "),
     ],
 )
-def test_an_exception_comes_back_as_what_it_asks_for(
+def test_an_exception_of_the_sink_comes_back_as_its_reaction(
     server: ForkServer, behaviour: str, kind: type[Exception], text: str
 ) -> None:
     host, sink = opened(server, behaviour)

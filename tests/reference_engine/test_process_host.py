@@ -38,7 +38,7 @@ class Died(Exception):
 
 
 class Recorder:
-    """A small engine's eye: it arms one fault after the other, and writes down what it is told."""
+    """An overseer that arms one fault after the other, and records its calls."""
 
     def __init__(self, *faults: Armed) -> None:
         self.faults = list(faults)
@@ -105,7 +105,7 @@ def recorder(host: ProcessHost) -> Recorder:
 
 
 class Run:
-    """Six rows in two checkpoints; whoever dies is replaced from the last complete one."""
+    """Six rows in two checkpoints; a dead attempt is replaced from the last complete one."""
 
     def __init__(self, host: ProcessHost) -> None:
         self.host, self.generation = host, 0
@@ -177,7 +177,7 @@ def clear(folder: Path) -> None:
         path.unlink()
 
 
-def test_the_last_point_of_the_dead_is_the_one_that_struck(host: MakeHost) -> None:
+def test_the_last_point_of_a_dead_attempt_is_the_armed_one(host: MakeHost) -> None:
     made = host(("pre_commit.after", 1, "kill"))
     sink = opened(made)
     sink.write(Batch(ROWS))
@@ -210,7 +210,7 @@ def test_a_stopped_attempt_goes_on_as_a_zombie_while_a_newer_one_lives(host: Mak
         recorder(made).faults = left
 
     recorder(made).while_stopped = meanwhile
-    with pytest.raises(Died):  # the next fault strikes in the rest of the call that it was stopped in
+    with pytest.raises(Died):  # the next fault is injected in the rest of the call that it was stopped in
         old.snapshot(2)
     assert [ACTOR] == recorder(made).slept
     assert [*NAMED[:1], *NAMED[:4], NAMED[1]] == recorder(made).points
@@ -224,7 +224,7 @@ def test_a_zombie_gives_its_late_reply(host: MakeHost) -> None:
     assert [ACTOR] == recorder(made).slept
 
 
-def test_a_zombie_whose_job_died_meanwhile_is_killed(host: MakeHost) -> None:
+def test_a_zombie_of_a_job_that_died_meanwhile_is_killed(host: MakeHost) -> None:
     made = host(("pre_commit.before", 1, "stop"))
     sink = opened(made)
 

@@ -62,7 +62,7 @@ def test_a_job_that_cannot_recover_fails_for_good_when_its_strategy_says_so(
 
 
 @pytest.mark.row("S11")
-def test_the_shell_waits_as_long_as_the_strategy_asks(engine: Any) -> None:
+def test_the_shell_waits_as_long_as_the_strategy_says(engine: Any) -> None:
     def waits(*, factor: float) -> list[float]:
         run = engine.run(
             sink=always_failing(engine),

@@ -1,4 +1,4 @@
-"""Who gets which part of a checkpoint: nothing lost, nothing twice, whatever the parallelism was and is."""
+"""Which subtask is assigned which part of a checkpoint: nothing lost, nothing twice, for any two parallelisms."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_part_finds_exactly_one_owner(engine: Any, before: Any, after: Any
 
 @pytest.mark.row("S11")
 @pytest.mark.row("S18")
-def test_every_sink_knows_which_old_ones_there_were_whoever_got_their_bytes(engine: Any) -> None:
+def test_every_sink_receives_the_list_of_all_old_subtasks(engine: Any) -> None:
     record = record_of(counting(engine, sources=1, counts=1, sinks=3), dict.fromkeys(range(SPLITS), 0), set())
     sinks = [subtask for subtask in counting(engine, sources=1, counts=1, sinks=2).subtasks if subtask.sink]
     assert [(0, 1, 2), (0, 1, 2)] == [tuple(assign(sink, record).sinks_known) for sink in sinks]
@@ -104,7 +104,7 @@ def test_every_sink_knows_which_old_ones_there_were_whoever_got_their_bytes(engi
 
 
 @pytest.mark.row("S11")
-def test_without_a_checkpoint_everybody_starts_from_nothing(engine: Any) -> None:
+def test_without_a_checkpoint_every_subtask_starts_from_nothing(engine: Any) -> None:
     assert [NOTHING] * 3 == [assign(one, None) for one in counting(engine, sources=1, counts=1, sinks=1).subtasks]
     assert {} == covered(None)
 

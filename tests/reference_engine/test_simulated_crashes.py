@@ -20,7 +20,7 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.sink_adapters.protocol import Row
 
 CONFTEST = Path(__file__).with_name("conftest.py")
-UNWOUND = Row(9, 9, "unwound", "the dead have spoken")
+UNWOUND = Row(9, 9, "unwound", "a dead attempt has unwound")
 
 ACTORS = ("coordinator", "source[0]", "source[1]", "sink[0]", "sink[1]")
 POINTS = (
@@ -48,7 +48,7 @@ schedules = st.builds(Schedule, st.lists(faults(), max_size=3).map(tuple), st.in
 @settings(max_examples=150)
 @given(schedule=schedules, concurrent=st.integers(1, 3))
 @example(schedule=Schedule((Fault("source[0]", "acknowledge.before", 2, "decline"),)), concurrent=3)
-def test_a_correct_sink_delivers_every_row_once_whatever_strikes(
+def test_a_correct_sink_delivers_every_row_once_under_any_faults(
     engine: Any, schedule: Schedule, concurrent: int
 ) -> None:
     run = engine.run(schedule=str(schedule), max_concurrent_checkpoints=concurrent)
@@ -113,7 +113,7 @@ def test_an_attempt_that_survives_its_own_death_acts_on_nothing_any_more(engine:
             try:
                 super().notify_complete(checkpoint_id)
             except BaseException as death:
-                self.heard("survived", type(death).__name__)
+                self.record("survived", type(death).__name__)
 
     run = engine.run(schedule="sink[0].commit.before#2=kill", sink=Immortal)
     assert [(0, "Killed")] == run.target.calls_of("survived")
@@ -124,25 +124,25 @@ def test_an_attempt_that_survives_its_own_death_acts_on_nothing_any_more(engine:
 STOP = "sink[0].append.before#3=stop"
 
 
-def test_a_zombie_wakes_up_after_its_successor_has_begun_and_goes_on_where_it_stood(engine: Any) -> None:
+def test_a_zombie_resumes_after_its_successor_has_begun_and_goes_on_where_it_was_stopped(engine: Any) -> None:
     run = engine.run(schedule=STOP, sink=confessing(engine))
-    assert (["sink[0]"], 2) == (run.witness.woken_up, len(run.noted("generation")))
+    assert (["sink[0]"], 2) == (run.witness.resumed_actors, len(run.noted("generation")))
     assert engine.rows_of(engine.input()) == run.counts
     opened = [index for index, (call, subtask, _) in enumerate(run.target.calls) if (call, subtask) == ("open", 0)]
     assert opened[1] < zombie_write(run), "it wrote its batch when the new attempt was open already"
 
 
-def test_a_sleeper_does_nothing_until_it_wakes(engine: Any) -> None:
+def test_a_suspended_attempt_passes_no_point_until_it_resumes(engine: Any) -> None:
     points: list[str] = []
 
-    def spy(simulation: Any, point: str) -> None:
+    def note_point(simulation: Any, point: str) -> None:
         if simulation.actor in simulation.actor_faults.suspended:
             points.append(point)
 
     run = engine.run(
-        schedule=STOP, sink=confessing(engine), before=lambda simulation: setattr(simulation, "on_point", spy)
+        schedule=STOP, sink=confessing(engine), before=lambda simulation: setattr(simulation, "on_point", note_point)
     )
-    assert (["sink[0]"], []) == (run.witness.woken_up, points)
+    assert (["sink[0]"], []) == (run.witness.resumed_actors, points)
 
 
 def zombie_write(run: Any) -> int:
@@ -157,19 +157,19 @@ def zombie_write(run: Any) -> int:
 
 
 @pytest.mark.parametrize("death", ["sink[1].append.before#8=kill", "sink[0].append.before#4=kill"])
-def test_a_sleeper_under_the_stack_of_a_dead_attempt_never_wakes(engine: Any, death: str) -> None:
-    """It could only wake when the dead had unwound, and then the run would be judged by what they did."""
+def test_a_suspended_attempt_under_the_stack_of_a_dead_one_never_resumes(engine: Any, death: str) -> None:
+    """It could only resume after the dead attempt had unwound, and the run would be judged by what that did."""
     run = engine.run(schedule=f"{STOP} {death}", sink=confessing(engine))
     assert ["stop", "kill"] == [fault.kind for fault in run.simulation.faults.injected]
     assert engine.rows_of(engine.input()) == run.counts
     assert UNWOUND not in run.witness.visible_at_end
-    assert [] == run.witness.woken_up
+    assert [] == run.witness.resumed_actors
 
 
-def test_a_sleeper_wakes_although_the_coordinator_has_died_meanwhile(engine: Any) -> None:
+def test_a_suspended_attempt_resumes_although_the_coordinator_has_died_meanwhile(engine: Any) -> None:
     run = engine.run(schedule=f"{STOP} generation.after#2=kill", sink=confessing(engine))
     assert ["stop", "kill"] == [fault.kind for fault in run.simulation.faults.injected]
-    assert (["sink[0]"], engine.rows_of(engine.input())) == (run.witness.woken_up, run.counts)
+    assert (["sink[0]"], engine.rows_of(engine.input())) == (run.witness.resumed_actors, run.counts)
 
 
 # -- the same every time ------------------------------------------------------------------------

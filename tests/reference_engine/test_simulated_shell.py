@@ -54,8 +54,8 @@ def test_every_sink_is_open_before_its_first_row_however_many_sources_there_are(
 
 
 def counting(engine: Any) -> Plan:
-    """Two sources whose rows meet in one keyed count, chained to the sink. Each row has a key of its own: a row whose
-    value is 2 was counted twice.
+    """Two sources with one keyed count for both, chained to the sink. Each row has a key of its own: a row with the
+    value 2 was counted twice.
     """
     source = engine.input(key=lambda split, offset: f"row {split} {offset}")
     vertices = (
@@ -67,7 +67,7 @@ def counting(engine: Any) -> Plan:
 
 
 def restored_in_the_middle(engine: Any, mode: CheckpointingMode, *, seed: int) -> Any:
-    """Checkpoint 1 is complete, then everybody dies: the second generation starts from it."""
+    """Checkpoint 1 is complete, then every actor dies: the second generation starts from it."""
     schedule = f"seed={seed} checkpoint.notify#1=kill-job"
     return engine.run(plan=counting(engine), schedule=schedule, checkpoint_interval=7, checkpointing_mode=mode)
 
@@ -120,21 +120,21 @@ class Recording(MemoryCheckpointStorage):
 
 
 @pytest.mark.row("S06")
-def test_stored_then_voted_for_then_decided_then_told(engine: Any) -> None:
+def test_a_snapshot_is_stored_then_voted_for_then_decided_then_notified(engine: Any) -> None:
     order: list[tuple[str, int, str]] = []
 
-    class Telling(engine.StagingSink):  # type: ignore[misc]
+    class RecordingSink(engine.StagingSink):  # type: ignore[misc]
         def notify_complete(self, checkpoint_id: int) -> None:
-            order.append(("told", checkpoint_id, f"sink[{self.context.subtask}]"))
+            order.append(("notify", checkpoint_id, f"sink[{self.context.subtask}]"))
             super().notify_complete(checkpoint_id)
 
-    run = engine.run(sink=Telling, storage=Recording(order))
+    run = engine.run(sink=RecordingSink, storage=Recording(order))
     voted = {(checkpoint_id, name): now for now, name, checkpoint_id in run.noted("acknowledged")}
     decided = {checkpoint_id: now for now, _, checkpoint_id in run.noted("complete")}
     assert [1, 2, 3] == list(decided)
     for checkpoint_id, at in decided.items():
         mine = [(what, name) for what, one, name in order if one == checkpoint_id]
-        assert ["store"] * 4 + ["decide"] + ["told"] * 2 == [what for what, _ in mine]
+        assert ["store"] * 4 + ["decide"] + ["notify"] * 2 == [what for what, _ in mine]
         votes = [voted[checkpoint_id, name] for what, name in mine if what == "store"]
         assert max(votes) < at
 
@@ -144,11 +144,11 @@ def test_rows_go_on_while_a_snapshot_is_being_persisted(engine: Any) -> None:
     """The upload of sink[1] takes 7 ms: it is given rows between its snapshot and its vote."""
     times: dict[str, list[int]] = {"snapshot.before": [], "write.before": [], "acknowledge.before": []}
 
-    def spy(simulation: Any, point: str) -> None:
+    def note_point(simulation: Any, point: str) -> None:
         if simulation.names[simulation.actor[0]] == "sink[1]" and point in times:
             times[point].append(simulation.now)
 
-    engine.run(before=lambda simulation: setattr(simulation, "on_point", spy), checkpoint_interval=7)
+    engine.run(before=lambda simulation: setattr(simulation, "on_point", note_point), checkpoint_interval=7)
     snapshot, vote = times["snapshot.before"][0], times["acknowledge.before"][0]
     assert vote - snapshot == 7
     assert [now for now in times["write.before"] if snapshot < now < vote]
@@ -178,7 +178,7 @@ def test_a_commit_that_fails_after_the_decision_restarts_the_job_and_is_done_aga
 
 @pytest.mark.row("S07")
 def test_a_cancelled_job_closes_its_sinks_and_commits_nothing_more(engine: Any) -> None:
-    run = engine.run(before=engine.ask(40, "cancel"))
+    run = engine.run(before=engine.request(40, "cancel"))
     assert run.simulation.finished
     assert [0, 1] == sorted(subtask for subtask, _ in run.target.calls_of("close"))
     assert {1} == {checkpoint_id for _, checkpoint_id in run.target.calls_of("notify_complete")}
@@ -198,7 +198,7 @@ def test_the_last_rows_are_committed_by_a_final_checkpoint(engine: Any, all_rows
 
 
 @pytest.mark.row("S12")
-@pytest.mark.parametrize("lost", ["#5", "#6"])  # two sinks are told of three checkpoints
+@pytest.mark.parametrize("lost", ["#5", "#6"])  # two sinks are notified of three checkpoints
 def test_if_its_notification_is_lost_recovery_settles_it(engine: Any, all_rows: Any, lost: str) -> None:
     run = engine.run(schedule=f"checkpoint.notify{lost}=lose")
     assert (True, all_rows) == (run.simulation.finished, run.counts)
@@ -220,7 +220,7 @@ def chained(engine: Any) -> Plan:
 def test_stopping_with_a_checkpoint_commits_what_was_read_and_reads_no_more(
     engine: Any, plan: Callable[[Any], Plan], schedule: str
 ) -> None:
-    stop = engine.ask(24, "stop_with_checkpoint")
+    stop = engine.request(24, "stop_with_checkpoint")
     last = len(engine.run(plan=plan(engine), before=stop).witness.decided)
     run = engine.run(plan=plan(engine), schedule=schedule.format(last=last), before=stop)
     final = run.witness.decided[-1]

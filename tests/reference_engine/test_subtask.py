@@ -42,7 +42,7 @@ def test_a_source_records_its_offsets_sends_the_barrier_everywhere_and_goes_on(s
     assert [("send", 3, "barrier", 5), ("send", 4, "barrier", 5)] == effects[:2]
     [(_, checkpoint_id, states)] = effects[2:]
     assert (5, ((0, 4),)) == (checkpoint_id, decode_offsets(states["source"]))
-    assert "timer" in kinds(emit(source, 1)), "it did not wait for anybody"
+    assert "timer" in kinds(emit(source, 1)), "it waited for no checkpoint"
 
 
 @pytest.mark.row("S02")
@@ -89,7 +89,7 @@ def test_an_abort_releases_held_rows(sink: Subtask) -> None:
 
 
 @pytest.mark.row("S09")
-def test_a_sink_commits_when_it_is_told_and_reports_what_is_in_doubt(sink: Subtask) -> None:
+def test_a_sink_commits_when_it_is_notified_and_reports_what_is_in_doubt(sink: Subtask) -> None:
     assert (("notify", 3),) == sink.on("complete", 3, False)
     assert (("report", "unsettled_sink", (3,)), ("timer", SETTLE_EVERY_MS, "settle")) == sink.on("settled", [3], None)
     assert (("settle",),) == sink.on("settle", None, None)
@@ -105,7 +105,7 @@ def test_one_settle_timer_runs_however_many_notifications_find_something_in_doub
 
 
 @pytest.mark.row("S12")
-def test_a_sink_hears_of_the_end_when_all_its_channels_have_ended(sink: Subtask) -> None:
+def test_a_sink_receives_the_end_of_input_when_all_its_channels_have_ended(sink: Subtask) -> None:
     assert () == sink.on("end", 1, None)
     assert (("end_of_input",),) == sink.on("end", 2, None)
 
@@ -155,7 +155,7 @@ def test_the_same_operators_apart_send_what_they_made(engine: Any) -> None:
 
 @pytest.mark.row("S12")
 @pytest.mark.row("S14")
-def test_a_sink_chained_to_its_source_hears_of_the_end_too(engine: Any) -> None:
+def test_a_sink_chained_to_its_source_receives_the_end_of_input_too(engine: Any) -> None:
     graph = JobGraph(
         (Vertex(name="source", source=engine.input(splits=1)), Vertex(name="sink", sink=True)),
         (Edge("source", "sink"),),

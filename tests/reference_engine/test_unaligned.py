@@ -106,7 +106,7 @@ def test_an_alignment_that_is_over_in_time_stays_aligned(engine: Any) -> None:
 
 
 @pytest.mark.row("S05")
-def test_one_who_turns_unaligned_turns_those_below(engine: Any) -> None:
+def test_a_subtask_that_turns_unaligned_turns_those_downstream(engine: Any) -> None:
     subtask = middle(engine, timeout_ms=5)
     subtask.on("timed_barrier", 1, (7, 100))
     assert ["urgent", "urgent", "upload"] == kinds(subtask.on("urgent", 2, 7))
@@ -174,11 +174,11 @@ def test_checkpoints_take_less_time_than_aligned_ones(engine: Any) -> None:
     def captured_at(**options: Any) -> list[int]:
         times: list[int] = []
 
-        def spied(simulation: Any, point: str) -> None:
+        def note_point(simulation: Any, point: str) -> None:
             if point == "snapshot.before":
                 times.append(simulation.now)
 
-        before = lambda simulation: setattr(simulation, "on_point", spied)  # noqa: E731
+        before = lambda simulation: setattr(simulation, "on_point", note_point)  # noqa: E731
         engine.run(plan=counting(engine), before=before, **options)
         return times
 
@@ -195,7 +195,7 @@ def test_the_final_checkpoint_is_aligned(engine: Any) -> None:
 
 
 def stopped_with_rows_in_flight(engine: Any, plan: Plan, **options: Any) -> tuple[Any, Any]:
-    """(storage, target) after a job whose last complete checkpoint holds rows in flight, and which then died."""
+    """(storage, target) after a job that died with rows in flight in its last complete checkpoint."""
     for number in range(1, 9):
         storage, target = MemoryCheckpointStorage(), engine.Target()
         engine.run(
@@ -284,7 +284,7 @@ def test_a_partitioner_of_ones_own_rules_them_out_unless_they_are_forced(engine:
 
 @pytest.mark.row("S05")
 @pytest.mark.row("S11")
-def test_rows_whose_way_only_a_partitioner_knows_are_restored_with_their_parallelism_or_not_at_all(
+def test_rows_behind_a_custom_partitioner_are_restored_with_their_parallelism_or_not_at_all(
     engine: Any,
 ) -> None:
     forced = {"force_unaligned_checkpoints": True}

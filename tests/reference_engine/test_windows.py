@@ -67,12 +67,12 @@ def test_a_source_is_as_far_as_its_slowest_split_less_the_disorder() -> None:
 def test_a_subtask_is_as_far_as_its_slowest_channel() -> None:
     clock = ChannelClock([1, 2])
     assert [None, 5, None, 7, None] == [clock.on(*said) for said in ((1, 9), (2, 5), (1, 10), (2, 7), (2, 6))]
-    assert clock.on(2, ENDED) == 10, "who has ended holds nobody back"
+    assert clock.on(2, ENDED) == 10, "an ended channel holds no watermark back"
     assert clock.on(1, ENDED) == ENDED
 
 
 @pytest.mark.row("S16")
-def test_an_idle_channel_holds_nobody_back_until_it_says_something_again() -> None:
+def test_an_idle_channel_holds_no_watermark_back_until_it_sends_again() -> None:
     clock = ChannelClock([1, 2])
     clock.on(1, 9)
     assert clock.on_idle(2) == 9
@@ -97,7 +97,7 @@ def test_what_a_source_has_said_outlives_a_restart() -> None:
     clock.read(0, Batch([row(0, 100)]), live=[0])
     restored = SourceClock(Watermarks(out_of_order_ms=10), [0])
     restored.restore([clock.capture()])
-    assert restored.said == 89
+    assert restored.sent == 89
     assert restored.read(0, Batch([row(1, 95)]), live=[0]) is None
 
 
@@ -109,9 +109,9 @@ def test_of_several_old_sources_the_least_holds() -> None:
     behind.read(1, Batch([row(0, 50, split=1)]), live=[1])
     merged = SourceClock(Watermarks(), [0, 1])
     merged.restore([ahead.capture(), behind.capture()])
-    assert merged.said == 49
+    assert merged.sent == 49
     merged.restore([ahead.capture(), behind.capture(), silent.capture()])
-    assert merged.said == NEVER
+    assert merged.sent == NEVER
 
 
 # -- windows ------------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def test_every_window_once_and_whole_under_every_single_crash(engine: Any, optio
     assert Counter(run.witness.visible_at_end) == EXPECTED
     early = 0
     for schedule in engine.every_single_crash(run):
-        struck = engine.run(plan=windowed(), schedule=schedule, **options)
-        assert Counter(struck.witness.visible_at_end) == EXPECTED, schedule
-        early += len(struck.witness.decided) > 2
+        crashed = engine.run(plan=windowed(), schedule=schedule, **options)
+        assert Counter(crashed.witness.visible_at_end) == EXPECTED, schedule
+        early += len(crashed.witness.decided) > 2
     assert early > 100, "or windows were not fired while the job ran"
 
 
@@ -278,7 +278,7 @@ def test_a_source_that_is_idle_holds_windows_back_unless_it_may_say_so(
     watermarks = Watermarks(out_of_order_ms=30, idle_after_ms=idle_after_ms)
     fired: list[int] = []
 
-    def spied(simulation: Any, point: str) -> None:
+    def note_point(simulation: Any, point: str) -> None:
         if point == "generation.after":
             pace = {**simulation.latency.pace, 2: 400}
             simulation.latency = replace(simulation.latency, pace=pace)
@@ -287,7 +287,7 @@ def test_a_source_that_is_idle_holds_windows_back_unless_it_may_say_so(
 
     run = engine.run(
         plan=windowed(watermarks=watermarks),
-        before=lambda simulation: setattr(simulation, "on_point", spied),
+        before=lambda simulation: setattr(simulation, "on_point", note_point),
         checkpoint_interval=200,
     )
     assert (min(fired) > 400) is waits

@@ -1,5 +1,5 @@
 """How does an attempt run as an operating-system process, killed by SIGKILL?
 
-`ProcessHost` (process_host.py) forks attempts and strikes them; command_host.py does so for sinks that are commands.
+`ProcessHost` (process_host.py) forks attempts and arms their faults; command_host.py hosts sinks that are commands.
 May import: the shells' common modules, checkpointing, dataflow, chaos.
 """

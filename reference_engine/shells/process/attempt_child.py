@@ -1,8 +1,8 @@
-"""The other half of process.py: what runs inside the process of an attempt, from its first request to its death.
+"""The code inside the process of an attempt, from its first request to its death; process_host.py is the other end.
 
-It strikes itself: a fault that is armed for this request happens at its point, on the stack of the sink's own
-code, so that nothing (no `finally`, no buffer) runs after it. What it has reached stands in the journal,
-whatever it may say itself.
+The process injects the fault that is armed for a request itself: at its point, on the stack of the sink's own code, so
+that nothing (no `finally`, no buffer) runs after it. The journal holds the points that were reached, independently of
+the replies.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Transa
 INJECTED: Final = "injected: the target did not answer"
 FAILING: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered}  # kinds of faults
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
-SLEEPS: Final = tuple(filter(suspends, KINDS))  # kinds for which an attempt stops itself
-STRUCK: Final = pickle.dumps(("struck",))
+SUSPENDING: Final = tuple(filter(suspends, KINDS))  # kinds for which an attempt stops itself
+INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
 
 
@@ -43,15 +43,15 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """What are points in an attempt, besides those that it reaches by name."""
+class WatchedCode:
+    """Which code and which files have points in an attempt, besides those that it reaches by name."""
 
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
 
 
-def live(inside: Inside, recipe: Recipe, watched: Watched) -> None:
-    """The entry of the process: one request, one reply, until nobody sends any more."""
+def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
+    """The entry of the process: one request, one reply, until the connection ends."""
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
     with attempt.watching_files():
         while (request := inside.receive()) is not None:
@@ -64,7 +64,7 @@ def live(inside: Inside, recipe: Recipe, watched: Watched) -> None:
 class _Inner:
     """The attempt itself, inside its process."""
 
-    def __init__(self, inside: Inside, recipe: Recipe, watched: Watched) -> None:
+    def __init__(self, inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
         self.inside, self.recipe, self.watched = inside, recipe, watched
         self.journal = Journal(inside.descriptors[0])
         self.tracer = LineTracer(watched.files)
@@ -81,36 +81,36 @@ class _Inner:
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
-            self.strike()
+            self.inject()
 
     def arm(self, armed: tuple[str, int, str] | None) -> None:
-        """`armed`: a point, which time of all it is to be struck, the kind of fault."""
+        """`armed`: a point, its occurrence counted over the whole run, the kind of fault."""
         self.point, self.time, self.kind = armed or ("", 0, "")
         if self.kind in DEADLY and self.passed.get(self.point, 0) >= self.time:
-            self.strike()  # a thread has come there while this was on its way
+            self.inject()  # a thread has reached the point while the request was on its way
 
-    def strike(self) -> None:
+    def inject(self) -> None:
         failing = FAILING.get(self.kind)
         if failing is not None:
-            if threading.get_ident() == self.main_thread:  # another thread must not speak in between
-                self.inside.send(STRUCK)
+            if threading.get_ident() == self.main_thread:  # another thread must not send in between
+                self.inside.send(INJECTED_REPLY)
                 self.rearm()
             raise failing(INJECTED)
-        if self.kind in SLEEPS:
+        if self.kind in SUSPENDING:
             os.kill(os.getpid(), signal.SIGSTOP)
             self.rearm()  # it was continued
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
     def rearm(self) -> None:
-        """It goes on after a fault: the next one may strike within the same call."""
+        """The attempt goes on after a fault: the next one may be injected within the same call."""
         message = self.inside.receive()
         if message is None:
             os._exit(0)
         self.arm(pickle.loads(message))
 
     def watching_files(self) -> AbstractContextManager[None]:
-        """All its life: a thread of the sink's goes on between two calls."""
+        """For the whole life of the attempt: a thread of the sink runs between two calls, too."""
         return file_points(Path(self.watched.folder), self.reach) if self.watched.folder else nullcontext()
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:
@@ -128,10 +128,10 @@ class _Inner:
             return pickle.dumps(("ok", plain(call, value)))
         except MemoryError:
             return OUT_OF_MEMORY
-        except Exception as error:  # the border: a sink's failure is told, and the engine reacts
-            return _told(error)
+        except Exception as error:  # the border: a sink's failure becomes a reply, and the engine reacts
+            return _failure_reply(error)
         finally:
-            if self.kind in SLEEPS:  # who goes on after that has to be told what is next: in a call
+            if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
                 self.arm(None)
 
     def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
@@ -141,7 +141,7 @@ class _Inner:
         return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
 
     def do_leave(self, call: str) -> None:
-        """What it held is given back; another sink is made in this process."""
+        """Releases the sink; another one is made in this process."""
         self.sink = None
         gc.collect()
 
@@ -158,7 +158,7 @@ class _Inner:
 
 
 def plain(call: str, value: Any) -> Any:
-    """A reply made of nothing but plain values, or a TypeError: the engine unpickles no class of a sink's."""
+    """A reply made of nothing but plain values, or a TypeError: the engine unpickles no class of a sink."""
     if call == "snapshot":
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise TypeError(f"snapshot() returned {type(value).__name__}, not bytes")
@@ -168,12 +168,12 @@ def plain(call: str, value: Any) -> Any:
     return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None
 
 
-def _told(error: Exception) -> bytes:
+def _failure_reply(error: Exception) -> bytes:
     reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
     try:
         message, text = str(error), traceback.format_exc()
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)
-    except Exception as broken:  # the border: an exception that cannot even say what it is
+    except Exception as broken:  # the border: an exception with a text that cannot be computed
         message, text = f"(its text cannot be had: {type(broken).__name__})", ""
     return pickle.dumps(("error", reaction, type(error).__name__, message, text))

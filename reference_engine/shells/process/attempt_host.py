@@ -1,7 +1,7 @@
-"""Attempts of sinks that are processes: how the engine hears of their points and of their deaths, whatever they speak.
+"""Hosts attempts of sinks that are processes, and reports their points and deaths to the engine.
 
-A death that was ordered (at the armed point, or by the engine) is the engine's own doing, and is told to the
-overseer. Any other end is an `AttemptEnded`, whose fields say which. Kills are counted from wait statuses.
+A death at the armed point is reported to the overseer; the engine may also kill an attempt itself. Any other end is an
+`AttemptEnded`, with fields that say which. Kills are counted from wait statuses.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Armed = tuple[str, int, str]  # (point, how many more times it must be reached, 
 
 
 class Overseer(Protocol):
-    """The engine's eye on attempts."""
+    """Receives the points and deaths of attempts: the engine's FaultInjector."""
 
     def armed(self, actor: str) -> Armed | None:
-        """The fault that strikes next, if it belongs to this actor."""
+        """The fault that is injected next, if it belongs to this actor."""
 
     def passed(self, actor: str, points: Sequence[str]) -> None:
-        """Points that the journal shows since the last call. An armed error has struck at the last of them."""
+        """Points that the journal shows since the last call. An armed error was injected at the last of them."""
 
     def died(self, actor: str, status: int) -> NoReturn:
         """The attempt has died at its armed point."""
@@ -39,8 +39,8 @@ class Overseer(Protocol):
         """The attempt has stopped itself at its armed point. Returns when it goes on; raises if the job has died."""
 
 
-class Ending(enum.Enum):
-    """How an attempt came to an end that nobody ordered."""
+class AttemptEnding(enum.Enum):
+    """How an attempt ended that neither a fault nor the engine has killed."""
 
     EXITED = "it exited by itself"
     SIGNALLED = "it was killed by a signal"
@@ -51,9 +51,9 @@ class Ending(enum.Enum):
 
 
 class AttemptEnded(Exception):
-    """This attempt is dead, and no armed fault killed it. `status`: its wait status; `evidence`: what was met."""
+    """This attempt is dead, and no armed fault killed it. `status`: its wait status; `evidence`: what was observed."""
 
-    def __init__(self, ending: Ending, *, status: int, output_tail: str = "", evidence: str = "") -> None:
+    def __init__(self, ending: AttemptEnding, *, status: int, output_tail: str = "", evidence: str = "") -> None:
         super().__init__(ending, status, output_tail, evidence)
         self.ending, self.status, self.output_tail, self.evidence = ending, status, output_tail, evidence
 
@@ -61,7 +61,7 @@ class AttemptEnded(Exception):
         output = self.output_tail.strip()
         return "; ".join(
             [
-                f"{self.ending.value} ({told(self.status)})",
+                f"{self.ending.value} ({describe_status(self.status)})",
                 *([self.evidence] if self.evidence else []),
                 f"its last words: {output[-500:]}" if output else "it printed nothing",
             ]
@@ -80,7 +80,7 @@ class SinkError(Exception):
 
 
 class Unwatched:
-    """The overseer of attempts that nobody breaks."""
+    """The overseer of attempts without faults."""
 
     def armed(self, actor: str) -> Armed | None:
         return None
@@ -89,14 +89,14 @@ class Unwatched:
         pass
 
     def died(self, actor: str, status: int) -> NoReturn:
-        raise AttemptEnded(Ending.SIGNALLED, status=status)
+        raise AttemptEnded(AttemptEnding.SIGNALLED, status=status)
 
     def stopped(self, actor: str) -> None:
         pass
 
 
-class Attempt:
-    """One attempt of one sink subtask in a process of its own; the base of what the engine takes for a sink."""
+class ProcessAttempt:
+    """One attempt of one sink subtask in a process of its own; the base of the sinks that the engine sees."""
 
     def __init__(self, host: AttemptHost, actor: str, child: ChildProcess) -> None:
         self.host, self.actor, self.child = host, actor, child
@@ -132,7 +132,7 @@ class Attempt:
         """Gives back what this process holds of it, once it is dead."""
         self.child.close()
 
-    def fail(self, ending: Ending, *, evidence: str = "") -> NoReturn:
+    def fail(self, ending: AttemptEnding, *, evidence: str = "") -> NoReturn:
         """Makes sure that it is dead, and says how it ended."""
         status = self.child.kill()
         self.host.forget(self)
@@ -145,14 +145,14 @@ class Attempt:
             case Silence.ENDED:
                 self.fail(ending_of(self.child.wait_status or 0), evidence=silence.evidence)
             case Silence.STOPPED:
-                self.fail(Ending.STOPPED)
+                self.fail(AttemptEnding.STOPPED)
             case Silence.HUNG:
-                self.fail(Ending.HUNG, evidence=f"no reply within {self.host.hang_seconds:g} s")
+                self.fail(AttemptEnding.HUNG, evidence=f"no reply within {self.host.hang_seconds:g} s")
             case Silence.GARBAGE:
-                self.fail(Ending.GARBAGE, evidence=silence.evidence)
+                self.fail(AttemptEnding.GARBAGE, evidence=silence.evidence)
 
 
-AnyAttempt = TypeVar("AnyAttempt", bound=Attempt)
+AnyAttempt = TypeVar("AnyAttempt", bound=ProcessAttempt)
 
 
 class AttemptHost(ABC):
@@ -163,10 +163,10 @@ class AttemptHost(ABC):
     def __init__(self, server: ForkServer, *, hang_seconds: float = HANG_SECONDS, limits: Limits = LIMITS) -> None:
         self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
         self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
-        self.kills = 0  # SIGKILLs that struck at a point or were ordered by the engine, from wait statuses
-        self.endings: Counter[Ending] = Counter()  # that nobody ordered
-        self._living: list[Attempt] = []
-        self._leaving: list[Attempt] = []
+        self.kills = 0  # SIGKILLs by a fault or by the engine, from wait statuses
+        self.endings: Counter[AttemptEnding] = Counter()  # of attempts that neither a fault nor the engine has killed
+        self._living: list[ProcessAttempt] = []
+        self._leaving: list[ProcessAttempt] = []
 
     def __enter__(self) -> Self:
         return self
@@ -184,10 +184,10 @@ class AttemptHost(ABC):
 
     def kill(self, sink: Sink) -> None:
         """The engine's order: nothing of the attempt runs any more when this returns."""
-        assert isinstance(sink, Attempt)
+        assert isinstance(sink, ProcessAttempt)
         self.end(sink)
 
-    def end(self, attempt: Attempt) -> int:
+    def end(self, attempt: ProcessAttempt) -> int:
         known = attempt in self._living
         status = attempt.child.kill()
         if known:
@@ -198,46 +198,46 @@ class AttemptHost(ABC):
     def count(self, status: int) -> None:
         self.kills += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
-    def forget(self, attempt: Attempt) -> None:
-        """It is dead: what it printed is kept, what it held is given back."""
+    def forget(self, attempt: ProcessAttempt) -> None:
+        """The attempt is dead: its output is kept, its resources are released."""
         if attempt in self._living:
             self._living.remove(attempt)
             attempt.release()
 
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has answered its last call: it exits by itself, and is reaped by `close`."""
-        assert isinstance(sink, Attempt)
+        assert isinstance(sink, ProcessAttempt)
         if sink in self._living:
             sink.hang_up()
             self._leaving.append(sink)
 
     def vacate(self, sink: Sink) -> None:
-        """Each attempt has a process of its own, unless a host can do better."""
-        assert isinstance(sink, Attempt)
+        """Ends the process: only some hosts can use it for the next attempt."""
+        assert isinstance(sink, ProcessAttempt)
         self.end(sink)
 
     def reap(self) -> None:
-        """They have nothing left to do: whoever has not exited by now is made to, and does not count."""
+        """Kills retired attempts that have not exited yet; such kills do not count."""
         for attempt in self._leaving:
             attempt.child.kill()
             self.forget(attempt)
         self._leaving.clear()
 
     def close(self) -> None:
-        """Kills whatever still lives; none of it counts."""
+        """Kills every attempt that is left; such kills do not count."""
         for attempt in list(self._living):
             attempt.child.kill()
             self.forget(attempt)
 
 
-def ending_of(status: int) -> Ending:
+def ending_of(status: int) -> AttemptEnding:
     if os.WIFEXITED(status):
-        return Ending.OUT_OF_MEMORY if os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY else Ending.EXITED
-    return Ending.SIGNALLED
+        return AttemptEnding.OUT_OF_MEMORY if os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY else AttemptEnding.EXITED
+    return AttemptEnding.SIGNALLED
 
 
-def told(status: int) -> str:
-    """A wait status, for people."""
+def describe_status(status: int) -> str:
+    """A wait status as text."""
     if os.WIFEXITED(status):
         return f"exit status {os.WEXITSTATUS(status)}"
     return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"

@@ -52,9 +52,9 @@ from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, No
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
     LIMITS,
-    Attempt,
+    AttemptEnding,
     AttemptHost,
-    Ending,
+    ProcessAttempt,
     SinkError,
 )
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
@@ -124,8 +124,8 @@ class CommandHost(AttemptHost):
         return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out)))
 
 
-class CommandSink(Attempt):
-    """A sink whose code is a command; the engine cannot tell it from one of its own."""
+class CommandSink(ProcessAttempt):
+    """A sink that is a command; the engine uses it like one in its own process."""
 
     def __init__(self, host: CommandHost, actor: str, child: ChildProcess, *, pipes: tuple[int, int]) -> None:
         super().__init__(host, actor, child)
@@ -177,7 +177,7 @@ class CommandSink(Attempt):
             return base64.b64decode(reply["state"], validate=True)
         except (KeyError, TypeError, ValueError, binascii.Error):
             return self.fail(
-                Ending.GARBAGE, evidence=f'the reply to snapshot has no "state" in base64: {_quoted(reply)}'
+                AttemptEnding.GARBAGE, evidence=f'the reply to snapshot has no "state" in base64: {_quoted(reply)}'
             )
 
     def notify_complete(self, checkpoint_id: int) -> list[int]:
@@ -199,7 +199,7 @@ class CommandSink(Attempt):
         ids = reply.get("unsettled") or []
         if isinstance(ids, list) and all(type(each) is int for each in ids):
             return ids
-        return self.fail(Ending.GARBAGE, evidence=f'"unsettled" is no list of checkpoint ids: {_quoted(reply)}')
+        return self.fail(AttemptEnding.GARBAGE, evidence=f'"unsettled" is no list of checkpoint ids: {_quoted(reply)}')
 
     # -- one request, one reply -------------------------------------------------------------------
 
@@ -207,8 +207,8 @@ class CommandSink(Attempt):
         deadline = Deadline(self.host.hang_seconds)
         request = json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n"
         try:
-            if self.alive and (unasked := bytes(self._buffer) or self._read()):
-                self.fail(Ending.GARBAGE, evidence=f"it spoke without being asked: {unasked[:QUOTED_BYTES]!r}")
+            if self.alive and (unexpected := bytes(self._buffer) or self._read()):
+                self.fail(AttemptEnding.GARBAGE, evidence=f"it wrote without a request: {unexpected[:QUOTED_BYTES]!r}")
             self._send(request, deadline)
             line = self._line(deadline)
         except NoReply as silence:
@@ -232,7 +232,7 @@ class CommandSink(Attempt):
             searched = len(self._buffer)
             if searched > LINE_BYTES_MOST:
                 quoted = bytes(self._buffer[:QUOTED_BYTES])
-                self.fail(Ending.GARBAGE, evidence=f"a line of more than {LINE_BYTES_MOST} bytes: {quoted!r}...")
+                self.fail(AttemptEnding.GARBAGE, evidence=f"a line of more than {LINE_BYTES_MOST} bytes: {quoted!r}...")
             self.child.await_ready(self.pipes[0], select.POLLIN, deadline)
             data = self._read()
             if data == b"":
@@ -257,7 +257,7 @@ class CommandSink(Attempt):
         if isinstance(reply, dict) and reply.get("ok") is True:
             return reply
         if not isinstance(reply, dict) or "error" not in reply:
-            self.fail(Ending.GARBAGE, evidence=f"its reply to {name} is none: {line[:QUOTED_BYTES]!r}")
+            self.fail(AttemptEnding.GARBAGE, evidence=f"its reply to {name} is none: {line[:QUOTED_BYTES]!r}")
         error = reply["error"] if isinstance(reply["error"], dict) else {"message": reply["error"]}
         kind, message = str(error.get("type", "error")), str(error.get("message", ""))
         match kind:

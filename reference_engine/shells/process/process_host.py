@@ -20,26 +20,26 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
-from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SLEEPS, Recipe, Watched
+from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
     LIMITS,
     Armed,
-    Attempt,
     AttemptEnded,
+    AttemptEnding,
     AttemptHost,
-    Ending,
     Overseer,
+    ProcessAttempt,
     SinkError,
 )
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
-__all__ = ["AttemptEnded", "Ending", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+__all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
-# Who does not answer for so long while another one sleeps may be waiting for a lock that the sleeper holds, up to the
-# 5 s after which SQLite gives up. Longer than the impatience of sinks that give up sooner, and then go wrong.
+# An attempt that does not answer for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
+# SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
 PATIENCE_SECONDS: Final = 0.4
 
 
@@ -64,13 +64,13 @@ class ProcessHost(AttemptHost):
         self.recipe, self.trace_lines = recipe, trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
-        self.asleep: list[RemoteSink] = []  # stopped by a fault, and not woken yet
+        self.suspended: list[RemoteSink] = []  # stopped by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
-        self.watched = Watched(files=dict(files or {}), folder=folder)
+        self.watched = WatchedCode(files=dict(files or {}), folder=folder)
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
-        """A new attempt that knows nothing; `open` makes its sink and tells it the rest."""
+        """A new attempt that knows nothing; `open` makes its sink."""
         if (vacant := self.vacant.pop(actor, None)) is not None and vacant.alive:
             return vacant
         journal = JournalReader()
@@ -79,29 +79,29 @@ class ProcessHost(AttemptHost):
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
 
     def vacate(self, sink: Sink) -> None:
-        """Its sink is forgotten, as an object; what its modules remember is what the next one finds."""
+        """Drops its sink object; the next attempt of this actor finds the same process, with its modules' globals."""
         assert isinstance(sink, RemoteSink)
         with suppress(SinkError, AttemptEnded):
             sink.call("leave")
         self.vacant[sink.actor] = sink
 
-    def wake_sleepers(self) -> bool:
-        """Before their time: somebody cannot go on without them. Whether there was one."""
-        sleepers, self.asleep = self.asleep, []
-        for sleeper in sleepers:
-            sleeper.wake()
-        return bool(sleepers)
+    def resume_suspended(self) -> bool:
+        """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
+        attempts, self.suspended = self.suspended, []
+        for attempt in attempts:
+            attempt.resume_here()
+        return bool(attempts)
 
-    def wake_who_paused(self) -> None:
-        """Somebody else pauses now: who has paused before that goes on first, as it would have on a clock."""
-        for sleeper in [each for each in self.asleep if each.armed is not None and each.armed[2] == "pause"]:
-            self.asleep.remove(sleeper)
-            sleeper.wake()
-            sleeper.await_news()
+    def resume_paused(self) -> None:
+        """Called when another attempt pauses: earlier pauses end first, as they would on a clock."""
+        for attempt in [each for each in self.suspended if each.armed is not None and each.armed[2] == "pause"]:
+            self.suspended.remove(attempt)
+            attempt.resume_here()
+            attempt.await_reply()
 
 
-class RemoteSink(Attempt):
-    """A sink whose code runs in another process; the engine cannot tell it from one of its own."""
+class RemoteSink(ProcessAttempt):
+    """A sink in another process; the engine uses it like one in its own process."""
 
     host: ProcessHost
 
@@ -157,37 +157,37 @@ class RemoteSink(Attempt):
         try:
             self.child.send(request, Deadline(self.host.hang_seconds))
         except NoReply as silence:
-            self._meet(silence)
+            self._handle_silence(silence)
         while True:
-            reply = self._hear()
-            if reply[0] != "struck":
+            reply = self._receive()
+            if reply[0] != "injected":
                 break
-            self._go_on()  # an error was injected; it waits to be told what strikes next
+            self._go_on()  # an error was injected; the attempt waits for its next fault
         return reply[1] if reply[0] == "ok" else self._raise(*reply[1:])
 
-    def _hear(self) -> tuple[Any, ...]:
-        """The next reply. Comes back from being stopped; does not come back from a death."""
-        asked = now()
+    def _receive(self) -> tuple[Any, ...]:
+        """The next reply. Returns after a suspension; raises after a death."""
+        sent = now()
         while True:
-            patience = self.host.patience_seconds if self.host.asleep else self.host.hang_seconds
+            patience = self.host.patience_seconds if self.host.suspended else self.host.hang_seconds
             try:
                 message = self.child.receive(Deadline(patience))
             except NoReply as silence:
-                if not (silence.silence is Silence.HUNG and self.host.wake_sleepers()):
-                    self._meet(silence)
+                if not (silence.silence is Silence.HUNG and self.host.resume_suspended()):
+                    self._handle_silence(silence)
                 continue
-            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - asked)
+            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
             self._read_journal()
             return self._understand(message)
 
     def _understand(self, message: bytes) -> tuple[Any, ...]:
         try:
             reply = _PlainValues(io.BytesIO(message)).load()
-            if reply[0] in ("ok", "error", "struck"):
+            if reply[0] in ("ok", "error", "injected"):
                 return tuple(reply)
         except (pickle.UnpicklingError, EOFError, TypeError, ValueError, LookupError, AttributeError, ImportError):
             pass
-        return self.fail(Ending.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
+        return self.fail(AttemptEnding.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
 
     def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
         match reaction:
@@ -196,23 +196,23 @@ class RemoteSink(Attempt):
             case "lost":
                 raise TransactionLost(message)
             case "memory":
-                self.fail(Ending.OUT_OF_MEMORY, evidence="MemoryError")
+                self.fail(AttemptEnding.OUT_OF_MEMORY, evidence="MemoryError")
             case _:
                 raise SinkError(type_name, message, traceback_text="".join(rest))
 
     # -- faults -----------------------------------------------------------------------------------
 
     def _arm(self) -> Armed | None:
-        """The fault as its process is told: the point, the how manieth time of all that it passes there, the kind.
-        A thread of the sink may pass there meanwhile.
+        """(point, occurrence over the whole run, fault kind), for the attempt's process. A thread of the sink may reach
+        the point meanwhile.
         """
         armed = self.host.overseer.armed(self.actor)
-        # Nothing left to pass: a thread of the sink has come there, and its process is about to be dead.
+        # None left: a thread of the sink has reached the point, and the process is about to die.
         self.armed = armed if armed is not None and (armed[1] > 0 or armed[2] in DEADLY) else None
         return self.armed and (self.armed[0], self.passed[self.armed[0]] + self.armed[1], self.armed[2])
 
     def _read_journal(self) -> int:
-        """Tells the overseer what was passed; how often the armed point is still to be reached."""
+        """Reports new points to the overseer. Returns how often the armed point is still to be reached."""
         if self.journal.descriptor < 0:
             return 1  # released long ago
         points = self.journal.new_points()
@@ -226,41 +226,41 @@ class RemoteSink(Attempt):
             self.host.overseer.passed(self.actor, points)
         return left
 
-    def _meet(self, silence: NoReply) -> None:
+    def _handle_silence(self, silence: NoReply) -> None:
         """Returns when the attempt goes on."""
         kind = self.armed[2] if self.armed is not None else ""
-        struck = self._read_journal() <= 0
-        if silence.silence is Silence.STOPPED and struck and kind in SLEEPS:
-            self._sleep()
+        reached = self._read_journal() <= 0
+        if silence.silence is Silence.STOPPED and reached and kind in SUSPENDING:
+            self._suspend()
             return
         status = self.child.wait_status
-        if silence.silence is Silence.ENDED and struck and kind in DEADLY and status is not None:
+        if silence.silence is Silence.ENDED and reached and kind in DEADLY and status is not None:
             self.host.count(status)
             self.host.forget(self)
             self.host.overseer.died(self.actor, status)
         self.fail_silent(silence)
 
-    def _sleep(self) -> None:
+    def _suspend(self) -> None:
         if self.armed is not None and self.armed[2] == "pause":
-            self.host.wake_who_paused()
-        self.host.asleep.append(self)
+            self.host.resume_paused()
+        self.host.suspended.append(self)
         try:
             self.host.overseer.stopped(self.actor)
         except BaseException:
             self.kill()
             raise
         finally:
-            awake = self not in self.host.asleep
-            self.host.asleep = [each for each in self.host.asleep if each is not self]
-        if not awake:
-            self.wake()
+            is_resumed = self not in self.host.suspended
+            self.host.suspended = [each for each in self.host.suspended if each is not self]
+        if not is_resumed:
+            self.resume_here()
 
-    def wake(self) -> None:
+    def resume_here(self) -> None:
         self._go_on()
         self.child.resume()
 
-    def await_news(self) -> None:
-        """Until it has replied, or will not soon; whoever has called it hears what."""
+    def await_reply(self) -> None:
+        """Returns when a reply is there, or after the host's patience; the pending call reads it."""
         with suppress(NoReply):
             self.child.await_ready(self.child.channel.fileno(), select.POLLIN, Deadline(self.host.patience_seconds))
 
@@ -268,11 +268,11 @@ class RemoteSink(Attempt):
         try:
             self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
         except NoReply as silence:
-            self._meet(silence)
+            self._handle_silence(silence)
 
 
 class _PlainValues(pickle.Unpickler):
-    """A reply names no class: an attempt that has run wild makes nothing run in here."""
+    """Refuses classes in replies: a faulty attempt must not execute code in the engine's process."""
 
     def find_class(self, module_name: str, global_name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"a reply names {module_name}.{global_name}")

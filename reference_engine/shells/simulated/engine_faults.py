@@ -44,7 +44,7 @@ class EngineFaults:
         self.stop_actor, self.pause_actor = actors.stop_actor, actors.pause_actor
         self.lose_message, self.delay_message = actors.lose_message, actors.delay_message
         self.repeat_message, self.decline_vote = actors.repeat_message, actors.decline_vote
-        self.failing: Key | None = None  # an attempt whose call fails each time, until its generation ends
+        self.failing: Key | None = None  # an attempt with a call that fails each time, until its generation ends
         self.polls_left = 0  # of a job that was cancelled or drained: how often its end is still awaited
         self.is_drained = False
         self.checkpoint_id_drained = 0  # restored as if more rows followed, which they do

@@ -64,7 +64,7 @@ class FaultInjector:
         self.job.watcher.injecting(self.job, fault)
         return fault
 
-    # -- for hosts whose attempts see their points in their own process --------------------------------------
+    # -- for hosts with attempts that reach their points in other processes -----------------------------------
 
     def armed(self, actor: str) -> tuple[str, int, str] | None:
         if self.armed_actor < 1 or self.job.names[self.armed_actor] != actor:

@@ -1,4 +1,4 @@
-"""Attempts of sinks in the engine's own process: the fastest host, and one that can never finalise the dead."""
+"""Runs attempts of sinks in the engine's own process: the fastest host, which never finalises dead attempts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sinkproof.sink_adapters.protocol import Sink
 
 
 class InProcessHost:
-    """Keeps the dead until the run is judged: a garbage-collected file object would flush what SIGKILL loses.
+    """Keeps dead attempts until the run is judged: a garbage-collected file object would flush what SIGKILL loses.
 
-    `keeps_dead=False`: for sinks that nobody kills in here. What else ends an attempt ends its process elsewhere, which
-    gives back locks and connections. Here the garbage collector does: a connection to sqlite is part of a cycle.
+    `keeps_dead=False`: for sinks that are not killed in this process. In the process shell, locks and connections end
+    with the process. Here the garbage collector releases them: a connection to sqlite is part of a cycle.
     """
 
     dead_unwind = True
@@ -20,14 +20,14 @@ class InProcessHost:
     def __init__(self, make_sink: Callable[[], Sink], *, keeps_dead: bool = True) -> None:
         self.make_sink, self.keeps_dead = make_sink, keeps_dead
         self.dead: list[Sink] = []
-        self.let_go = False
+        self.has_unreleased = False
 
     def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
         self.reap()
         return self.make_sink()
 
     def kill(self, sink: Sink) -> None:
-        self.let_go = True
+        self.has_unreleased = True
         if self.keeps_dead:
             self.dead.append(sink)
 
@@ -37,10 +37,10 @@ class InProcessHost:
     vacate = retire  # all attempts are in this process
 
     def close(self) -> None:
-        """The run is judged: nobody is kept any more."""
+        """The run is judged: dead attempts are released."""
         self.dead.clear()
 
     def reap(self) -> None:
-        if self.let_go and not self.keeps_dead:
+        if self.has_unreleased and not self.keeps_dead:
             gc.collect()
-        self.let_go = False
+        self.has_unreleased = False

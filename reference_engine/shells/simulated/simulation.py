@@ -199,7 +199,7 @@ class Simulation:
                 actions = self.actions
                 for effect in subtask.on(kind, a, b):
                     actions[effect[0]](self, key, effect)
-        except Exception as error:  # a sink's own failure ends its attempt, whatever it is
+        except Exception as error:  # any failure of a sink ends its attempt
             self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
             self._attempt_failed(key, error)
         if self.actor_faults.resumed == key:

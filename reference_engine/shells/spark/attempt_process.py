@@ -39,8 +39,8 @@ from sinkproof.reference_engine.shells.spark.channels import (
     frame_of,
     receive_hello,
 )
-from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, accept, connect
-from sinkproof.reference_engine.shells.spark.deployment import Deployment, Run
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept, connect
+from sinkproof.reference_engine.shells.spark.deployment import Deployment, SparkRun
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -48,27 +48,29 @@ from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
-LOOK_SECONDS: Final = 0.002  # until a source that had nothing is asked again
-LOOK_AT_IDLE_MS: Final = 100  # until one that seemed idle, and was not, is looked at again
+POLL_SECONDS: Final = 0.002  # between two polls of a source without rows
+IDLE_POLL_MS: Final = 100  # between two checks of a source that seemed idle, and was not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a supervisor is told to start."""
+class StartOrder:
+    """The attempt that a supervisor is to start."""
 
     plan: SubtaskPlan
     names: tuple[str, ...]
     generation: int
     restored: Restored
-    downstream: Mapping[int, Address]  # actor id -> where it listens
+    downstream: Mapping[int, Address]  # actor id -> its address
 
 
-class Attempt(RealShell):
-    """A shell (acting.Shell) of one actor. `run` returns when the attempt has been cancelled."""
+class SparkAttempt(RealShell):
+    """The shell (effects.SubtaskShell) of one attempt. `run` returns when it was cancelled."""
 
-    buffers: Buffers | None = None  # what has come and may not be processed yet waits in the socket
+    buffers: Buffers | None = None  # rows that may not be processed yet wait in the socket
 
-    def __init__(self, run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> None:
+    def __init__(
+        self, run: SparkRun, deployment: Deployment, order: StartOrder, *, listening: socket.socket | None
+    ) -> None:
         self.deployment, self.order, self.listening = deployment, order, listening
         self.job, self.names = deployment.job, order.names
         plan = order.plan
@@ -87,14 +89,14 @@ class Attempt(RealShell):
         self.actions: dict[str, Action] = {**ACTIONS, "send": self._send, "upload": self._upload}
         self.timers: list[tuple[float, int, Any]] = []
         self.posted, self.cancelled, self.emit_due = 0, False, False
-        self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> where its splits stand, for those who watch
-        self.coordinator = Control(connect(run.coordinator))
+        self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> offset of each split, for progress reports
+        self.coordinator = ControlConnection(connect(run.coordinator))
         self.outputs = {
             actor: OutChannel(connect(address), generation=order.generation, actor=plan.id)
             for actor, address in order.downstream.items()
         }
         self.inputs: dict[int, InChannel] = {}
-        self.watched: dict[int, int] = {}  # descriptor -> what is polled for
+        self.watched: dict[int, int] = {}  # descriptor -> events that it is polled for
         self.poll = select.epoll()
         self.uploads = Uploads()
 
@@ -167,7 +169,7 @@ class Attempt(RealShell):
             return patience
         if self._can_read():
             return 0.0
-        return min(patience, LOOK_SECONDS) if self.timers else LOOK_SECONDS
+        return min(patience, POLL_SECONDS) if self.timers else POLL_SECONDS
 
     def _handle(self, event: tuple[str, Any, Any]) -> None:
         act(self, self.key, self.subtask.on(*event))
@@ -178,7 +180,7 @@ class Attempt(RealShell):
             if event[0] == "emit":
                 self.emit_due = True  # as soon as there is a credit, and something to be read
             elif event[0] == "quiet" and self._only_seems_quiet(event[1]):
-                self.post(LOOK_AT_IDLE_MS, self.key, event)
+                self.post(IDLE_POLL_MS, self.key, event)
             else:
                 self._handle(event)
 
@@ -266,7 +268,7 @@ class Attempt(RealShell):
         except ChannelLost:
             if not channel.ended:
                 raise
-            self.poll.unregister(channel.fileno())  # the job is over, and the sender was told first
+            self.poll.unregister(channel.fileno())  # the job is over, and the sender was notified first
             del self.inputs[channel.fileno()], self.watched[channel.fileno()]
             return
         if frame is None:
@@ -291,7 +293,7 @@ class Attempt(RealShell):
 
 
 class Uploads:
-    """Stores snapshots one after another in a thread, and wakes the loop when one is durable."""
+    """Stores snapshots one after another in a thread, and signals the loop when one is durable."""
 
     def __init__(self) -> None:
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -329,14 +331,14 @@ class Uploads:
         return found
 
 
-def live(attempt: Attempt) -> None:
-    """The body of an attempt's process. A failure of the sink is told to the coordinator, then ends the attempt."""
+def live(attempt: SparkAttempt) -> None:
+    """The body of an attempt's process. A failure of the sink is reported to the coordinator, then ends the attempt."""
     try:
         attempt.run()
-    except ChannelLost:  # a neighbour has died, or the coordinator: who has seen it die says so
+    except ChannelLost:  # the other end has died; the process that observes the death reports it
         attempt.close()
         raise SystemExit(2) from None
-    except Exception as error:  # the border: the sink's own failure, whatever it is
+    except Exception as error:  # the border: any failure of the sink
         why = f"{type(error).__name__}: {error}"
         attempt.events.record("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
         attempt.coordinator.send("failed", why)

@@ -1,7 +1,7 @@
-"""An attempt that reads on while it may not process: for unaligned checkpoints, whose barriers overtake what has come.
+"""An attempt that receives rows while it may not process them, so that urgent barriers can overtake them.
 
-What comes goes into bounded buffers (buffered_input.py), so that an urgent barrier is found at once; credits are the pure
-core's affair here, and whatever is sent has room at the other end, which reads it whatever it does meanwhile.
+Rows go into bounded buffers (buffered_input.py), so that an urgent barrier is found at once. The pure core decides on
+credits; every batch that is sent has room at the other end, which reads it at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sinkproof.reference_engine.dataflow.columns import decode, encode
 from sinkproof.reference_engine.dataflow.flow_control import Buffers, Item
 from sinkproof.reference_engine.dataflow.subtask import Effect
 from sinkproof.reference_engine.shells.effects import BUFFERED_ACTIONS, Key
-from sinkproof.reference_engine.shells.spark.attempt_process import Attempt, Order
+from sinkproof.reference_engine.shells.spark.attempt_process import SparkAttempt, StartOrder
 from sinkproof.reference_engine.shells.spark.channels import (
     CREDITS,
     ROWS,
@@ -23,15 +23,17 @@ from sinkproof.reference_engine.shells.spark.channels import (
     event_of,
     frame_of,
 )
-from sinkproof.reference_engine.shells.spark.deployment import Deployment, Run
+from sinkproof.reference_engine.shells.spark.deployment import Deployment, SparkRun
 
 BUFFERS: Final = Buffers(exclusive=CREDITS, floating=0, queued=1)
 
 
-class BufferedAttempt(Attempt):
+class BufferedAttempt(SparkAttempt):
     buffers = BUFFERS
 
-    def __init__(self, run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> None:
+    def __init__(
+        self, run: SparkRun, deployment: Deployment, order: StartOrder, *, listening: socket.socket | None
+    ) -> None:
         super().__init__(run, deployment, order, listening=listening)
         own = {"transmit": self._transmit, "grant": self._grant, "upload": self._upload}
         self.actions = {**BUFFERED_ACTIONS, **own}
@@ -61,14 +63,16 @@ class BufferedAttempt(Attempt):
         self._handle(("arrive", channel.sender, item))
 
     def _may_send(self) -> bool:
-        return True  # the subtask knows, and stalls
+        return True  # the subtask itself stalls when its queues are full
 
     def _read_what_may_be_processed(self) -> None:
-        """All of it: nobody sends more than there is room for."""
+        """Every channel: credits bound what is sent."""
         for descriptor in self.inputs:
             self._watch(descriptor, select.EPOLLIN)
 
 
-def attempt_for(run: Run, deployment: Deployment, order: Order, *, listening: socket.socket | None) -> Attempt:
-    kind = BufferedAttempt if deployment.job.configuration.unaligned else Attempt
+def attempt_for(
+    run: SparkRun, deployment: Deployment, order: StartOrder, *, listening: socket.socket | None
+) -> SparkAttempt:
+    kind = BufferedAttempt if deployment.job.configuration.unaligned else SparkAttempt
     return kind(run, deployment, order, listening=listening)

@@ -30,7 +30,7 @@ NUMBER: Final = struct.Struct("<d")
 # no job faster, but took each checkpoint twice as long where sinks are the slowest part (36 ms instead of 17).
 CREDITS: Final = 3
 CREDIT: Final = b"c"
-RECEIVE_BUFFER: Final = 1 << 20  # bytes asked of the kernel, so that a batch moves in few calls
+RECEIVE_BUFFER: Final = 1 << 20  # bytes requested of the kernel, so that a batch moves in few calls
 
 
 class ChannelLost(Exception):
@@ -140,7 +140,7 @@ class InChannel:
 
 
 def receive_hello(connected: socket.socket) -> tuple[int, int] | None:
-    """(generation, actor id) of who connects; None if it went away before it said so."""
+    """(generation, actor id) of the sender; None if it closed the connection first."""
     hello = connected.recv(HELLO.size, socket.MSG_WAITALL)
     return HELLO.unpack(hello) if len(hello) == HELLO.size else None
 

@@ -1,6 +1,6 @@
 """Messages between our own processes: pickled, with their length in front, over one stream socket.
 
-Only processes of one job speak here, and only to a socket whose name the driver has told them.
+Only processes of one job use these sockets: the driver passes their addresses on.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def without_delay(connected: socket.socket) -> socket.socket:
     return connected
 
 
-class Control:
+class ControlConnection:
     """One end of a connection. Sending blocks (messages are small and always read); what cannot be sent will be
     noticed as the end of the stream.
     """
@@ -74,7 +74,7 @@ class Control:
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket, self._buffer = connected, bytearray()
-        self.kind, self.actor, self.generation = "", 0, 0  # who is at the other end, once it has said so
+        self.kind, self.actor, self.generation = "", 0, 0  # of the other end, once it has sent them
 
     def fileno(self) -> int:
         return self.socket.fileno()

@@ -13,29 +13,29 @@ from typing import Final
 
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.chaos.shared.event_log import EventLog
-from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, address_of, listen
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, address_of, listen
 from sinkproof.reference_engine.shells.spark.coordinator_process import CoordinatorProcess
-from sinkproof.reference_engine.shells.spark.deployment import Run
-from sinkproof.reference_engine.shells.spark.forked_attempts import Child, fork
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
-FAILURES_MOST: Final = 3  # in a row; a death by a signal is none: that is what the keeper is for
+FAILURES_MOST: Final = 3  # in a row; a death by a signal does not count: such deaths are expected
 
 
-class Keeper:
+class CoordinatorParent:
     """`run` returns when the driver closes the connection."""
 
-    def __init__(self, driver: Control) -> None:
+    def __init__(self, driver: ControlConnection) -> None:
         self.driver = driver
         self.listening: socket.socket | None = None
-        self.child: Child | None = None
+        self.child: ForkedProcess | None = None
         self.events: EventLog | None = None
-        self.run_data: Run | None = None
+        self.run_data: SparkRun | None = None
         self.numbers, self.failures = count(1), 0
 
     def run(self) -> None:
         while True:
-            watched: list[Control | Child] = [self.driver, *([self.child] if self.child else [])]
+            watched: list[ControlConnection | ForkedProcess] = [self.driver, *([self.child] if self.child else [])]
             ready = select.select(watched, [], [])[0]
             if self.child is not None and self.child in ready:
                 self._reap()
@@ -47,11 +47,11 @@ class Keeper:
                 for message in messages:
                     getattr(self, message[0])(*message[1:])
 
-    def begin(self, run: Run) -> None:
-        """A coordinator for this run; says where it listens."""
+    def begin(self, run: SparkRun) -> None:
+        """Starts a coordinator for this run, and sends its address to the driver."""
         self.clear()
         self.failures = 0
-        run.deployment()  # what it imports, every coordinator inherits
+        run.deployment()  # every coordinator inherits these imports
         self.run_data, self.events = run, RunFolder(run.folder).events()
         self.listening = listen(run.network, f"{run.folder.name}-coordinator-{os.getpid()}-{next(self.numbers)}")
         self._fork()
@@ -73,12 +73,12 @@ class Keeper:
         if self.failures >= FAILURES_MOST:
             why = f"the coordinator failed {self.failures} times in a row; what it wrote stands in the driver's log"
             self.events.record("given up", why=why)
-            self.clear()  # supervisors find nobody any more, and end
+            self.clear()  # supervisors find no coordinator any more, and end
         elif status:
             self._fork()
 
     def clear(self) -> None:
-        """What is left of a run ends here."""
+        """Ends what is left of a run."""
         if self.child is not None:
             self.child.end()
             self.child = None
@@ -87,19 +87,19 @@ class Keeper:
             self.listening = None
 
 
-def fork_keeper() -> tuple[Child, Control]:
-    """The keeper, and the connection to it."""
+def fork_coordinator_parent() -> tuple[ForkedProcess, ControlConnection]:
+    """The parent of coordinators, and the connection to it."""
     ours, its = socket.socketpair()
-    child = fork(lambda: Keeper(Control(its)).run(), keep=[its.fileno()])
+    child = fork(lambda: CoordinatorParent(ControlConnection(its)).run(), keep=[its.fileno()])
     its.close()
-    return child, Control(ours)
+    return child, ControlConnection(ours)
 
 
-def begin(keeper: Control, run: Run) -> Address:
-    """Where the coordinator of this run listens."""
-    keeper.send("begin", run)
-    while (messages := keeper.receive()) is not None:
+def begin(parent: ControlConnection, run: SparkRun) -> Address:
+    """The address of the coordinator of this run."""
+    parent.send("begin", run)
+    while (messages := parent.receive()) is not None:
         for message in messages:
             address: Address = message[1]
             return address
-    raise ConnectionError("the keeper of the coordinator's socket has died")
+    raise ConnectionError("the parent of the coordinator has died")

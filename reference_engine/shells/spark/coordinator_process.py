@@ -1,8 +1,8 @@
 """The coordinator as a process: the pure coordinator, driven by sockets and real time in one single-threaded loop.
 
-Its listening socket belongs to its keeper, so that its death is an ordinary event: supervisors connect anew and find
-its successor, which claims the next generation and restores the last complete checkpoint. A generation is deployed
-when every supervisor that it needs is there. What attempts of another generation say is dropped.
+Its listening socket belongs to its parent (coordinator_parent.py), so that its death is an ordinary event: supervisors
+connect anew to its successor, which claims the next generation and restores the last complete checkpoint. A generation
+is deployed when every supervisor that it needs is connected. Messages of other generations are dropped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckp
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.effects import ACTIONS, Key, act_for_coordinator
-from sinkproof.reference_engine.shells.spark.attempt_process import Order
-from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, accept
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -30,27 +30,27 @@ from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
 GOODBYE_SECONDS: Final = 5.0
-ROWS_TOLD_MOST: Final = 100
+ROWS_REPORTED_MOST: Final = 100
 
 
-class Watcher:
-    """Looks at the outside world at the last moment at which a checkpoint's rows must be invisible."""
+class EarlyRowsWatcher:
+    """Reads the committed view at the last moment at which a checkpoint's rows must be invisible."""
 
     def deciding(self, shell: Any, record: CheckpointRecord) -> None:
-        look = shell.deployment.look
-        rows = look() if look is not None else None
+        read = shell.deployment.read_committed
+        rows = read() if read is not None else None
         if not rows:
             return
         complete = covered(shell.storage.latest())
         early = [row for row in rows if row[1] >= complete.get(row[0], 0)]
         if early:
-            shell.events.record("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_TOLD_MOST])
+            shell.events.record("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_REPORTED_MOST])
 
 
 class CoordinatorProcess(RealShell):
-    """A shell (acting.CoordinatingShell) of actor 0. `run` returns when the job is over."""
+    """The shell (effects.CoordinatorShell) of actor 0. `run` returns when the job is over."""
 
-    def __init__(self, run: Run, listening: socket.socket) -> None:
+    def __init__(self, run: SparkRun, listening: socket.socket) -> None:
         self.listening, self.deployment = listening, run.deployment()
         self.checkpoint_id_stopped = run.checkpoint_id_stopped
         self.job, self.names = self.deployment.job, self.deployment.job.widest.names
@@ -63,7 +63,7 @@ class CoordinatorProcess(RealShell):
         )
         self.plan = self.job.plan
         self.latency = Latencies({}, {}, {}, decide=0)
-        self.watcher, self.actions = Watcher(), ACTIONS
+        self.watcher, self.actions = EarlyRowsWatcher(), ACTIONS
         self.restart = self.job.restart()
         self.coordinator: Coordinator | None = None
         self.generation, self.checkpoint_id_last = 0, 0
@@ -71,16 +71,16 @@ class CoordinatorProcess(RealShell):
         self.queue: list[tuple[Any, ...]] = []
         self.sequence = 0
         self.poll = select.epoll()
-        self.connections: dict[int, Control] = {}
-        self.supervisors: dict[int, Control] = {}
+        self.connections: dict[int, ControlConnection] = {}
+        self.supervisors: dict[int, ControlConnection] = {}
         self.addresses: dict[int, Address] = {}
-        self.attempts: dict[int, Control] = {}
+        self.attempts: dict[int, ControlConnection] = {}
         self.outbox: dict[int, list[tuple[Any, ...]]] = {}  # for attempts that have not connected yet
-        self.subtasks: dict[Key, Subtask] = {}  # which there are; they live elsewhere
+        self.subtasks: dict[Key, Subtask] = {}  # those of this generation; they run in other processes
         self.sinks: dict[Key, Sink] = {}
         self.restored: dict[Key, Restored] = {}
-        self.covers: dict[int, dict[int, int]] = {}  # checkpoint id -> where its splits stand
-        self.triggered: dict[int, float] = {}  # checkpoint id -> when; for those who measure
+        self.covers: dict[int, dict[int, int]] = {}  # checkpoint id -> offset of each split
+        self.triggered: dict[int, float] = {}  # checkpoint id -> time, for measurements
         self.opened: set[int] = set()
         self.due = True  # a generation is to be deployed as soon as all supervisors are there
 
@@ -92,10 +92,10 @@ class CoordinatorProcess(RealShell):
             offsets = self.covers.pop(detail, {})
             rows = sum(offsets.values())
             self.events.record("complete", checkpoint=detail, generation=self.generation, rows=rows, trigger=began)
-            if self.deployment.told is not None:
-                self.deployment.told(offsets)
-            if self.deployment.wakes_late:
-                self._wake()
+            if self.deployment.on_complete is not None:
+                self.deployment.on_complete(offsets)
+            if self.deployment.zombies_resume_late:
+                self._resume_zombies()
         elif what == "generation":
             self.events.record("generation", generation=self.generation, plan=[one.name for one in self.plan.subtasks])
 
@@ -120,7 +120,7 @@ class CoordinatorProcess(RealShell):
         for plan in starting:
             self.subtasks[plan.id, self.generation] = Subtask(plan)
             targets = {target for output in plan.outputs for target in output.targets}
-            order = Order(
+            order = StartOrder(
                 plan=plan,
                 names=self.names,
                 generation=self.generation,
@@ -143,13 +143,13 @@ class CoordinatorProcess(RealShell):
                 if descriptor == self.listening.fileno():
                     self._accept()
                 elif descriptor in self.connections:
-                    self._hear(self.connections[descriptor])
+                    self._receive(self.connections[descriptor])
             while self.queue and self.queue[0][0] <= self.now:
                 _, _, generation, event = heappop(self.queue)
                 self._deliver(generation, event)
             if self.finished or self.failure:
                 self._end()
-        if (close := getattr(self.deployment.told, "close", None)) is not None:
+        if (close := getattr(self.deployment.on_complete, "close", None)) is not None:
             close()
         self._wait_for_goodbyes()
 
@@ -157,19 +157,19 @@ class CoordinatorProcess(RealShell):
         connected = accept(self.listening)
         if connected is None:
             return
-        connection = Control(connected)
+        connection = ControlConnection(connected)
         self.connections[connection.fileno()] = connection
         self.poll.register(connection, select.EPOLLIN)
 
-    def _hear(self, connection: Control) -> None:
+    def _receive(self, connection: ControlConnection) -> None:
         messages = connection.receive()
         if messages is None:
             self._lost(connection)
             return
         for message in messages:
-            getattr(self, "hear_" + message[0])(connection, *message[1:])
+            getattr(self, "on_" + message[0])(connection, *message[1:])
 
-    def _lost(self, connection: Control) -> None:
+    def _lost(self, connection: ControlConnection) -> None:
         self.poll.unregister(connection)
         del self.connections[connection.fileno()]
         connection.close()
@@ -189,18 +189,18 @@ class CoordinatorProcess(RealShell):
         elif self.coordinator is not None:
             act_for_coordinator(self, self.coordinator.on(self.now, event))
 
-    # -- who speaks --------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
 
-    def hear_supervisor(self, connection: Control, actor: int, address: Address) -> None:
+    def on_supervisor(self, connection: ControlConnection, actor: int, address: Address) -> None:
         connection.kind, connection.actor = "supervisor", actor
         self.supervisors[actor], self.addresses[actor] = connection, address
         self._next_generation()
 
-    def hear_ended(self, connection: Control, generation: int, why: str) -> None:
+    def on_ended(self, connection: ControlConnection, generation: int, why: str) -> None:
         if generation == self.generation:
             self._failed(connection.actor, why)
 
-    def hear_attempt(self, connection: Control, actor: int, generation: int) -> None:
+    def on_attempt(self, connection: ControlConnection, actor: int, generation: int) -> None:
         connection.kind, connection.actor, connection.generation = "attempt", actor, generation
         if generation != self.generation:
             connection.hang_up()
@@ -209,15 +209,15 @@ class CoordinatorProcess(RealShell):
         for event in self.outbox.pop(actor, ()):
             connection.send(*event)
 
-    def hear_covers(self, connection: Control, checkpoint_id: int, offsets: Mapping[int, int]) -> None:
+    def on_covers(self, connection: ControlConnection, checkpoint_id: int, offsets: Mapping[int, int]) -> None:
         if connection.generation == self.generation:
             self.covers.setdefault(checkpoint_id, {}).update(offsets)
 
-    def hear_failed(self, connection: Control, why: str) -> None:
+    def on_failed(self, connection: ControlConnection, why: str) -> None:
         if connection.generation == self.generation:
             self._failed(connection.actor, why)
 
-    def hear_event(self, connection: Control, *event: Any) -> None:
+    def on_event(self, connection: ControlConnection, *event: Any) -> None:
         """(kind, a, b), as `Coordinator.on` takes them."""
         if connection.generation != self.generation:
             return
@@ -226,8 +226,8 @@ class CoordinatorProcess(RealShell):
         if kind == "opened":
             self._note_opened(a)
 
-    def hear_stop(self, connection: Control) -> None:
-        """Somebody who runs the job may want it to end with a checkpoint."""
+    def on_stop(self, connection: ControlConnection) -> None:
+        """The user may have requested that the job ends with a checkpoint."""
         self._stop_if_wished()
 
     def _stop_if_wished(self) -> None:
@@ -239,15 +239,15 @@ class CoordinatorProcess(RealShell):
         if len(self.opened) < len(self.subtasks):
             return
         self.events.record("running", generation=self.generation)
-        if not self.deployment.wakes_late:
-            self._wake()
+        if not self.deployment.zombies_resume_late:
+            self._resume_zombies()
         self._stop_if_wished()
         if self.job.configuration.checkpoint_interval is not None:
             self._deliver(self.generation, ("retrigger", None, None))
 
-    def _wake(self) -> None:
+    def _resume_zombies(self) -> None:
         for supervisor in self.supervisors.values():
-            supervisor.send("wake")
+            supervisor.send("resume_zombies")
 
     # -- generations -------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class CoordinatorProcess(RealShell):
         self.generation = self.points.generation = self.storage.claim_generation()
         for replaced in self.attempts.values():
             replaced.send("cancel", None, None)
-            replaced.hang_up()  # a zombie is to learn that nobody listens to it any more
+            replaced.hang_up()  # a zombie must find its connection closed
         self.attempts.clear()
         self.outbox.clear()
         self.covers.clear()

@@ -1,4 +1,4 @@
-"""What every process of the job needs to know, made from a few plain values wherever it is needed.
+"""Describes a job to all its processes; each makes the description from a few plain values.
 
 Tasks run in processes that Spark's JVM has started: nothing can be inherited, and closures would be copied with every
 task. So a job travels as a *recipe*: the name of a function, and its arguments.
@@ -21,29 +21,29 @@ Identity = tuple[int, int]  # (split, offset) of a row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The job, how its sinks are made, and what are points in them besides those that they reach by name."""
+    """The job, how its sinks are made, and which of their lines and file effects are points."""
 
     job: Job
     make_sink: Callable[[], Sink]
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: its executed lines are points
     effects_below: str = ""  # file effects below this folder are points; "": none are
     pace_ms: int = 0  # between two batches of a source; 0: as fast as the sinks take them
-    look: Callable[[], Sequence[Identity] | None] | None = None  # what an independent reader sees; None: cannot say
-    rows_vanish: bool = False  # where a newer row replaces an older one, a reader misses the older one rightly
-    told: Callable[[Mapping[int, int]], None] | None = None  # hears where splits stand in each complete checkpoint
-    wakes_late: bool = False  # a zombie goes on after a checkpoint of its successors, not right after their recovery
+    read_committed: Callable[[], Sequence[Identity] | None] | None = None  # an independent reader; None: unreadable
+    rows_vanish: bool = False  # a newer row replaces an older one, which a reader then rightly does not see
+    on_complete: Callable[[Mapping[int, int]], None] | None = None  # receives the offsets of each complete checkpoint
+    zombies_resume_late: bool = False  # after a checkpoint of their successors, not right after their recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run of one job: all that its processes are told."""
+class SparkRun:
+    """One run of one job: what its processes are started with."""
 
     recipe: str  # "module:function", called with the arguments; returns the Deployment
     arguments: Mapping[str, Any]
     folder: Path
     network: str = "unix"
     coordinator: Address = ""
-    checkpoint_id_stopped: int = 0  # it is the final one only because somebody had stopped the job: the input goes on
+    checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
 
     def deployment(self) -> Deployment:
         made = resolve(self.recipe)(**self.arguments)

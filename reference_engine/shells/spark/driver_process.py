@@ -1,6 +1,6 @@
-"""The driver: a process of its own, so that it can be killed with its JVM. It does what it is told over one socket.
+"""The driver: a process of its own, so that it can be killed with its JVM. It takes orders over one socket.
 
-("run", Run)            starts the Spark job: one task per subtask; answers ("running",), later ("done", why)
+("run", SparkRun)       starts the Spark job: one task per subtask; answers ("running",), later ("done", why)
 ("call", name, args)    `name` ("module:function") with the session and the arguments; answers ("called", result, why)
 end of the stream       stops the session and ends
 """
@@ -20,25 +20,27 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.chaos.processes.parent_death import die_with
-from sinkproof.reference_engine.shells.spark.control_messages import Address, Control, connect
-from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_keeper
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, connect
+from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_coordinator_parent
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 
 DAEMON: Final = "sinkproof.reference_engine.shells.spark.python_worker_daemon"
-WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: where the daemon tells how workers ended
+WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: the file in which the daemon records how workers ended
 WORKERS_FILE: Final = "workers"
 JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
 EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
-LOOK_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
 
 
-class Driver:
-    def __init__(self, commands: Control, *, master: str, folder: Path) -> None:
+class SparkDriver:
+    def __init__(self, commands: ControlConnection, *, master: str, folder: Path) -> None:
         self.commands = commands
-        self.keeper, self.keeper_commands = fork_keeper()  # before Spark: one thread, no JVM
+        self.coordinator_parent, self.coordinator_parent_commands = (
+            fork_coordinator_parent()
+        )  # before Spark: one thread, no JVM
         from sinkproof.reference_engine.shells.spark.spark_session import start_session
 
         os.environ[WORKERS_LOG] = str(folder / WORKERS_FILE)
@@ -69,21 +71,23 @@ class Driver:
         with self.lock:
             self.commands.send(*message)
 
-    def do_run(self, run: Run) -> None:
+    def do_run(self, run: SparkRun) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
         tasks = len(run.deployment().job.widest.subtasks)
-        self.coordinator = begin(self.keeper_commands, run)
+        self.coordinator = begin(self.coordinator_parent_commands, run)
         run = replace(run, coordinator=self.coordinator)
         threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
         self._answer("running")
 
-    def _job(self, run: Run, tasks: int) -> None:
+    def _job(self, run: SparkRun, tasks: int) -> None:
         context = self.session.sparkContext
         try:
             slots = context.parallelize(range(tasks), tasks)
             slots.mapPartitionsWithIndex(lambda index, _: supervise(index, run)).collect()
-        except Exception as error:  # the border: whatever Spark raises is told, in its own words
-            if not select.select([self.jvm], [], [], JVM_DIES_SECONDS)[0]:  # else we are just about to go with it
+        except Exception as error:  # the border: any failure of Spark is reported as text
+            if not select.select([self.jvm], [], [], JVM_DIES_SECONDS)[
+                0
+            ]:  # else this process is about to die with the JVM
                 self._answer("done", str(error)[-2000:])
         else:
             self._answer("done", "")
@@ -92,13 +96,13 @@ class Driver:
         """How many tasks can run at once; executors on other machines, or in other processes, come one by one."""
         context, deadline = self.session.sparkContext, Deadline(0 if self.is_local else EXECUTORS_SECONDS)
         while context.defaultParallelism < wanted and not deadline.over:
-            threading.Event().wait(LOOK_SECONDS)
+            threading.Event().wait(POLL_SECONDS)
         self._answer("slots", context.defaultParallelism)
 
     def do_stop(self) -> None:
-        """Tells the coordinator to look whether the run is to stop. One that is just being replaced looks by itself."""
+        """Makes the coordinator check whether the run is to stop. A new coordinator checks by itself."""
         try:
-            connection = Control(connect(self.coordinator))
+            connection = ControlConnection(connect(self.coordinator))
         except OSError:
             return
         connection.send("stop")
@@ -115,7 +119,7 @@ class Driver:
         from sinkproof.reference_engine.shells.spark.spark_session import stop_session
 
         self.closing = True
-        self.keeper_commands.close()
+        self.coordinator_parent_commands.close()
         stop_session(self.session)
 
 
@@ -124,9 +128,9 @@ def main() -> None:
     parent, descriptor, master, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    commands = Control(socket.socket(fileno=descriptor))
+    commands = ControlConnection(socket.socket(fileno=descriptor))
     try:
-        driver = Driver(commands, master=master, folder=folder)
+        driver = SparkDriver(commands, master=master, folder=folder)
     except Exception as error:  # the border of the process
         commands.send("failed", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error

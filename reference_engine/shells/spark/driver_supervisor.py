@@ -20,8 +20,8 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.shared.event_log import EventLogReader, Happening
-from sinkproof.reference_engine.shells.spark.control_messages import Control, Message
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -47,7 +47,7 @@ class Cluster:
     def __init__(self, *, folder: Path, master: str = "local[6,100000]") -> None:
         self.folder, self.master = folder, master
         self.process: subprocess.Popen[bytes] | None = None
-        self.commands: Control | None = None
+        self.commands: ControlConnection | None = None
         self.slots, self.jvm = 0, 0
         self.statuses: dict[int, int] = {}  # of descendants that became ours, by pid
         self.answers: deque[Message] = deque()
@@ -77,7 +77,7 @@ class Cluster:
             start_new_session=True,
         )
         its.close()
-        self.commands = Control(ours)
+        self.commands = ControlConnection(ours)
         self.drivers += 1
         answer = self._answer("ready", "failed", deadline=Deadline(START_SECONDS))
         if answer[0] == "failed":
@@ -103,13 +103,13 @@ class Cluster:
                 if message[0] in kinds:
                     self.answers.remove(message)
                     return message
-            if not self._hear(deadline.left) and not self.alive:
+            if not self._receive(deadline.left) and not self.alive:
                 raise SparkFailed(f"the driver ended while it was to answer {'/'.join(kinds)}. It wrote: {self.log}")
             if deadline.over:
                 raise SparkFailed(f"the driver did not answer {'/'.join(kinds)} in time. It wrote: {self.log}")
 
-    def _hear(self, seconds: float) -> bool:
-        """Waits for the driver to say something; False if it said nothing."""
+    def _receive(self, seconds: float) -> bool:
+        """Waits for a message of the driver; False if none came."""
         if self.commands is None or not select.select([self.commands], [], [], seconds)[0]:
             return False
         messages = self.commands.receive()
@@ -134,7 +134,7 @@ class Cluster:
             raise SparkFailed(why)
         return result
 
-    def bury(self) -> int:
+    def reap_driver(self) -> int:
         """The wait status of a driver that is gone, after everything that was below it is gone as well."""
         assert self.process is not None
         if self.commands is not None:
@@ -150,7 +150,7 @@ class Cluster:
         return -status if status < 0 else status << 8
 
     def _reap_session(self, session: int) -> None:
-        """Everything that the driver has started is in its session, whoever its parent is by now."""
+        """All processes that the driver has started are in its session, even if their parent has changed."""
         deadline = Deadline(STOP_SECONDS)
         while (left := members_of(session)) and not deadline.over:
             for pid in left:
@@ -165,17 +165,17 @@ class Cluster:
         try:
             ended, status = os.waitpid(pid, 0)
         except ChildProcessError:
-            return  # somebody else's child, who reaps it
+            return  # not a child of this process
         self.statuses[ended] = status
 
     def close(self) -> None:
         if self.process is not None:
-            self.bury()
+            self.reap_driver()
             self.process = None
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def begin(self, run: Run, *, tasks: int) -> Execution:
+    def begin(self, run: SparkRun, *, tasks: int) -> Execution:
         """Submits the job. Raises SparkFailed if Spark has fewer slots than the job has tasks."""
         if self.commands is None:
             self.start()
@@ -193,15 +193,15 @@ class Cluster:
 
 
 class Execution:
-    """One run, followed by what its processes tell; when its driver is killed, the next one goes on with it."""
+    """One run, followed through its event logs; when its driver is killed, the next driver goes on with it."""
 
-    def __init__(self, cluster: Cluster, run: Run) -> None:
+    def __init__(self, cluster: Cluster, run: SparkRun) -> None:
         self.cluster, self.run = cluster, run
         self.readers: list[EventLogReader] = [
             RunFolder(run.folder).events_reader(),
             EventLogReader(cluster.folder / WORKERS_FILE),
         ]
-        self.readers[1].new()  # what earlier runs have left there
+        self.readers[1].new()  # skips events of earlier runs
         self.over = False
         self.why = ""  # why Spark gave the job up
         self.recent: deque[Happening] = deque(maxlen=LAST_EVENTS)
@@ -212,20 +212,20 @@ class Execution:
         self.cluster._answer("running", deadline=Deadline(START_SECONDS))
 
     def happenings(self, *, seconds: float) -> Iterator[Happening]:
-        """Everything that is told, as it happens, until the run is over. Raises SparkFailed when it does not end within
-        `seconds`, which begin anew with each driver: how long Spark takes to start says nothing about the job.
+        """Every event of the logs, as it happens, until the run is over. Raises SparkFailed when it does not end within
+        `seconds`, which begin anew with each driver: the start of Spark does not count.
         """
         deadline, driver = Deadline(seconds), self.cluster.drivers
         while not self.over:
             if deadline.over:
                 raise SparkFailed(f"the run did not end in time. Last events: {list(self.recent)}")
-            yield from self.look()
+            yield from self.poll()
             if self.cluster.drivers != driver:
                 deadline, driver = Deadline(seconds), self.cluster.drivers
 
-    def look(self) -> list[Happening]:
-        """What is new; waits for a moment. After `over` nothing follows."""
-        self.cluster._hear(TICK_SECONDS)
+    def poll(self) -> list[Happening]:
+        """New events; waits for a moment. After `over` nothing follows."""
+        self.cluster._receive(TICK_SECONDS)
         for message in [message for message in self.cluster.answers if message[0] == "done"]:
             self.cluster.answers.remove(message)
             self.over, self.why = True, message[1]
@@ -241,7 +241,7 @@ class Execution:
     def _begin_again(self) -> Happening:
         pid = self.cluster.process.pid if self.cluster.process else 0
         jvm = self.cluster.jvm
-        status = self.cluster.bury()
+        status = self.cluster.reap_driver()
         self.cluster.start()
         self.submit()
         at = now()
@@ -254,7 +254,7 @@ class Execution:
         self.readers.clear()
 
     def stop(self) -> None:
-        """Asks for the end of the job, with a last checkpoint; whoever is coordinator by then hears of it."""
+        """Requests the end of the job with a last checkpoint, of the coordinator or its successor."""
         RunFolder(self.run.folder).stop_wish.touch()
         if self.cluster.commands is not None:
             self.cluster.commands.send("stop")

@@ -1,8 +1,8 @@
-"""Forks the processes that may be killed, so that their death harms nobody: not the parent, not the parent's sockets.
+"""Forks the processes that may be killed, so that their death harms neither the parent nor the parent's sockets.
 
 What a child inherits is the danger. It must not outlive its parent (PR_SET_PDEATHSIG), must not hold the parent's
 connections open (a JVM would never notice a dead worker), and must never return into the code above the fork, which
-belongs to Spark's worker. Forks come from the main thread only: PR_SET_PDEATHSIG speaks of the thread that forked.
+belongs to Spark's worker. Forks come from the main thread only: PR_SET_PDEATHSIG refers to the thread that forked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sinkproof.chaos.processes.parent_death import die_with
 STANDARD_STREAMS: Final = 3
 
 
-class Child:
+class ForkedProcess:
     """A forked process, watched by its pidfd."""
 
     def __init__(self, pid: int) -> None:
@@ -33,7 +33,7 @@ class Child:
         return self.descriptor
 
     def stopped(self) -> bool:
-        """Whether SIGSTOP has stopped it; a death that is met instead is kept in `status`."""
+        """Whether SIGSTOP has stopped it; if it has died instead, `status` is set."""
         if self.status is not None:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -62,14 +62,14 @@ class Child:
         return self.reap()
 
 
-def fork(body: Callable[[], None], *, keep: Collection[int] = ()) -> Child:
+def fork(body: Callable[[], None], *, keep: Collection[int] = ()) -> ForkedProcess:
     """A child that runs `body` and exits. `keep`: the inherited descriptors that it may use; others lead nowhere."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     pid = os.fork()
     if pid:
-        return Child(pid)
+        return ForkedProcess(pid)
     code = 1
     try:  # never left but by _exit
         die_with(parent)

@@ -59,7 +59,7 @@ def check_available() -> None:
 
 
 def find_java() -> str | None:
-    """Where Spark's own start script looks."""
+    """The places that Spark's own start script checks."""
     if home := os.environ.get("JAVA_HOME"):
         return shutil.which("java", path=os.path.join(home, "bin"))
     return shutil.which("java")

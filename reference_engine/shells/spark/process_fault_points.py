@@ -1,4 +1,4 @@
-"""Points in real processes: each is counted, and the armed fault strikes right there, in the process that is there."""
+"""Points in real processes: each is counted, and the process that reaches the armed point injects the fault itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.chaos.shared.point_counts import PointCounts
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
-PAUSE_SECONDS: Final = 0.05  # the others are told of a checkpoint within 10 ms
+PAUSE_SECONDS: Final = 0.05  # the others are notified of a checkpoint within 10 ms
 
 
 class Points:
-    """One actor's process. `fate` is what a fault has decided about the message that is just being sent."""
+    """The points of one actor's process. `message_fault` applies to the message that is being sent."""
 
     def __init__(self, folder: RunFolder, actor: str, *, events: EventLog, generation: int = 0) -> None:
         self.folder, self.actor, self.events, self.generation = folder, actor, events, generation
@@ -34,21 +34,21 @@ class Points:
         count = self._counts.add(point)
         fault = self._armed.next()
         if fault is not None and fault.point == point and fault.actor == self.actor and count >= fault.occurrence:
-            self._strike()
+            self._inject()
 
-    def _strike(self) -> None:
+    def _inject(self) -> None:
         fault = self._armed.take()
         self.events.record("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
         KINDS[fault.kind].inject(self)
 
-    # -- what a fault may ask for (chaos/faults/fault_target.py) ------------------------------------------
+    # -- what a fault may do (chaos/faults/fault_target.py) ------------------------------------------
 
     def kill_actor(self) -> NoReturn:
         os.kill(self.pid, signal.SIGKILL)
         _never()
 
     def kill_worker(self) -> NoReturn:
-        """Our parent is Spark's worker, and we die with it."""
+        """The parent process is Spark's worker, and this process dies with it."""
         os.kill(os.getppid(), signal.SIGKILL)
         _never()
 
@@ -59,17 +59,17 @@ class Points:
         _never()
 
     def kill_job(self) -> NoReturn:
-        """The driver and everything below it: JVM, daemons, workers, keeper, coordinator, attempts. We come last."""
+        """The driver and everything below it: JVM, daemons, workers, coordinator, attempts. This process comes last."""
         driver = int(self.folder.processes.read_text())
         kill_below(driver, last=self.pid)
         _never()
 
     def stop_actor(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        self._quiet = True  # a zombie by now: somebody else is this actor
+        self._quiet = True  # a zombie by now: its successor has the points of this actor
 
     def pause_actor(self) -> None:
-        """Not by a signal: its supervisor would take it for dead. The thread that runs the sink stands still."""
+        """Not by a signal: its supervisor would replace it. The thread that runs the sink waits."""
         threading.Event().wait(PAUSE_SECONDS)
 
     def lose_message(self) -> None:
@@ -87,7 +87,7 @@ def _never() -> NoReturn:
 def kill_below(root: int, *, last: int) -> None:
     """SIGKILL for the root and all its descendants; `last`, which does it, after its own ancestors, topmost first.
 
-    All stop before the first one dies: nobody is to see a death and say something about it.
+    All stop before the first one dies, so that no process can observe and report a death.
     """
     parents = parents_of_all()
     ancestors = []
@@ -96,8 +96,8 @@ def kill_below(root: int, *, last: int) -> None:
         pid = parents[pid]
         ancestors.append(pid)
     others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
-    everybody = (*reversed(ancestors), *others)
-    for number, pids in ((signal.SIGSTOP, everybody), (signal.SIGKILL, (*others, *reversed(ancestors), last))):
+    all_pids = (*reversed(ancestors), *others)
+    for number, pids in ((signal.SIGSTOP, all_pids), (signal.SIGKILL, (*others, *reversed(ancestors), last))):
         for pid in pids:
             try:
                 os.kill(pid, number)
@@ -120,7 +120,7 @@ def parents_of_all() -> dict[int, int]:
 
 
 def members_of(session: int) -> list[int]:
-    """Every process of a session (as in setsid), dead ones that nobody has waited for included."""
+    """Every process of a session (as in setsid), zombies of the operating system included."""
     return [pid for pid, (_, its) in _relations() if its == session]
 
 

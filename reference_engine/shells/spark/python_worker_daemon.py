@@ -1,6 +1,6 @@
 """The process from which Spark forks its Python workers, with everything imported that they need.
 
-Spark's own daemon imports in each worker anew, and throws the wait statuses of dead workers away; here they are told.
+Spark's own daemon imports in each worker anew, and drops the wait statuses of dead workers; this one records them.
 Started by the JVM as `python -m sinkproof.reference_engine.shells.spark.python_worker_daemon pyspark.worker`.
 """
 

@@ -10,7 +10,7 @@ from sinkproof.chaos.shared.point_counts import PointCounts
 
 
 class RunFolder:
-    """Paths only; nothing is made before it is asked for, but the folder itself."""
+    """Paths only; nothing but the folder itself is made in advance."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,10 +37,10 @@ class RunFolder:
 
     @property
     def processes(self) -> Path:
-        """The driver's pid, for who has to kill the whole job."""
+        """The driver's pid, for faults that kill the whole job."""
         return self.path / "driver.pid"
 
     @property
     def stop_wish(self) -> Path:
-        """It exists once somebody wants the job to end with a checkpoint."""
+        """Exists once the user has requested that the job ends with a checkpoint."""
         return self.path / "stop"

@@ -1,7 +1,7 @@
 """An archive of the classes that every session loads (AppCDS): loading and verifying them is most of a start.
 
 It is made once per Java and Spark, when everything else is installed, by a session in a process of its own, and kept in
-the user's cache folder. It is a convenience: whatever goes wrong with it, sessions start without it.
+the user's cache folder. It is a convenience: sessions start without it if it fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def archive_options(java_options: Sequence[str]) -> list[str]:
         archive = _archive_folder(java_options) / ARCHIVE
         return [f"-XX:SharedArchiveFile={quoted(archive)}"] if archive.exists() else []
     except (OSError, subprocess.SubprocessError):
-        return []  # no home, somebody else's folder
+        return []  # no home, or a folder of another user
 
 
 def prepare_archive(java_options: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ def prepare_archive(java_options: Sequence[str]) -> None:
 
 
 def _archive_folder(java_options: Sequence[str]) -> Path:
-    """One per Java and Spark, and per place of theirs: an archive knows the paths and the times of its jars."""
+    """One per Java and Spark, and per place of theirs: an archive depends on the paths and the times of its jars."""
     java, spark = find_java(), _spark_home()
     assert java is not None  # it was checked
     jars = (spark / "jars").stat().st_mtime_ns
@@ -86,7 +86,7 @@ def _make_archive(folder: Path) -> None:
             (folder / PLACE).write_text(str(_spark_home()))
             partial.replace(folder / ARCHIVE)
         else:
-            (folder / FAILED).touch()  # nobody waits for a second failure
+            (folder / FAILED).touch()  # a second failure would only cost time
 
 
 def _remove_outdated(cache_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Starts and ends Spark sessions: as fast as they start without asking the user for anything, and without a trace.
+"""Starts and ends Spark sessions: fast, without any setup by the user, and without leaving files behind.
 
 Everything that Spark writes goes below one folder of the caller's, and a session's end is the end of its JVM.
 """
@@ -56,14 +56,14 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 SOCKET_PATH_BYTES_MOST: Final = 107  # sun_path of Linux holds 108 with the 0 at its end
 SOCKET_NAME_BYTES: Final = len("/.") + 36 + len(".sock")  # Spark names its sockets by a UUID
-END_SECONDS: Final = 5.0  # of a JVM that was told to end; it takes 0.3
+END_SECONDS: Final = 5.0  # of a JVM that was ordered to end; it takes 0.3
 TRAINING_STREAM_SECONDS: Final = 4  # a few micro-batches
 
 
 def start_session(
     *, master: str = "local[2]", folder: Path, settings: Mapping[str, str] = NO_SETTINGS, here: Path | None = None
 ) -> SparkSession:
-    """A new session and its JVM, whose files are in `folder`. One at a time in a process.
+    """A new session and its JVM, with their files in `folder`. One at a time in a process.
 
     `here`: the working directory of the JVM, if it is not `folder`, too.
     `settings` win over ours, but for Java options, which are added. Raises SparkUnavailable.

@@ -1,4 +1,4 @@
-"""What runs as a Spark task: it hosts the attempts of one actor, one at a time, and reports how each of them ended.
+"""The body of a Spark task: hosts the attempts of one actor, one at a time, and reports how each of them ended.
 
 It holds the actor's listening socket, so that upstream attempts can connect before the next attempt is ready, and does
 everything slow (imports, building the job) once, before it forks for the first time. It never runs the sink itself.
@@ -21,37 +21,37 @@ from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckp
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.dataflow.columns import MANY_KEYS, decode, encode, route
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
-from sinkproof.reference_engine.shells.spark.attempt_process import Order, live
+from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder, live
 from sinkproof.reference_engine.shells.spark.buffered_attempt import attempt_for
-from sinkproof.reference_engine.shells.spark.control_messages import Control, address_of, connect, listen
-from sinkproof.reference_engine.shells.spark.deployment import Identity, Run
-from sinkproof.reference_engine.shells.spark.forked_attempts import Child, fork
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, address_of, connect, listen
+from sinkproof.reference_engine.shells.spark.deployment import Identity, SparkRun
+from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Batch, Row
 
-LOOK_SECONDS: Final = 0.02  # how often a stopped attempt is looked for; its like in production is a heartbeat
-ZOMBIE_SECONDS: Final = 2.0  # from its waking until a zombie is killed that has not ended by itself
+POLL_SECONDS: Final = 0.02  # between two checks for a stopped attempt; in production that is a heartbeat
+ZOMBIE_SECONDS: Final = 2.0  # from its resumption until a zombie is killed that has not ended by itself
 CLOSING_SECONDS: Final = 2.0
 CANCELLING_SECONDS: Final = 0.2  # an attempt that was cancelled closes its sink, or is killed
-ROWS_TOLD_MOST: Final = 100
+ROWS_REPORTED_MOST: Final = 100
 
 
-def supervise(index: int, run: Run) -> list[str]:
+def supervise(index: int, run: SparkRun) -> list[str]:
     """The task's body; returns when the job has finished, or was given up."""
     try:
         supervisor = Supervisor(index + 1, run)
-    except Exception as error:  # the border of the task: Spark would try again for ever, and tell nobody
+    except Exception as error:  # the border of the task: Spark would retry for ever in silence
         RunFolder(run.folder).events().record("unable", task=index, why=f"{type(error).__name__}: {error}")
         raise
     try:
         supervisor.run()
-    finally:  # also when Spark cancels the task: the worker lives on, and so would they
+    finally:  # also when Spark cancels the task: the worker lives on, and so would the attempts
         supervisor.clear()
     return [f"{supervisor.name} ended"]
 
 
 class Supervisor:
-    def __init__(self, actor: int, run: Run) -> None:
+    def __init__(self, actor: int, run: SparkRun) -> None:
         self.actor, self.run_data = actor, run
         self.deployment = run.deployment()
         self.plan = self.deployment.job.widest.subtasks[actor - 1]
@@ -60,9 +60,9 @@ class Supervisor:
         self.listening: socket.socket | None = None
         if self.plan.inputs:
             self.listening = listen(run.network, f"{run.folder.name}-{actor}-{os.getpid()}")
-        self.child: Child | None = None
+        self.child: ForkedProcess | None = None
         self.generation = 0
-        self.zombies: list[Child] = []
+        self.zombies: list[ForkedProcess] = []
         self.over = False
         warm_up()
 
@@ -76,20 +76,20 @@ class Supervisor:
             self._follow(coordinator)
             coordinator.close()
 
-    def _connect(self) -> Control | None:
-        """The listening socket outlives every coordinator: a refusal means that its keeper is gone, too."""
+    def _connect(self) -> ControlConnection | None:
+        """The listening socket outlives every coordinator: a refusal means that its parent is gone, too."""
         try:
-            return Control(connect(self.run_data.coordinator))
+            return ControlConnection(connect(self.run_data.coordinator))
         except OSError:
             return None
 
-    def _follow(self, coordinator: Control) -> None:
+    def _follow(self, coordinator: ControlConnection) -> None:
         """Until the coordinator dies or everything is over."""
         while not self.over:
-            watched: list[Control | Child] = [coordinator, *([self.child] if self.child else [])]
-            ready = select.select(watched, [], [], LOOK_SECONDS)[0]
+            watched: list[ControlConnection | ForkedProcess] = [coordinator, *([self.child] if self.child else [])]
+            ready = select.select(watched, [], [], POLL_SECONDS)[0]
             if self.child is not None:
-                self._look_after(self.child, coordinator, ended=self.child in ready)
+                self._supervise(self.child, coordinator, ended=self.child in ready)
             if coordinator in ready:
                 messages = coordinator.receive()
                 if messages is None:
@@ -99,7 +99,7 @@ class Supervisor:
                 for message in [*orders[-1:], *others]:  # of several, only the newest generation's is worth starting
                     getattr(self, message[0])(*message[1:])
 
-    def _look_after(self, child: Child, coordinator: Control, *, ended: bool) -> None:
+    def _supervise(self, child: ForkedProcess, coordinator: ControlConnection, *, ended: bool) -> None:
         if not ended and child.stopped():
             self.zombies.append(child)
             self.child = None
@@ -107,16 +107,16 @@ class Supervisor:
         elif ended or child.status is not None:
             status = self._reap(child)
             self.child = None
-            coordinator.send("ended", self.generation, f"its process ended with {told(status)}")
+            coordinator.send("ended", self.generation, f"its process ended with {describe_status(status)}")
 
-    def _reap(self, child: Child) -> int:
+    def _reap(self, child: ForkedProcess) -> int:
         status = child.reap()
         self.events.record("ended", actor=self.name, generation=self.generation, child=child.pid, status=status)
         return status
 
     # -- orders ------------------------------------------------------------------------------------
 
-    def start(self, order: Order) -> None:
+    def start(self, order: StartOrder) -> None:
         self.stop(order.generation)
         self.generation = order.generation
         keep = [self.listening.fileno()] if self.listening is not None else []
@@ -134,23 +134,23 @@ class Supervisor:
                 self._reap(self.child)
             self.child = None
 
-    def wake(self) -> None:
-        """Zombies go on where they stood. What they do now must change nothing."""
+    def resume_zombies(self) -> None:
+        """Zombies go on where they were stopped. They must change nothing in the committed view."""
         for zombie in self.zombies:
-            before = self._look()
+            before = self._read()
             os.kill(zombie.pid, signal.SIGCONT)
             self.events.record("woken", actor=self.name, child=zombie.pid)
             status = zombie.end(grace_seconds=ZOMBIE_SECONDS)
             self.events.record("ended", actor=self.name, child=zombie.pid, status=status, zombie=True)
-            self._compare(before, self._look())
+            self._compare(before, self._read())
         self.zombies.clear()
 
-    def _look(self) -> Counter[Identity] | None:
-        rows = self.deployment.look() if self.deployment.look is not None else None
+    def _read(self) -> Counter[Identity] | None:
+        rows = self.deployment.read_committed() if self.deployment.read_committed is not None else None
         return None if rows is None else Counter(rows)
 
     def _compare(self, before: Counter[Identity] | None, after: Counter[Identity] | None) -> None:
-        """What the others did meanwhile is no concern: they add rows of complete checkpoints, each once."""
+        """Other attempts may have added rows of complete checkpoints meanwhile, each once: those are allowed."""
         if before is None or after is None:
             return
         complete = covered(FolderCheckpointStorage(RunFolder(self.run_data.folder).checkpoints).latest())
@@ -158,13 +158,13 @@ class Supervisor:
         removed = [] if self.deployment.rows_vanish else [*(before - after)]
         if added or removed:
             self.events.record(
-                "zombie", actor=self.name, added=added[:ROWS_TOLD_MOST], removed=removed[:ROWS_TOLD_MOST]
+                "zombie", actor=self.name, added=added[:ROWS_REPORTED_MOST], removed=removed[:ROWS_REPORTED_MOST]
             )
 
     def finish(self) -> None:
-        """The attempt was told to close, and does so in its own time."""
+        """The attempt has received the order to close."""
         self.over = True
-        self.wake()
+        self.resume_zombies()
         if self.child is not None:
             deadline = Deadline(CLOSING_SECONDS)
             select.select([self.child], [], [], deadline.left)
@@ -195,7 +195,7 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def told(status: int) -> str:
+def describe_status(status: int) -> str:
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     return f"exit status {os.waitstatus_to_exitcode(status)}"

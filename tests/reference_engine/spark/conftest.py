@@ -16,7 +16,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.shared.event_log import Happening
-from sinkproof.reference_engine.shells.spark.deployment import Run
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.scratch import fresh_folder
@@ -81,7 +81,7 @@ def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, 
     def run(
         recipe: str, arguments: Mapping[str, Any], *, schedule: str = "no-fault", network: str = "unix"
     ) -> tuple[RunFolder, list[Happening]]:
-        wanted = Run(
+        wanted = SparkRun(
             recipe=f"jobs_under_test:{recipe}",
             arguments=arguments,
             folder=tmp_path / f"run-{next(numbers)}",
@@ -93,9 +93,9 @@ def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, 
         try:
             return folder, list(execution.happenings(seconds=RUN_SECONDS))
         except SparkFailed as error:
-            told = f"{error}\n{cluster.log}"
-            cluster.close()  # whatever still runs would speak into the next test
-            pytest.fail(told)
+            evidence = f"{error}\n{cluster.log}"
+            cluster.close()  # processes that still run would write into the next test
+            pytest.fail(evidence)
 
     return run
 

@@ -78,7 +78,7 @@ def of_ada(split: int, offset: int) -> Row:
 
 
 class LoggedInput(GeneratedInput):
-    """Tells which rows are read, and by whom."""
+    """Records which rows are read, and by which process."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(of_ada, splits=1, rows_per_split=5, batch_rows=1)

@@ -57,7 +57,7 @@ def test_one_row_is_committed_once_whatever_dies(runner: SparkRunner, schedule: 
     assert kills == run_result.kills  # each of them from a wait status
 
 
-def test_who_is_paused_is_taken_for_dead_by_nobody(runner: SparkRunner) -> None:
+def test_a_paused_attempt_is_not_replaced(runner: SparkRunner) -> None:
     run_result = runner.run(parse("sink[0].commit.before#1=pause"))
     assert (True, True, (), 24) == (
         run_result.fired,
@@ -78,7 +78,7 @@ def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(runner: SparkRu
 
 @pytest.mark.timeout(120)
 def test_executors_of_their_own_may_die_as_well(runner: SparkRunner, tmp_path: Path) -> None:
-    """In a second cluster of this process, whose end is not the end of the first."""
+    """In a second cluster of this process; its end is not the end of the first."""
     contract, folder = load("files/two-phase"), tmp_path / "second"
     folder.mkdir()
     scratch = Scratch(name="test", path=folder, shell="spark")

@@ -1,4 +1,4 @@
-"""Channels between attempts: frames arrive whole whatever the socket makes of them, and credits bound what waits."""
+"""Channels between attempts: frames arrive whole however the socket splits them, and credits bound what waits."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_sender_that_died_gets_no_credit(pair: Pair) -> None:
         into.give_credits(1)
 
 
-def test_who_goes_away_before_the_hello_is_nobody() -> None:
+def test_a_connection_that_closes_before_the_hello_is_ignored() -> None:
     ours, its = socket.socketpair()
     with its:
         ours.sendall(HELLO.pack(1, 2)[:5])

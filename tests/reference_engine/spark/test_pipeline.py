@@ -1,4 +1,4 @@
-"""`sinkproof run count` on real files: exact whatever dies, whoever stops it, and wherever it goes on."""
+"""`sinkproof run count` on real files: exact after any death and any stop, in any cluster that continues it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sinkproof.reference_engine.shells.spark.process_fault_points import descend
 
 from .conftest import ROWS_PER_FILE, assert_counted_exactly, keys_of, write_rows
 
-DEATHS = (  # each is met at the next occasion after the one before it
+DEATHS = (  # each follows the one before it
     "sink[0].write.after#2=kill source[1].acknowledge.before#1=kill checkpoint.persist.after#1=kill "
     "sink[1].commit.before#1=kill-worker sink[0].snapshot.after#1=kill checkpoint.notify#1=kill"
 )
@@ -119,7 +119,7 @@ def test_an_input_that_has_grown_is_read_on_and_a_command_that_died_at_the_end_i
 ) -> None:
     out = tmp_path / "out"
     run_count(cluster, rows, out)
-    with locked(out) as folder:  # as if it had been killed after the last decision, before anybody was told
+    with locked(out) as folder:  # as if it had been killed after the last decision, before any process was notified
         folder.keep({**(folder.earlier() or {}), "finished": 0})
     settled = run_count(cluster, rows, out)
     assert ("complete", 0) == (settled.state, settled.rows - settled.rows_before)

@@ -70,7 +70,7 @@ def test_a_missing_java_is_said_with_how_to_get_one(
 def command(
     rows: Path, tmp_path: Path, command_environment: dict[str, str]
 ) -> Iterator[Callable[[], subprocess.Popen[str]]]:
-    """Starts `sinkproof run count`, with batches so small that it can be met while it runs."""
+    """Starts `sinkproof run count`, with batches so small that it can be stopped while it runs."""
     started: list[subprocess.Popen[str]] = []
     write_rows(rows, COMMAND_ROWS)
     arguments = ["--rows", str(rows), "--key", "user", "--batch-rows", "20", "--out", "out", "--json"]
@@ -94,11 +94,11 @@ def command(
         process.communicate()
 
 
-def told_by(process: subprocess.Popen[str]) -> Any:
+def printed_by(process: subprocess.Popen[str]) -> Any:
     """What it says in the end."""
-    told, complaint = process.communicate()
-    assert told, f"exit {process.returncode}: {complaint}"
-    return json.loads(told)
+    printed, complaint = process.communicate()
+    assert printed, f"exit {process.returncode}: {complaint}"
+    return json.loads(printed)
 
 
 def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) -> None:
@@ -178,11 +178,11 @@ def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
     stopped = command()
     wait_for_rows(stopped, out, more_than=0)
     stopped.send_signal(signal.SIGINT)
-    told = told_by(stopped)
-    assert (130, "stopped", True) == (stopped.returncode, told["state"], 0 < told["rows"] < 80_000)
+    printed = printed_by(stopped)
+    assert (130, "stopped", True) == (stopped.returncode, printed["state"], 0 < printed["rows"] < 80_000)
 
     killed = command()
-    wait_for_rows(killed, out, more_than=told["rows"])
+    wait_for_rows(killed, out, more_than=printed["rows"])
     below = descendants(killed.pid, parents_of_all())
     killed.kill()
     killed.communicate()
@@ -190,11 +190,11 @@ def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
     assert all_end(below)
 
     last = command()
-    told = told_by(last)
+    printed = printed_by(last)
     assert (0, "complete", 2 * COMMAND_ROWS, True) == (
         last.returncode,
-        told["state"],
-        told["rows"],
-        told["rows_before"] > 0,
+        printed["state"],
+        printed["rows"],
+        printed["rows_before"] > 0,
     )
     assert_counted_exactly(out, keys_of(COMMAND_ROWS))

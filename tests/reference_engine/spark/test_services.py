@@ -18,7 +18,7 @@ from sinkproof.subject.scratch import Scratch
 
 from ...support.real_services import end_own_services
 
-STEPS = {  # of each pair, right before and after it asks its target
+STEPS = {  # of each pair, right before and after a call of its target
     "kafka/two-phase": ["pre_commit.after", "commit.before", "commit.after"],
     "cassandra/masked": ["stage.after", "reveal.before", "reveal.after"],
 }

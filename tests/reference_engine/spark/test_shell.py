@@ -1,4 +1,4 @@
-"""The Spark shell as a dataflow engine: where counting goes on after a crash, how rows are handed over, who waits."""
+"""The Spark shell as a dataflow engine: counting after a crash, how rows are passed on, which subtask waits."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_rows_are_the_same_chained_over_unix_sockets_and_over_the_network(run_jo
 @pytest.mark.row("S15")
 def test_a_slow_sink_stops_its_source_and_barriers_still_come_through(run_job: RunJob, tmp_path: Path) -> None:
     _, story = run_job("slow_sink", {"log_path": str(tmp_path / "log")})
-    told = EventLogReader(tmp_path / "log").new()
-    batches = [each for each in told if each["what"] in ("read", "wrote")]
+    events = EventLogReader(tmp_path / "log").new()
+    batches = [each for each in events if each["what"] in ("read", "wrote")]
     in_flight = list(accumulate(1 if each["what"] == "read" else -1 for each in batches))
     assert (0, CREDITS) == (in_flight[-1], max(in_flight))  # it was stopped at its bound, and the bound held
 
@@ -70,6 +70,6 @@ def test_a_slow_sink_stops_its_source_and_barriers_still_come_through(run_job: R
         assert MEMORY_MOST > max(memory) - memory[0], what
 
     read_by = {each["checkpoint"]: each["rows"] for each in story if each["what"] == "complete"}
-    written_by = {each["checkpoint"]: each["rows"] for each in told if each["what"] == "snapshot"}
+    written_by = {each["checkpoint"]: each["rows"] for each in events if each["what"] == "snapshot"}
     assert 5 <= len(read_by)
     assert read_by == {checkpoint: written_by[checkpoint] for checkpoint in read_by}
