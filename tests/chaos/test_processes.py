@@ -200,7 +200,7 @@ def test_a_child_that_uses_up_its_memory_dies_alone(server: ForkServer) -> None:
 
 def test_a_child_holds_no_descriptor_of_another(server: ForkServer) -> None:
     others = [spawn(server, "echo") for _ in range(3)]
-    child = spawn(server, "tells_its_descriptors")
+    child = spawn(server, "reports_its_descriptors")
     names = list(json.loads(reply(child)).values())
     assert 1 == sum(name.startswith("socket:") for name in names)
     assert 0 == sum(name.startswith("pipe:") for name in names)

@@ -85,7 +85,7 @@ def test_a_sink_that_forks_is_answered_for_once(server: ForkServer) -> None:
         ("is_fenced", Fenced, "a newer attempt took over"),
         ("has_lost", TransactionLost, "gone"),
         ("raises", SinkError, "KeyError: 'a key'"),
-        ("raises_what_cannot_be_told", SinkError, "Untellable: "),
+        ("raises_an_error_without_text", SinkError, "ErrorWithoutText: "),
     ],
 )
 def test_an_exception_of_the_sink_comes_back_as_its_reaction(

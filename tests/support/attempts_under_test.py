@@ -1,4 +1,4 @@
-"""What runs inside the processes that the tests of processes start: entries, a small sink, and sinks that misbehave."""
+"""Entry points of the processes that tests start, a small right sink, and sinks that misbehave."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sends_nonsense(inside: Inside) -> None:
     signal.pause()
 
 
-def tells_its_descriptors(inside: Inside) -> None:
+def reports_its_descriptors(inside: Inside) -> None:
     names = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -168,7 +168,7 @@ def make_bad_sink(behaviour: str, *, clock: Callable[[], float]) -> BadSink:
 
 
 class BadSink:
-    """`write` does what it is named for; it has none of the calls that may be missing."""
+    """`write` does what `behaviour` names; optional calls are missing."""
 
     def __init__(self, behaviour: str, clock: Callable[[], float]) -> None:
         self.behaviour, self.clock = behaviour, clock
@@ -229,8 +229,8 @@ class BadSink:
     def raises(self) -> None:
         raise KeyError("a key")
 
-    def raises_what_cannot_be_told(self) -> None:
-        raise Untellable
+    def raises_an_error_without_text(self) -> None:
+        raise ErrorWithoutText
 
     def survives_an_error(self) -> None:
         try:
@@ -241,6 +241,6 @@ class BadSink:
         self.context.reach("commit.after")
 
 
-class Untellable(Exception):
+class ErrorWithoutText(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")

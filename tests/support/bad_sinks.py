@@ -1,4 +1,4 @@
-"""A small correct sink, and what becomes of it when its author made the worst of mistakes. Certified by test_bad_input.
+"""A small correct sink, and versions of it that hang, exit, raise or print. Certified by test_bad_input.py.
 
 Every class with `behave` misbehaves whenever it is written to; those with `recover`, only in an attempt that takes
 over from another one.
@@ -79,13 +79,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# -- whatever is done, they come to nothing ------------------------------------------------------
+# -- no job with them finishes -------------------------------------------------------------------
 
 
 class Hangs(Contract):
     @staticmethod
     def behave() -> None:
-        say("waiting for a lock that no thread releases")
+        say("waiting for a lock that is never released")
         while True:
             signal.pause()
 
@@ -133,7 +133,7 @@ class ExitsInRecovery(Contract):
         os._exit(4)
 
 
-# -- no harm is done -----------------------------------------------------------------------------
+# -- harmless ------------------------------------------------------------------------------------
 
 
 class Prints(Contract):
@@ -144,7 +144,7 @@ class Prints(Contract):
 
 
 class StartsDaemons(Contract):
-    """Processes that would live for ever, each in a session of its own; one for every process of the sink's."""
+    """Each process of the sink starts a daemon in a session of its own, which never ends."""
 
     started: ClassVar[set[int]] = set()
 
@@ -164,7 +164,7 @@ class StartsDaemons(Contract):
         os._exit(0)
 
 
-# -- contracts that are none ---------------------------------------------------------------------
+# -- invalid contracts ---------------------------------------------------------------------------
 
 
 class WithoutCommitted:

@@ -1,4 +1,4 @@
-"""The scripts of .ci where next to nothing is: a PATH of one folder, a package manager that notes what it is asked."""
+"""A machine with next to nothing for the scripts of .ci: a PATH of one folder, a package manager that logs requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEEDED = ("sh", "sed", "head", "tail", "cp", "cat")
 
 @dataclass(frozen=True)
 class Installer:
-    """A script of .ci, the program it sees to, and what it asks a package manager for."""
+    """A script of .ci, the program that it installs, and the request that it sends to a package manager."""
 
     name: str
     what: str
@@ -62,7 +62,7 @@ class Bare:
         return subprocess.run(["/bin/sh", str(self.script)], env=chosen, capture_output=True, text=True)
 
     def apt_get(self, *, works_for: str = "*", works_after: str = "", brings_what_works: bool = True) -> None:
-        """One that brings the program for requests like `works_for`, perhaps only after it was asked something else."""
+        """A package manager that installs for requests like `works_for`, perhaps only after `works_after`."""
         bring = self.installer.works if brings_what_works else self.installer.does_not_work
         bring(self.tools / "package")
         name = self.installer.name

@@ -1,4 +1,4 @@
-"""Small sinks for the explorer: right ones, and ones that go wrong where only it looks.
+"""Small sinks for the explorer: right ones, and ones with bugs that only the explorer finds.
 
 Each keeps rows in a dictionary that stands for an external system; every method of `Store` is one effect.
 """
@@ -58,7 +58,7 @@ class Store:
 
 
 class Contract:
-    """`sink` is given by those below."""
+    """`kind`, the sink, is set by the contracts below."""
 
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     marks_points = True
@@ -107,7 +107,7 @@ class Careful:
         self.sweep()
 
     def rotate(self) -> None:
-        """Nothing to take away: parts have unique names."""
+        """Nothing to move: parts have unique names."""
 
     def sweep(self) -> None:
         self.store.drop(self.staging, by=self.me)
@@ -154,8 +154,8 @@ class Careful:
 
 
 class KeepsTwoBackups(Careful):
-    """Each recovery moves what it finds one backup further, and commits from there; there are two. The third death
-    within recoveries throws away what was promised. It counts nothing.
+    """Each recovery moves what is staged one backup further, and commits from there; there are two. The third death
+    within recoveries drops rows of a complete checkpoint.
     """
 
     def rotate(self) -> None:
@@ -172,7 +172,7 @@ class KeepsTwoBackups(Careful):
 
 
 class KeepsOneBackup(KeepsTwoBackups):
-    """The same, but the second death throws it away."""
+    """The same, but the second death drops them."""
 
     def rotate(self) -> None:
         self.store.drop(f"{self.staging}.old", by=self.me)
@@ -188,7 +188,7 @@ class ComparesAsText(Careful):
 
 
 class FirstMakesTheList(Careful):
-    """One list per checkpoint, which subtask 0 begins and subtask 1 goes on with: wrong if 1 comes first."""
+    """One list per checkpoint, which subtask 0 begins and subtask 1 extends: wrong if 1 comes first."""
 
     def move_out(self, name: str) -> None:
         checkpoint = self.pending[name]
@@ -200,8 +200,8 @@ class FirstMakesTheList(Careful):
         self.store.put("committed", f"list-{checkpoint}", [*kept, *rows], by=self.me)
 
 
-class LooksAtParity(Careful):
-    """Right, but every other attempt takes one step more: it looks inside a name."""
+class DependsOnParity(Careful):
+    """Right, but every other generation takes one step more: it depends on a number, not only on its rank."""
 
     def sweep(self) -> None:
         if self.context.generation % 2:
@@ -230,4 +230,4 @@ class ListContract(Contract):
 
 
 class ParityContract(Contract):
-    kind = LooksAtParity
+    kind = DependsOnParity

@@ -1,4 +1,4 @@
-"""Small sinks in memory that only a rarer fault convicts, one sin each, and the right one that they differ from."""
+"""Small sinks in memory that only a rarer fault convicts, one bug each, and the right one that they differ from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sinkproof import Batch, Claim, Context, Scratch
 Rows = list[list[int]]
 
 
-class Shelf:
-    """The target. `shown` is what readers see; `staged` is what somebody has put aside; `changes` counts effects."""
+class Store:
+    """The target. Readers see `shown`, and not `staged`; `changes` counts effects."""
 
     def __init__(self) -> None:
         self.shown: dict[str, Rows] = {}
@@ -37,11 +37,11 @@ class Shelf:
         self.changes += 1
 
 
-class Waits:
-    """Right: rows wait in the state, and are shown under a name that is always the same, in one step."""
+class PublishesFromState:
+    """Right: rows are kept in the state until they are published, in one step, under a deterministic name."""
 
-    def __init__(self, shelf: Shelf, clock: Any) -> None:
-        self.shelf, self.clock = shelf, clock
+    def __init__(self, store: Store, clock: Any) -> None:
+        self.store, self.clock = store, clock
         self.rows: Rows = []
         self.pending: dict[int, Rows] = {}
 
@@ -64,7 +64,7 @@ class Waits:
 
     def publish(self, subtask: int, checkpoint_id: int, rows: Rows) -> None:
         name = self.name(subtask, checkpoint_id)
-        if name not in self.shelf.shown:
+        if name not in self.store.shown:
             self.show(name, rows)
 
     def name(self, subtask: int, checkpoint_id: int) -> str:
@@ -72,39 +72,39 @@ class Waits:
 
     def show(self, name: str, rows: Rows) -> None:
         self.context.reach("publish.before")
-        self.shelf.show(name, rows)
+        self.store.show(name, rows)
         self.context.reach("publish.after")
 
 
-class OnAShelf:
-    """The contract of them all. Nothing of a sink holds anything of the shelf."""
+class InMemory:
+    """The contract of all these sinks. A sink keeps nothing of the store between calls."""
 
     claims: Any = Claim.EXACTLY_ONCE
-    make: Any = Waits
+    make: Any = PublishesFromState
     marks_points = True
 
     def __init__(self) -> None:
-        self.shelf = Shelf()
+        self.store = Store()
 
     def sink(self, scratch: Scratch) -> Any:
-        return self.make(self.shelf, scratch.clock)
+        return self.make(self.store, scratch.clock)
 
     def committed(self, scratch: Scratch) -> Any:
-        return [row for name in sorted(self.shelf.shown) for row in self.shelf.shown[name]]
+        return [row for name in sorted(self.store.shown) for row in self.store.shown[name]]
 
     def version(self, scratch: Scratch) -> int:
-        return self.shelf.changes
+        return self.store.changes
 
     def freeze(self, scratch: Scratch) -> Any:
-        return copy.deepcopy(vars(self.shelf))
+        return copy.deepcopy(vars(self.store))
 
     def thaw(self, scratch: Scratch, frozen: Any) -> None:
-        changes = self.shelf.changes + 1
-        vars(self.shelf).update(copy.deepcopy(frozen))
-        self.shelf.changes = changes
+        changes = self.store.changes + 1
+        vars(self.store).update(copy.deepcopy(frozen))
+        self.store.changes = changes
 
 
-class Right(OnAShelf):
+class Right(InMemory):
     def second_sink(self, scratch: Scratch) -> Any:
         return self.sink(scratch)
 
@@ -115,10 +115,10 @@ class Right(OnAShelf):
 # -- messages -------------------------------------------------------------------------------------
 
 
-class OlderIsObsolete(OnAShelf):
-    """F4: takes whatever it was told last for all there is: what an older notification covers is thrown away."""
+class OlderIsObsolete(InMemory):
+    """F4: an older notification that comes after a newer one makes it drop all that is pending."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         last = 0
 
         def notify_complete(self, checkpoint_id: int) -> None:
@@ -129,10 +129,10 @@ class OlderIsObsolete(OnAShelf):
             self.last = checkpoint_id
 
 
-class ToldTwice(OnAShelf):
-    """F4: shows the rows of the checkpoint that it is told of, each time."""
+class NotifiedTwice(InMemory):
+    """F4: publishes the rows of a checkpoint again at each further notification."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self.done: dict[int, Rows] = {}
@@ -149,20 +149,20 @@ class ToldTwice(OnAShelf):
 # -- requests -------------------------------------------------------------------------------------
 
 
-class ChecksThenActs(OnAShelf):
-    """F10: rows go out under a name of their generation, if nobody has shown them yet: a look, and later an effect."""
+class ChecksThenActs(InMemory):
+    """F10: check-then-act: reads whether the rows are published, then publishes them under a name of its generation."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def publish(self, subtask: int, checkpoint_id: int, rows: Rows) -> None:
             name = self.name(subtask, checkpoint_id)
-            if not any(shown.startswith(f"{name}-by-") for shown in self.shelf.shown):
+            if not any(shown.startswith(f"{name}-by-") for shown in self.store.shown):
                 self.show(f"{name}-by-{self.context.generation}", rows)
 
 
-class GivesUpTheThirdTime(OnAShelf):
-    """F19: tries three times, and then takes it for done."""
+class GivesUpAfterThreeTries(InMemory):
+    """F19: tries three times, and then takes the rows for published."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def show(self, name: str, rows: Rows) -> None:
             for _ in range(3):
                 try:
@@ -175,35 +175,35 @@ class GivesUpTheThirdTime(OnAShelf):
 # -- the engine -----------------------------------------------------------------------------------
 
 
-class LastOneTidiesUp(OnAShelf):
-    """S07: rows are put aside when a checkpoint is; whoever is closed last takes away what nobody has shown by then."""
+class LastClosedSinkCleansUp(InMemory):
+    """S07: rows are staged with each checkpoint; the sink that is closed last removes all that is still staged."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def open(self, context: Context) -> None:
             context.reach("count.before")
-            self.shelf.mark("open", self.shelf.marks.get("open", 0) + 1)
+            self.store.mark("open", self.store.marks.get("open", 0) + 1)
             super().open(context)
 
         def snapshot(self, checkpoint_id: int) -> bytes:
-            self.shelf.stage(self.name(self.context.subtask, checkpoint_id), self.rows)
+            self.store.stage(self.name(self.context.subtask, checkpoint_id), self.rows)
             return super().snapshot(checkpoint_id)
 
         def publish(self, subtask: int, checkpoint_id: int, rows: Rows) -> None:
             name = self.name(subtask, checkpoint_id)
-            if name in self.shelf.staged:
+            if name in self.store.staged:
                 super().publish(subtask, checkpoint_id, rows)
-                self.shelf.drop(name)
+                self.store.drop(name)
 
         def close(self) -> None:
-            self.shelf.mark("open", self.shelf.marks["open"] - 1)
-            if self.shelf.marks["open"] == 0:
-                self.shelf.staged.clear()
+            self.store.mark("open", self.store.marks["open"] - 1)
+            if self.store.marks["open"] == 0:
+                self.store.staged.clear()
 
 
-class EndsWithTheLargestId(OnAShelf):
-    """F20: what was written by the end of the input is noted as everything there will ever be."""
+class EndsWithTheLargestId(InMemory):
+    """F20: takes the end of input for final, and publishes nothing after it."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         ended, last = False, 0
 
         def end_of_input(self) -> None:
@@ -216,17 +216,17 @@ class EndsWithTheLargestId(OnAShelf):
         def notify_complete(self, checkpoint_id: int) -> None:
             super().notify_complete(checkpoint_id)
             if 0 < self.last <= checkpoint_id:
-                self.shelf.mark(f"upto-{self.context.subtask}", 1 << 62)
+                self.store.mark(f"upto-{self.context.subtask}", 1 << 62)
 
         def publish(self, subtask: int, checkpoint_id: int, rows: Rows) -> None:
-            if checkpoint_id > self.shelf.marks.get(f"upto-{subtask}", 0):
+            if checkpoint_id > self.store.marks.get(f"upto-{subtask}", 0):
                 super().publish(subtask, checkpoint_id, rows)
 
 
-class NumbersItsFiles(OnAShelf):
-    """F15, F23: names are numbers that go on from the state: after an older state they come again, for other rows."""
+class NumbersItsFiles(InMemory):
+    """F15, F23: numbers its files from the state: after an older state is restored, other rows get the same numbers."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         number = 0
 
         def open(self, context: Context) -> None:
@@ -249,10 +249,10 @@ class NumbersItsFiles(OnAShelf):
                 self.publish(self.context.subtask, number, rows)  # type: ignore[arg-type]
 
 
-class NamedByTheClock(OnAShelf):
-    """F24: rows are staged under the second of the clock, and shown under it; seconds come again."""
+class NamedByTheClock(InMemory):
+    """F24: rows are published under a name made of the clock's time, which repeats when the clock goes back."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def snapshot(self, checkpoint_id: int) -> bytes:
             if self.rows:
                 self.pending[round(self.context.clock() * 1000)], self.rows = self.rows, []
@@ -263,10 +263,10 @@ class NamedByTheClock(OnAShelf):
                 self.publish(self.context.subtask, at, self.pending.pop(at))
 
 
-class OnePrefix(OnAShelf):
+class OnePrefix(InMemory):
     """F16: names lack the sink's id, so that two sinks of one job share them."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def name(self, subtask: int, checkpoint_id: int) -> str:
             return f"{subtask}-{checkpoint_id}"
 
@@ -274,10 +274,10 @@ class OnePrefix(OnAShelf):
         return self.sink(scratch)
 
 
-class InDoubtForEver(OnAShelf):
-    """No fault is needed: it shows everything, and says for ever that it is in doubt."""
+class InDoubtForEver(InMemory):
+    """No fault is needed: it publishes everything, and reports checkpoint 1 as in doubt for ever."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def notify_complete(self, checkpoint_id: int) -> list[int]:  # type: ignore[override]
             super().notify_complete(checkpoint_id)
             return [checkpoint_id]

@@ -1,4 +1,4 @@
-"""More of hard_sinks.py: sinks whose target is struck, and sinks that readers beside them see through."""
+"""More of hard_sinks.py: sinks that a fault of the target convicts, and sinks that a concurrent reader convicts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from hard_sinks import OnAShelf, Rows, Waits
+from hard_sinks import InMemory, PublishesFromState, Rows
 
 from sinkproof import Claim, Context, Scratch
 from sinkproof.sink_adapters.protocol import TransactionLost
 
 
-class Stages(Waits):
-    """Rows are staged in the target, the state holds their names. The target drops what is old by its own clock."""
+class Stages(PublishesFromState):
+    """Rows are staged in the target, the state holds their names. The target drops them after `limit` seconds."""
 
     limit = 900.0
 
@@ -25,7 +25,7 @@ class Stages(Waits):
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         name = f"{self.context.subtask}-{self.context.generation}-{checkpoint_id}"
-        self.shelf.stage(name, self.rows)
+        self.store.stage(name, self.rows)
         self.rows = []
         self.pending[checkpoint_id] = [name, self.clock()]
         return json.dumps(list(self.pending.values())).encode()
@@ -37,27 +37,27 @@ class Stages(Waits):
 
     def commit(self, name: str, began: float) -> None:
         if self.clock() - began > self.limit:
-            self.shelf.drop(name)
-        if name in self.shelf.staged:
-            rows = self.shelf.staged[name]
-            self.shelf.show(name, rows)
-            self.shelf.drop(name)
-        elif name not in self.shelf.shown:
+            self.store.drop(name)
+        if name in self.store.staged:
+            rows = self.store.staged[name]
+            self.store.show(name, rows)
+            self.store.drop(name)
+        elif name not in self.store.shown:
             self.lost(name)
 
     def lost(self, name: str) -> None:
         raise TransactionLost(name)
 
 
-class TimesOutLoudly(OnAShelf):
-    """Right: it cannot bring back what the target has dropped, and says so."""
+class TimesOutLoudly(InMemory):
+    """Right: it raises TransactionLost for rows that the target has dropped."""
 
     expires_after = 900.0
     make = Stages
 
 
-class TimesOutSilently(OnAShelf):
-    """F14: a transaction that is not known any more is taken for one that was committed."""
+class TimesOutSilently(InMemory):
+    """F14: takes a transaction that the target does not know any more for committed."""
 
     expires_after = 900.0
 
@@ -66,40 +66,40 @@ class TimesOutSilently(OnAShelf):
             pass
 
 
-class StaleToTheJanitor(OnAShelf):
-    """F25: what is staged is stale to the janitor, who knows nothing of checkpoints."""
+class JanitorRemovesStaged(InMemory):
+    """F25: the target's janitor removes everything staged, also of pending checkpoints."""
 
     class make(Stages):  # noqa: N801
         def lost(self, name: str) -> None:
             pass
 
     def maintain(self, scratch: Scratch) -> None:
-        for name in list(self.shelf.staged):
-            self.shelf.drop(name)
+        for name in list(self.store.staged):
+            self.store.drop(name)
 
 
-class MarksFirst(OnAShelf):
+class MarksFirst(InMemory):
     """O11: the marker says that a checkpoint is complete before all of its rows can be read."""
 
     claims = Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def notify_complete(self, checkpoint_id: int) -> None:
-            self.shelf.mark("complete", checkpoint_id)
+            self.store.mark("complete", checkpoint_id)
             super().notify_complete(checkpoint_id)
 
     def complete(self, scratch: Scratch) -> list[int]:
-        return list(self.shelf.marks.values())
+        return list(self.store.marks.values())
 
 
-class OneMarkEach(OnAShelf):
-    """O4: each subtask shows its rows by itself, so that a reader sees half of a checkpoint."""
+class EachSubtaskPublishesAlone(InMemory):
+    """O4: each subtask publishes its own rows, so that a reader sees half of a checkpoint."""
 
     claims = Claim.EXACTLY_ONCE | Claim.ATOMIC_CHECKPOINT
 
 
-class Sends(Waits):
-    """Right: rows are delivered in the background; what failed there is said at the next flush."""
+class Sends(PublishesFromState):
+    """Right: rows are delivered in the background; an error there is raised at the next flush."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -110,7 +110,7 @@ class Sends(Waits):
         self.waiting.append((name, rows))
 
     def deliver(self) -> None:
-        """What a client library does in a thread of its own: an error goes to whoever asks next."""
+        """What a client library does in a thread of its own: it keeps the error for the next flush."""
         waiting, self.waiting = self.waiting, []
         for name, rows in waiting:
             try:
@@ -132,35 +132,35 @@ class Sends(Waits):
             raise self.error
 
 
-class SendsAndAsks(OnAShelf):
+class ChecksDeliveryErrors(InMemory):
     """Right."""
 
     make = Sends
 
 
-class SendsAndForgets(OnAShelf):
-    """F18: the error of a delivery is never asked for."""
+class IgnoresDeliveryErrors(InMemory):
+    """F18: the error of a delivery is never read."""
 
     class make(Sends):  # noqa: N801
         def flush(self) -> None:
             self.deliver()
 
 
-class ShowsForAMoment(OnAShelf):
-    """F27: what is about to be staged can be read until it has another name."""
+class VisibleUntilRenamed(InMemory):
+    """F27: rows that are to be staged are visible until they are renamed."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def snapshot(self, checkpoint_id: int) -> bytes:
             self.show("moment", self.rows)
-            self.shelf.shown.pop("moment")
-            self.shelf.changes += 1
+            self.store.shown.pop("moment")
+            self.store.changes += 1
             return super().snapshot(checkpoint_id)
 
 
-class MaintenanceFails(OnAShelf):
-    """Right, but its contract is not; the sink takes every failure on its stack for one of the target."""
+class MaintenanceFails(InMemory):
+    """A right sink that suppresses every error on its stack; the contract's `maintain` raises."""
 
-    class make(Waits):  # noqa: N801
+    class make(PublishesFromState):  # noqa: N801
         def show(self, name: str, rows: Rows) -> None:
             with suppress(Exception):
                 super().show(name, rows)

@@ -1,4 +1,4 @@
-"""Sinks whose subtasks share one numbered list of files: each publication makes the next version of it."""
+"""Sinks with one numbered list of files for all subtasks: each publication makes its next version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = list[tuple[int, int]]
 
 
 class ListedFiles:
-    """`os.link` refuses a version that exists: who was slower reads again."""
+    """`os.link` refuses a version that exists: the slower subtask reads the list again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class ListedFiles:
 
 
 class ListedFilesOverwritten(ListedFiles):
-    """A rename refuses nothing: what another subtask has listed since is forgotten."""
+    """A rename replaces a version that exists: what another subtask has listed since is lost."""
 
     def put(self, temporary: Path, final: Path) -> bool:
         os.rename(temporary, final)

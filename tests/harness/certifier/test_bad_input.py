@@ -134,7 +134,7 @@ FRUITLESS = {
     "Hangs": (
         "in the simulated shell hung: no message for 6 s while trying no-fault; it was killed",
         "it did not answer in time (killed by SIGKILL); no reply within 2 s",
-        "its last words: waiting for a lock that no thread releases",
+        "its last words: waiting for a lock that is never released",
     ),
     "Exits": (
         "in the simulated shell ended its process (exit status 3) while trying no-fault",

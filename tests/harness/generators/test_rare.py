@@ -27,22 +27,22 @@ from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
-RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:SendsAndAsks")
+RIGHT = ("hard_sinks:Right", "hard_targets:TimesOutLoudly", "hard_targets:ChecksDeliveryErrors")
 SUPPORT = Path(__file__).parents[2] / "support"
 WRONG = {  # and the oracle that convicts it, and how the schedule begins or ends that does so
     "hard_sinks:OlderIsObsolete": ("O1", "=late"),
-    "hard_sinks:ToldTwice": ("O2", "=repeat"),
+    "hard_sinks:NotifiedTwice": ("O2", "=repeat"),
     "hard_sinks:ChecksThenActs": ("O2", "=land"),
-    "hard_sinks:GivesUpTheThirdTime": ("O1", "=fail"),
-    "hard_sinks:LastOneTidiesUp": ("O1", "=cancel"),
+    "hard_sinks:GivesUpAfterThreeTries": ("O1", "=fail"),
+    "hard_sinks:LastClosedSinkCleansUp": ("O1", "=cancel"),
     "hard_sinks:EndsWithTheLargestId": ("O1", "=drain"),
     "hard_sinks:NumbersItsFiles": ("O1", "=rewind"),
     "hard_sinks:NamedByTheClock": ("O1", "job=clock-skew"),
     "hard_sinks:OnePrefix": ("O1", "job=two-sinks"),
     "hard_targets:TimesOutSilently": ("O1", "=expire"),
-    "hard_targets:StaleToTheJanitor": ("O1", "=maintain"),
+    "hard_targets:JanitorRemovesStaged": ("O1", "=maintain"),
     "hard_targets:MarksFirst": ("O11", "no-fault"),
-    "hard_targets:OneMarkEach": ("O4", "no-fault"),
+    "hard_targets:EachSubtaskPublishesAlone": ("O4", "no-fault"),
 }
 
 
@@ -118,9 +118,9 @@ def _shows(finding: Finding, oracle: str, word: str) -> bool:
 
 def test_an_error_of_a_background_delivery_convicts_a_sink_that_never_reads_it(tmp_path: Path) -> None:
     schedule = parse("sink[0].publish.before#2=error")
-    with runner(named("hard_targets:SendsAndForgets"), tmp_path) as made:
+    with runner(named("hard_targets:IgnoresDeliveryErrors"), tmp_path) as made:
         assert ["O1"] == [each.oracle for each in made.run(schedule).anomalies]
-    with runner(named("hard_targets:SendsAndAsks"), tmp_path) as made:
+    with runner(named("hard_targets:ChecksDeliveryErrors"), tmp_path) as made:
         assert ((), True) == ((run_result := made.run(schedule)).anomalies, run_result.fired)
 
 
@@ -150,7 +150,7 @@ def test_after_an_older_checkpoint_rows_come_again_and_none_is_lost(pair: str, t
 
 
 def test_a_schedule_that_this_subject_or_shell_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:
-    right = named("hard_targets:OneMarkEach")
+    right = named("hard_targets:EachSubtaskPublishesAlone")
     assert "does not offer lose_power" in impossible(parse("sink[0].write.after#1=lose-power"), right, "simulated")
     assert "does not offer expires_after" in impossible(parse("sink[0].write.after#1=expire"), right, "simulated")
     assert "does not offer second_sink" in impossible(parse("job=two-sinks no-fault"), right, "simulated")
@@ -297,7 +297,7 @@ def test_a_store_with_a_time_limit_is_no_reason_to_convict_two_phase_commit(tmp_
 
 def test_a_row_that_is_seen_for_a_moment_only_is_early(tmp_path: Path) -> None:
     """Only a concurrent reader reads at the right moment."""
-    with runner(named("hard_targets:ShowsForAMoment"), tmp_path) as made:
+    with runner(named("hard_targets:VisibleUntilRenamed"), tmp_path) as made:
         assert () == made.run(Schedule()).anomalies
         beside = made.run(Schedule(), concurrent_reader=True)
         assert ["O3"] == [each.oracle for each in beside.anomalies]

@@ -46,7 +46,7 @@ def test_a_row_that_was_never_there_is_a_duplicate_too(ledger: Ledger) -> None:
     assert ["O2"] == oracles(ledger, Observation(committed=[*ROWS, (7, 7)]))
 
 
-def test_loss_and_duplicates_are_told_apart_in_one_run(ledger: Ledger) -> None:
+def test_loss_and_duplicates_of_one_run_are_two_anomalies(ledger: Ledger) -> None:
     assert ["O1", "O2"] == oracles(ledger, Observation(committed=[(0, 0), (0, 0), (0, 1), (1, 1)]))
 
 
@@ -54,7 +54,7 @@ def test_a_row_seen_before_its_checkpoint_was_complete_is_early(ledger: Ledger) 
     assert ["O3"] == oracles(ledger, Observation(committed=ROWS, early=[((0, 1), 3)]))
 
 
-def test_a_row_met_again_by_a_following_reader_is_not_exactly_once(ledger: Ledger) -> None:
+def test_a_row_that_a_following_reader_receives_again_is_not_exactly_once(ledger: Ledger) -> None:
     assert ["O3"] == oracles(ledger, Observation(committed=ROWS, seen=[*ROWS, (0, 0)]))
     assert [] == oracles(ledger, Observation(committed=ROWS, seen=ROWS))
 
@@ -70,13 +70,13 @@ def test_a_job_that_does_not_finish_has_not_recovered(ledger: Ledger) -> None:
     assert ["O6"] == oracles(ledger, Observation(committed=ROWS, finished=False, failure="it raised"))
 
 
-def test_what_lingers_is_residue(ledger: Ledger) -> None:
+def test_a_leftover_is_residue(ledger: Ledger) -> None:
     (anomaly,) = judge(ledger, Observation(committed=ROWS, residue=("staging/7",)))
     assert "O7" == anomaly.oracle
     assert "staging/7" in anomaly.why
 
 
-def test_what_a_zombie_changes_is_named_with_its_rows(ledger: Ledger) -> None:
+def test_a_change_by_a_zombie_is_named_with_its_rows(ledger: Ledger) -> None:
     (added,) = judge(ledger, Observation(committed=ROWS, zombie_added=[("sink[0]", (0, 1))]))
     (removed,) = judge(ledger, Observation(committed=ROWS, zombie_removed=[("sink[1]", (1, 1))]))
     assert ("O9", ((0, 1),)) == (added.oracle, added.extra)
@@ -88,7 +88,7 @@ def test_an_upsert_is_right_with_the_last_row_of_each_key(ledger: Ledger) -> Non
     assert ["O1", "O2"] == oracles(ledger, Observation(committed=[(1, 1), (0, 0)]), rows="upsert")
 
 
-def test_a_checkpoint_of_which_a_part_is_seen_is_torn(ledger: Ledger) -> None:
+def test_a_checkpoint_that_is_seen_in_part_is_torn(ledger: Ledger) -> None:
     (anomaly,) = judge(ledger, Observation(committed=ROWS, torn=[(2, ((0, 1),))]))
     assert ("O4", ((0, 1),)) == (anomaly.oracle, anomaly.lost)
 
@@ -109,7 +109,7 @@ def checkpoint_rows(ledger: Ledger, *complete: tuple[int, int]) -> CheckpointRow
     return made
 
 
-def test_all_or_nothing_of_each_checkpoint_is_whole(ledger: Ledger) -> None:
+def test_a_checkpoint_is_whole_if_all_or_none_of_its_rows_are_visible(ledger: Ledger) -> None:
     made = checkpoint_rows(ledger, (1, 1), (3, 2))
     for whole in ([], [(0, 0), (1, 0)], ROWS, [(0, 1), (1, 1)]):
         assert [] == list(made.torn(set(whole)))
@@ -117,12 +117,12 @@ def test_all_or_nothing_of_each_checkpoint_is_whole(ledger: Ledger) -> None:
     assert [(1, ((1, 0),)), (3, ((0, 1),))] == list(made.torn({(0, 0), (1, 1)}))
 
 
-def test_rows_that_no_complete_checkpoint_covers_tear_nothing(ledger: Ledger) -> None:
+def test_rows_that_no_complete_checkpoint_covers_make_no_checkpoint_torn(ledger: Ledger) -> None:
     assert [] == list(checkpoint_rows(ledger, (1, 1)).torn({(0, 0), (1, 0), (0, 1)}))
     assert [] == list(checkpoint_rows(ledger).torn({(0, 0)}))
 
 
-def test_a_marker_may_say_what_is_complete_and_can_be_read_and_no_more(ledger: Ledger) -> None:
+def test_a_marker_may_name_only_what_is_complete_and_visible(ledger: Ledger) -> None:
     made, first = checkpoint_rows(ledger, (1, 1), (3, 2)), {(0, 0), (1, 0)}
     assert [] == list(made.overclaimed([1, 2, (0, 0), [1, 0]], first))
     assert [("checkpoint 3", ((0, 1), (1, 1)))] == list(made.overclaimed([3], first))
@@ -130,7 +130,7 @@ def test_a_marker_may_say_what_is_complete_and_can_be_read_and_no_more(ledger: L
     assert [("row (1, 1)", ((1, 1),))] == list(made.overclaimed([(1, 1)], first))
 
 
-# -- what is still promised after which fault ------------------------------------------------------
+# -- anomalies that a fault excuses ---------------------------------------------------------------
 
 
 def left(kinds: list[str], *oracles_found: str, finished: bool = True, claims: Claim = Claim.EXACTLY_ONCE) -> list[str]:
@@ -143,18 +143,18 @@ EVERY = ("O1", "O2", "O3", "O5", "O6", "O7", "O9", "O10")
 
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - POWER_LOSSES - REWINDS - {"drain", "expire"}))
-def test_after_most_faults_everything_is_still_promised(kind: str) -> None:
+def test_most_faults_excuse_no_anomaly(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY) == left([kind], *EVERY, finished=False)
 
 
 @pytest.mark.parametrize("kind", ["rewind", "forget"])
-def test_after_a_rewind_only_a_silent_loss_counts(kind: str) -> None:
+def test_a_rewind_excuses_all_but_a_loss_in_a_job_that_finishes(kind: str) -> None:
     assert ["O1"] == left([kind, "kill"], *EVERY)
     assert [] == left([kind], *EVERY, finished=False)
 
 
 @pytest.mark.parametrize("kind", ["drain", "expire"])
-def test_a_loud_failure_is_no_loss_where_nothing_better_was_possible(kind: str) -> None:
+def test_a_drain_or_an_expiry_excuses_the_loss_of_a_job_that_fails(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY)
     assert ["O2", "O3", "O9"] == left([kind], "O1", "O2", "O3", "O6", "O9", "O10", finished=False)
 

@@ -60,14 +60,14 @@ def test_claims_are_named_singly_and_combinations_by_their_own_name() -> None:
     assert ["AT_LEAST_ONCE"] == claimed_names(Claim.AT_LEAST_ONCE)
 
 
-def test_a_job_that_restarts_although_nobody_failed_says_why(tmp_path: Path) -> None:
+def test_a_job_that_restarts_without_a_fault_says_why(tmp_path: Path) -> None:
     contract = load(f"{Path(__file__).parents[2].joinpath('support/hard_sinks.py')}:InDoubtForEver")
     with ScheduleRunner(contract, Scratch(name="doubt", path=tmp_path)) as runner:
         why = came_to_nothing(runner.run(Schedule()))
     assert "sink[0] is still in doubt about checkpoint 1 after 1,000 ms" in why
 
 
-def test_what_was_not_struck_for_want_of_time_says_what_took_it() -> None:
+def test_points_without_a_fault_for_want_of_time_are_named_with_what_took_the_time() -> None:
     shell = ShellResult(shell="process", schedules_run=20, schedules_in_bound=90, kills=3, seconds=80.0)
     points = [f"point{number}" for number in range(9)]
     why = _missed(points, shell)
@@ -173,7 +173,7 @@ def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_trie
     assert has_least(results, task)
 
 
-def test_time_is_added_until_a_reader_has_looked_beside_the_sinks_for_those_who_claim_it() -> None:
+def test_time_is_added_until_a_reader_has_read_concurrently_if_a_claim_needs_it() -> None:
     results = CampaignResults(
         contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process"
     )
@@ -224,29 +224,29 @@ def judged(claims: Claim, *faults: str, shell: str = "simulated", **offered: obj
 )
 def test_a_claim_without_the_means_to_examine_it_is_unknown_and_names_them(claim: Claim, hook: str, fault: str) -> None:
     name = claim.name or ""
-    assert ("unknown", True) == _told(judged(claim, fault)[name], f"no {hook}(scratch)")
+    assert ("unknown", True) == _has_word(judged(claim, fault)[name], f"no {hook}(scratch)")
     offered = {hook: lambda scratch: []}
-    assert ("unknown", True) == _told(judged(claim, **offered)[name], "--on simulated")
+    assert ("unknown", True) == _has_word(judged(claim, **offered)[name], "--on simulated")
     assert "upheld" == judged(claim, fault, **offered)[name][0]
 
 
-def _told(result: tuple[str, str], word: str) -> tuple[str, bool]:
+def _has_word(result: tuple[str, str], word: str) -> tuple[str, bool]:
     return result[0], word in result[1]
 
 
-def test_that_checkpoints_are_atomic_is_upheld_only_where_somebody_looked_while_the_sinks_ran() -> None:
+def test_atomic_checkpoints_are_upheld_only_after_a_concurrent_reading() -> None:
     assert "unknown" == judged(Claim.ATOMIC_CHECKPOINT)["ATOMIC_CHECKPOINT"][0]
     assert "upheld" == judged(Claim.ATOMIC_CHECKPOINT, "watch")["ATOMIC_CHECKPOINT"][0]
 
 
-def test_claims_that_only_the_simulated_shell_examines_may_be_made_only_there() -> None:
+def test_claims_that_only_the_simulated_shell_examines_are_made_only_there() -> None:
     both, power = Claim.NO_LOSS | Claim.SURVIVES_POWER_LOSS, ("SURVIVES_POWER_LOSS",)
     assert {"NO_LOSS"} == {*judged(both, shell="process", claims_simulated=power)}
     assert {"NO_LOSS", *power} == {*judged(both, shell="simulated", claims_simulated=power)}
     assert {"NO_LOSS", *power} == {*judged(both, shell="process")}
 
 
-def test_claims_that_need_somebody_beside_the_sinks_may_be_made_everywhere_but_on_spark() -> None:
+def test_claims_that_need_a_concurrent_reader_are_made_in_every_shell_but_spark() -> None:
     both, whole = Claim.NO_LOSS | Claim.ATOMIC_CHECKPOINT, ("ATOMIC_CHECKPOINT",)
     assert {"NO_LOSS"} == {*judged(both, shell="spark", claims_beside=whole)}
     assert {"NO_LOSS", *whole} == {*judged(both, shell="process", claims_beside=whole)}

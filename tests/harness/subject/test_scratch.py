@@ -1,4 +1,4 @@
-"""The folder that sinks write to is copied and cleared while a thread that one of them has left behind still writes."""
+"""The folder that sinks write to is copied and cleared while a thread of a dead attempt still writes to it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ROUNDS = 300
 
 
 @contextmanager
-def somebody_renames(folder: Path) -> Iterator[None]:
-    """Each file is there under another name a moment later."""
+def a_thread_renames(folder: Path) -> Iterator[None]:
+    """Each file has another name a moment later."""
     over = threading.Event()
 
     def rename() -> None:
@@ -37,8 +37,8 @@ def somebody_renames(folder: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_a_folder_is_cleared_while_somebody_renames_files(tmp_path: Path) -> None:
-    with somebody_renames(tmp_path):
+def test_a_folder_is_cleared_while_a_thread_renames_files(tmp_path: Path) -> None:
+    with a_thread_renames(tmp_path):
         for _ in range(ROUNDS):
             while not any(tmp_path.iterdir()):
                 pass
@@ -47,8 +47,8 @@ def test_a_folder_is_cleared_while_somebody_renames_files(tmp_path: Path) -> Non
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_folder_is_copied_while_somebody_renames_files(tmp_path: Path) -> None:
-    with somebody_renames(tmp_path):
+def test_a_folder_is_copied_while_a_thread_renames_files(tmp_path: Path) -> None:
+    with a_thread_renames(tmp_path):
         copies = [freeze_folder(tmp_path) for _ in range(ROUNDS)]
     thaw_folder(tmp_path, {"kept": None, "kept/rows": b"rows"})
     assert {"kept": None, "kept/rows": b"rows"} == freeze_folder(tmp_path)

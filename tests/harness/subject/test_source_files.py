@@ -51,7 +51,7 @@ def names_of(locator: str) -> dict[str, str]:
     return files_of(given, given.sink(None))
 
 
-def test_two_files_of_one_name_are_told_apart_by_their_folders(package: str, tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_named_with_their_folders(package: str, tmp_path: Path) -> None:
     files = names_of(f"{package}.contract:Both")
     assert files[str(tmp_path / package / "a" / "client.py")] == "a/client.py"
     assert files[str(tmp_path / package / "b" / "client.py")] == "b/client.py"
@@ -65,7 +65,7 @@ def test_a_point_names_the_line_of_one_file_only(package: str) -> None:
     assert (line.file, line.number, line.text) == ("b/client.py", 2, "def write(self, batch): ...")
 
 
-def test_files_of_two_packages_with_one_relative_name_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_two_packages_with_one_relative_name_get_different_names(tmp_path: Path) -> None:
     from sinkproof.subject.source_files import _made_unique
 
     names = {str(tmp_path / one / "client.py"): "client.py" for one in ("left", "right")}
