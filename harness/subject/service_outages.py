@@ -21,8 +21,8 @@ PAUSE_SECONDS: Final = 2.5
 class Outages:
     """Broken services, until they are restored.
 
-    Of several nodes one is away for a while, the second one first, while the sinks continue. A single node is restarted at
-    once, and the caller blocks until it answers again; requests without an answer are what the pause fault shows.
+    Of several nodes one is away for a while, the second one first, while the sinks continue. A single node is restarted
+    at once, and the caller blocks until it answers again; requests without an answer are what the pause fault shows.
     """
 
     def __init__(self, services: ServicesInUse) -> None:
