@@ -171,7 +171,11 @@ def _spark(
     return None
 
 
-CAMPAIGNS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulated, "process": _process, "spark": _spark}
+CAMPAIGNS: dict[str, Callable[..., ClosureResult | None]] = {
+    "simulated": _simulated,
+    "process": _process,
+    "spark": _spark,
+}
 
 
 def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None, stopped: bool) -> ShellOutcome:

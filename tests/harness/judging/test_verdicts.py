@@ -203,7 +203,9 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
 def judged(claims: Claim, *faults: str, shell: str = "simulated", **offered: object) -> dict[str, tuple[str, str]]:
     """Claim -> verdict and why, after runs with these faults in one shell."""
     given = SimpleNamespace(claims=claims, rows="append", **offered)
-    outcomes = [PointOutcome(point="write.before", fault=fault, runs=3, outcome="upheld") for fault in (*faults, "stop")]
+    outcomes = [
+        PointOutcome(point="write.before", fault=fault, runs=3, outcome="upheld") for fault in (*faults, "stop")
+    ]
     ran = ShellResult(
         shell=shell, schedules_run=9, schedules_in_bound=9, kills=1, seconds=1.0, outcomes=outcomes, rows_committed=24
     )
