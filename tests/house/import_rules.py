@@ -47,8 +47,8 @@ FLOORS_INSIDE: Final = (  # the same, within one folder; what is not listed ther
     ),
     (
         ("chaos/points.py", "chaos/schedule.py", "chaos/clock.py"),
-        ("chaos/faults", "chaos/shared", "chaos/processes"),
-        ("chaos/messages",),
+        ("chaos/messages", "chaos/shared", "chaos/processes"),
+        ("chaos/faults",),
         ("chaos/services",),
     ),
 )
