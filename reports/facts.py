@@ -42,7 +42,7 @@ _DEFAULTS: Final[dict[str, dict[str, object]]] = {
     },
     "canary": {"shell": None, "control": False, "why": ""},
     "subject": {"claimed": [], "why": ""},
-    "shell": {"points_known": [], "kills_by_point": {}, "outcomes": [], "rows_committed": 0, "notes": []},
+    "shell": {"points_known": [], "kills_by_point": {}, "outcomes": [], "rows_committed": 0, "notes": [], "stages": []},
     "closure": {"of": "whole-job crashes", "sentence": ""},
     "finding": {
         "lost_total": None,
@@ -324,3 +324,10 @@ def seconds_text(seconds: float) -> str:
 def visible(text: object) -> str:
     """Text that is safe for a terminal and for XML: control characters are escaped."""
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
+
+
+def stage_coverage(stage: Document) -> str:
+    """How far a stage of a campaign came: `14 of 14`, or why it was skipped."""
+    if stage["skipped"]:
+        return f"skipped: {stage['skipped']}"
+    return f"{count(stage['run'])} of {count(stage['planned'])}" if stage["planned"] else count(stage["run"])

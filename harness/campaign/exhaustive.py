@@ -74,15 +74,20 @@ class ExhaustiveRuns:
         try:
             for schedules in pairs.rounds(self.campaign.baseline):
                 self._announce(len(schedules))
-                for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
-                    self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
-                    self.campaign.stage.run += 1
-                    pairs.tried += 1
-                    if self.should_stop():
-                        return
+                self._run_round(pairs, schedules)
+                if self.should_stop():
+                    return
             is_done = True
         finally:
             self.results.notes.append(pairs.summary(is_done=is_done))
+
+    def _run_round(self, pairs: FaultPairs, schedules: Sequence[Schedule]) -> None:
+        for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
+            self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
+            self.campaign.stage.run += 1
+            pairs.tried += 1
+            if self.should_stop():
+                return
 
     def _run(self, schedule: Schedule) -> RunResult:
         self.results.progress.step(str(schedule), 0)

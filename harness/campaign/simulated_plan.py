@@ -91,14 +91,14 @@ CLOSURES: Final[Plan] = (
         needs=(Need.CRASHABLE_HERE, Need.NO_COPIES),
     ),
     Stage(
-        name="crash at lines of the bulk job, once",
+        name="crash at lines of large batches, once",
         explore=SimulatedCampaign.crash_bulk_at_lines,
         needs=(Need.CRASHABLE_HERE, Need.NO_COPIES),
     ),
     Stage(name="closure of whole-job crashes", explore=SimulatedCampaign.close_whole_job, needs=CRASHABLE),
     Stage(name="closure in idle gaps", explore=SimulatedCampaign.close_idle_gaps, needs=CRASHABLE),
     Stage(name="closure at executed lines", explore=SimulatedCampaign.close_lines, needs=CRASHABLE),
-    Stage(name="crash at lines of the bulk job", explore=SimulatedCampaign.crash_bulk_at_lines, needs=COPIED),
+    Stage(name="crash at lines of large batches", explore=SimulatedCampaign.crash_bulk_at_lines, needs=COPIED),
 )
 THOUSANDS: Final[Plan] = (
     Stage(name="kill, zombie and pause at lines", explore=SimulatedCampaign.strike_at_lines, needs=COPIED),

@@ -280,7 +280,7 @@ class TimeIsTheCheckpoint(LatestContract):
 # -- masked ----------------------------------------------------------------------------------------
 
 
-class MaskedContract(OnCassandra):
+class CassandraMaskedContract(OnCassandra):
     """The control: one marker reveals all subtasks of a checkpoint at once."""
 
     claims = ("EXACTLY_ONCE", "ATOMIC_CHECKPOINT")
@@ -294,7 +294,7 @@ class MaskedContract(OnCassandra):
         return ((row.split, row.offset) for row in read_masked(client, target))
 
 
-class MarkerPerSubtask(MaskedContract):
+class MarkerPerSubtask(CassandraMaskedContract):
     """R13: each subtask reveals what is its own, and a reader sees a part of a checkpoint."""
 
     class target_class(CassandraSegments):  # noqa: N801
@@ -312,7 +312,7 @@ class MarkerPerSubtask(MaskedContract):
 # -- durability ------------------------------------------------------------------------------------
 
 
-class AcknowledgesBeforeItIsOnDisk(MaskedContract):
+class AcknowledgesBeforeItIsOnDisk(CassandraMaskedContract):
     """R16: the stock setting of the node's log: what it has acknowledged within ten seconds dies with it.
 
     Where the log is compressed; else it is what was acknowledged within the last tenth of a second.

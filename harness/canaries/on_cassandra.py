@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final
 
 from sinkproof.canaries import cassandra
+from sinkproof.canaries.conviction import try_canary, try_control
 from sinkproof.canaries.on_services import ConvictingSchedules
 from sinkproof.canaries.search import run_these
-from sinkproof.canaries.try_canaries import try_canary, try_control
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
@@ -41,7 +41,7 @@ CONTROLS: Final = (
     ("chooses by a conditional insert", cassandra.ChoosingContract),
     ("counts at most once", cassandra.CountingContract),
     ("latest by offset", cassandra.LatestContract),
-    ("one marker for all", cassandra.MaskedContract),
+    ("one marker for all", cassandra.CassandraMaskedContract),
 )
 
 

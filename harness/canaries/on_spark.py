@@ -19,7 +19,7 @@ from sinkproof.campaign.spark_endurance import EndurancePlan
 from sinkproof.campaign.spark_plan import SPARK_PLAN
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import CONTROLS, CONTROLS_ON_SPARK, Canary
-from sinkproof.canaries.try_canaries import canaries_for, convicting_schedule, try_canary, try_control
+from sinkproof.canaries.conviction import canaries_for, convicting_schedule, try_canary, try_control
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.spark_runner import fresh_cluster, spark_runner_on

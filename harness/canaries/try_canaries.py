@@ -1,28 +1,13 @@
-"""The trial that every certificate begins with: each canary is convicted of its own sin, and no control is."""
+"""Tries every canary and every control in one shell or on one service: every certificate begins with this."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Final
+from collections.abc import Sequence
 
-from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import run_campaign
-from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.canaries.catalogue import CANARIES, CONTROLS, Canary
-from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.reports.document import CanaryResult, Finding
+from sinkproof.canaries.catalogue import CONTROLS
+from sinkproof.canaries.conviction import campaign_functions, canaries_for, try_canary, try_control
+from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.loading import check, locator_of
-from sinkproof.subject.scratch import fresh_folder
-
-CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
-CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
-SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its successor there
 
 
 def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
@@ -46,124 +31,3 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
     return results + [
         try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
     ]
-
-
-def canaries_for(shell: str) -> list[Canary]:
-    """Those that this shell can convict."""
-    return [canary for canary in CANARIES if shell in canary.shells]
-
-
-def try_canary(
-    canary: Canary, shell: str, *, progress: Progress = SILENT, run_as: CampaignFunction | None = None
-) -> CanaryResult:
-    if run_as is None:
-        with campaign_functions([canary], shell, progress=progress) as campaign_for:
-            return try_canary(canary, shell, progress=progress, run_as=campaign_for(canary))
-    seconds = SPARK_SECONDS_MOST if shell == "spark" else CANARY_SECONDS_MOST
-    deadline, began = Deadline(seconds), now()
-    findings, unknowns = _campaign(
-        (f"canary: {canary.name}", canary.contract),
-        shell,
-        progress=progress,
-        should_stop=lambda results: deadline.over or own_sin(canary, results.findings) is not None,
-        run_as=run_as,
-    )
-    sin = own_sin(canary, findings)
-    others = ", ".join(sorted({finding.oracle for finding in findings})) or "; ".join(unknowns) or "nothing"
-    return CanaryResult(
-        name=canary.name,
-        root_cause=canary.root_cause,
-        convicted=sin is not None,
-        seconds=round(now() - began, 3),
-        oracle=sin.oracle if sin else None,
-        schedule=sin.schedule if sin else None,
-        shell=shell,
-        why=sin.why if sin else f"expected {sorted(canary.oracles)}, found {others}{_in_time(deadline, seconds)}",
-    )
-
-
-@contextmanager
-def campaign_functions(
-    canaries: Sequence[Canary], shell: str, *, progress: Progress
-) -> Iterator[Callable[[Canary], CampaignFunction]]:
-    """How each of them is tried, as long as the context lasts."""
-    from sinkproof.canaries.search import repeat, search, servers_of
-
-    if shell == "simulated":
-        yield lambda canary: partial(search, canary)
-        return
-    with servers_of(canary.contract for canary in canaries) as servers:
-        yield lambda canary: partial(repeat, (servers, convicting_schedule(canary, progress=progress)))
-
-
-def convicting_schedule(canary: Canary, *, progress: Progress) -> Schedule | None:
-    """The schedule that convicts it in the simulated shell."""
-    result = try_canary(canary, "simulated", progress=progress)
-    return parse(result.schedule, kinds=frozenset(KINDS)) if result.schedule else None
-
-
-def _in_time(deadline: Deadline, seconds: float) -> str:
-    return f" within {seconds:.0f} s; is the machine busy?" if deadline.over else ""
-
-
-def own_sin(canary: Canary, findings: Sequence[Finding]) -> Finding | None:
-    about = parse(canary.under)
-    for finding in findings:
-        schedule = parse(finding.schedule)
-        kinds = [fault.kind for fault in schedule.faults] or [""]
-        if finding.oracle not in canary.oracles or kinds[-1] not in canary.faults or len(kinds) < canary.times:
-            continue
-        if (schedule.ids, bool(schedule.orders)) == (about.ids, bool(about.orders)):
-            return finding
-    return None
-
-
-def try_control(
-    name: str,
-    contract: type,
-    shell: str,
-    *,
-    progress: Progress = SILENT,
-    seconds: float,
-    run_as: CampaignFunction = run_campaign,
-) -> CanaryResult:
-    deadline, began = Deadline(seconds), now()
-    findings, unknowns = _campaign(
-        (f"control: {name}", contract),
-        shell,
-        progress=progress,
-        should_stop=lambda results: deadline.over or any(finding.claimed for finding in results.findings),
-        run_as=run_as,
-    )
-    first = next((finding for finding in findings if finding.claimed), None)
-    return CanaryResult(
-        name=name,
-        root_cause="",
-        control=True,
-        convicted=first is not None or bool(unknowns),
-        seconds=round(now() - began, 3),
-        oracle=first.oracle if first else None,
-        schedule=first.schedule if first else None,
-        shell=shell,
-        why=first.why if first else "; ".join(unknowns),
-    )
-
-
-def _campaign(
-    labelled: tuple[str, type],
-    shell: str,
-    *,
-    progress: Progress,
-    should_stop: Callable[[CampaignResults], bool],
-    run_as: CampaignFunction,
-) -> tuple[Sequence[Finding], Sequence[str]]:
-    label, contract = labelled
-    checked = check(locator_of(contract), contract)
-    checked.given.label = label
-    task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
-    folder = fresh_folder()
-    try:
-        outcome = run_as(checked, task, folder=folder, progress=progress, should_stop=should_stop)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return outcome.findings, outcome.unknowns

@@ -41,7 +41,7 @@ def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryR
 
 def perform(task: Task, progress: Progress) -> Any:
     if task.schedule:
-        from sinkproof.certifier.replay import try_again
+        from sinkproof.certifier.rerun import try_again
 
         return try_again(task, progress=progress)
     return explore_subject(task, progress=progress) if task.locator else try_canaries(task, progress=progress)

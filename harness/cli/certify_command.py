@@ -12,7 +12,7 @@ import click
 
 from sinkproof.cli.command_parts import SHELL_CHOICE, Seconds, in_words, progress_on, shells_for
 from sinkproof.cli.exit_status import Terminated, leave
-from sinkproof.cli.service_options import service_options
+from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict import EXIT_INTERRUPTED
 from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file
 from sinkproof.subject.contract import ContractError
@@ -73,6 +73,7 @@ BUDGETS: Final = (
 @service_options
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--plan", is_flag=True, help="Print the stages of each shell's campaign in their order, and run nothing.")
 def certify(
     *,
     subjects: tuple[str, ...],
@@ -89,6 +90,9 @@ def certify(
     from sinkproof.certifier.certify import Options, exit_status
     from sinkproof.certifier.certify import certify as run
 
+    if options["plan"]:
+        click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
+        return
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(_command_locator(command_line, reader, options["claims"]))
@@ -128,6 +132,20 @@ def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everyt
     if SERVICE_PAIRS.keys() & set(subjects):
         return BUDGET_SECONDS_ON_SERVICES
     return BUDGET_SECONDS_ON_SPARK if "spark" in shells else BUDGET_SECONDS
+
+
+def _plans(shells: Sequence[str]) -> str:
+    """One line for each stage: its name, what is traced, and the conditions under which it runs."""
+    from sinkproof.campaign.run import plan_of
+    from sinkproof.campaign.stage import table_of
+
+    lines = []
+    for shell in shells:
+        rows = table_of(plan_of(shell))
+        width = max(len(name) for name, _, _ in rows)
+        lines += [f"{shell}: {len(rows)} stages"]
+        lines += [f"  {name:{width}}  {traced:6}  {conditions}".rstrip() for name, traced, conditions in rows]
+    return "\n".join(lines)
 
 
 def _last_soak() -> Sequence[Measurement]:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from sinkproof.cli.exit_status import leave_on_service_errors
-from sinkproof.cli.service_options import SERVICES, version_options
+from sinkproof.cli.service_flags import SERVICES, version_options
 from sinkproof.judging.verdict import Verdict
 
 

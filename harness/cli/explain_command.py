@@ -22,7 +22,7 @@ def explain(row: str | None, as_json: bool) -> None:
     Without a ROW: all of them, with one sentence each. Exit status 1 if the engine does not do what the row says.
     """
     from sinkproof.explain.demonstration_text import render
-    from sinkproof.explain.rows import ROWS, demonstrate
+    from sinkproof.explain.semantics_rows import ROWS, demonstrate
 
     if row is None:
         listed = [{"row": name, "sentence": about.sentence} for name, about in ROWS.items()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sinkproof.cli.exit_status import leave
-from sinkproof.cli.service_options import service_options
+from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict import EXIT_INTERNAL, Verdict
 
 if TYPE_CHECKING:

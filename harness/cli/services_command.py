@@ -10,7 +10,7 @@ import click
 
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.cli.exit_status import leave_on_service_errors
-from sinkproof.cli.service_options import SERVICES, services_option, version_options
+from sinkproof.cli.service_flags import SERVICES, services_option, version_options
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sinkproof.chaos.clock import now
-from sinkproof.cli.service_options import services_option
+from sinkproof.cli.service_flags import services_option
 from sinkproof.judging.verdict import Verdict
 from sinkproof.reports.document import DocumentError, replace_file
 

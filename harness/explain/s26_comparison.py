@@ -50,7 +50,7 @@ KEY: Final = (
 )
 
 
-class PairMeasures(NamedTuple):
+class StrategyMeasures(NamedTuple):
     crashed: Crashed
     early: int
     late_ms: float
@@ -131,7 +131,7 @@ def _claims(name: str) -> Claim:
     return load(name).claims
 
 
-def _measured(name: str) -> tuple[PairMeasures, float]:
+def _measured(name: str) -> tuple[StrategyMeasures, float]:
     """The measures, and rows per second."""
     with scratch_folder() as folder:
         contract, scratch = load(name), Scratch(name=f"explain-{name}", path=folder)
@@ -144,7 +144,7 @@ def _measured(name: str) -> tuple[PairMeasures, float]:
                 lost = recovered_late(contract, scratch).rows_lost
             runner.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
-    return PairMeasures(crashed, early, late, effects, state, peak, lost), rows_per_second
+    return StrategyMeasures(crashed, early, late, effects, state, peak, lost), rows_per_second
 
 
 # -- one job, observed ----------------------------------------------------------------------------

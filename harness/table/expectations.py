@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseTarget
 from sinkproof.sink_adapters.strategies.write_ahead import CheckpointCommitter, WriteAheadTarget
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     strategy: str
     target: str
 
@@ -61,27 +61,27 @@ MOVED: Final = {
     "cassandra/idempotent-own-key": "idempotent",
 }
 WHY_NOT: Final = {
-    Cell("two-phase", "cassandra"): (
+    TableCell("two-phase", "cassandra"): (
         "a statement, a batch and a conditional insert are each decided by the request that asks for it: nothing can "
         "be prepared now, and committed later by another process"
     ),
-    Cell("write-ahead-upsert", "kafka"): (
+    TableCell("write-ahead-upsert", "kafka"): (
         "a topic keeps every record, and none replaces another. A reader that keeps the last record of a key can use "
         "kafka/idempotent, which shows the same rows without waiting"
     ),
-    Cell("write-ahead-marker", "memory"): (
+    TableCell("write-ahead-marker", "memory"): (
         "its log and its record of what was sent are two requests. Several become visible in one step only in its "
         "transaction: memory/two-phase"
     ),
-    Cell("write-ahead-marker", "files"): (
+    TableCell("write-ahead-marker", "files"): (
         "lines of a log and a line of the record are two files. Only a renamed file appears in one step, "
         "and that is files/two-phase"
     ),
-    Cell("write-ahead-marker", "cassandra"): (
+    TableCell("write-ahead-marker", "cassandra"): (
         "a batch is one step in one partition only, and rows are in many. Upserted rows need no marker: "
         "cassandra/write-ahead"
     ),
-    Cell("plain", "cassandra"): (
+    TableCell("plain", "cassandra"): (
         "a table has no append: every insert upserts a key. With a new key for each insert it is "
         "cassandra/idempotent-own-key"
     ),
@@ -92,15 +92,15 @@ EXPIRES: Final = (
 )  # their targets abort a transaction that stays open for too long
 
 
-def cell_of(name: str) -> Cell:
+def cell_of(name: str) -> TableCell:
     target, _, sink = name.partition("/")
-    return Cell(MOVED.get(name, sink.removesuffix(VARIANT)), target)
+    return TableCell(MOVED.get(name, sink.removesuffix(VARIANT)), target)
 
 
 def pairs_on(targets: Iterable[str]) -> list[str]:
     """In the order of the table: by target, then by strategy."""
     chosen = set(targets)
-    order = [Cell(strategy, target) for target in TARGETS for strategy in WAYS]
+    order = [TableCell(strategy, target) for target in TARGETS for strategy in WAYS]
     return sorted(
         (name for name in EVERY_PAIR if cell_of(name).target in chosen), key=lambda name: order.index(cell_of(name))
     )

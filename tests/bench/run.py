@@ -24,7 +24,7 @@ from peers import InMemory, hypothesis_peer, naive_peer
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
-from sinkproof.canaries.try_canaries import CANARIES, try_canary
+from sinkproof.canaries.conviction import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner

@@ -16,7 +16,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.certify import Options, certify
-from sinkproof.certifier.replay import try_again
+from sinkproof.certifier.rerun import try_again
 from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse

@@ -20,8 +20,8 @@ from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
 from sinkproof.campaign.task import Task
 from sinkproof.canaries import catalogue as every
+from sinkproof.canaries import conviction as kill_table
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries import try_canaries as kill_table
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import found_out_by

@@ -17,12 +17,10 @@ from sinkproof.cli.explain_command import explain
 from sinkproof.explain import s02_epochs
 from sinkproof.explain.demonstration import Check, Demonstration, Fact, Scene, TimelineEntry, plain, rows_named
 from sinkproof.explain.demonstration_text import render
-from sinkproof.explain.rows import ROWS, demonstrate
+from sinkproof.explain.semantics_rows import ROWS, demonstrate
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-EVERY_DOCUMENT = (
-    "import json; from sinkproof.explain.rows import *; print(json.dumps([demonstrate(r).document for r in ROWS]))"
-)
+EVERY_DOCUMENT = "import json; from sinkproof.explain.semantics_rows import *; print(json.dumps([demonstrate(r).document for r in ROWS]))"
 
 
 def demonstration(*scenes: Scene) -> Demonstration:

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from row_mutants import MUTANTS
 
-from sinkproof.explain.rows import ROWS
+from sinkproof.explain.semantics_rows import ROWS
 
 sys.path.pop(0)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sinkproof.explain.demonstration import Demonstration, Scene
-from sinkproof.explain.rows import demonstrate
 from sinkproof.explain.s26_comparison import MEASURED
+from sinkproof.explain.semantics_rows import demonstrate
 
 
 def shown(row: str) -> Demonstration:
