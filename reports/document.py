@@ -112,6 +112,7 @@ class StageResult:
     name: str
     run: int = 0
     planned: int = 0
+    finished: bool = False
     skipped: str = ""
 
 

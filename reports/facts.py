@@ -330,4 +330,6 @@ def stage_coverage(stage: Document) -> str:
     """How far a stage of a campaign came: `14 of 14`, or why it was skipped."""
     if stage["skipped"]:
         return f"skipped: {stage['skipped']}"
-    return f"{count(stage['run'])} of {count(stage['planned'])}" if stage["planned"] else count(stage["run"])
+    if stage["planned"]:
+        return f"{count(stage['run'])} of {count(stage['planned'])}"
+    return "nothing to run" if stage["finished"] else "not reached"

@@ -13,7 +13,7 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.workload.ledger import Identity
 
 
-def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -> None:
+def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -> int:
     """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
     world = JobWorld(runner, job=job)
     states: list[JobState] = []
@@ -26,6 +26,7 @@ def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -
     world.run(world.beginnings()[0], visit)
     for state in states:
         _recover_alone(world, state, results=results)
+    return len(states)
 
 
 def _recover_alone(world: JobWorld, state: JobState, *, results: CampaignResults) -> None:

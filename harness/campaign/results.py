@@ -149,7 +149,9 @@ class CampaignResults:
             rows_committed=coverage.rows_committed,
             notes=self.notes,
             stages=[
-                StageResult(name=each.name, run=each.run, planned=each.planned, skipped=each.skipped)
+                StageResult(
+                    name=each.name, run=each.run, planned=each.planned, finished=each.finished, skipped=each.skipped
+                )
                 for each in coverage.stages
             ],
         )

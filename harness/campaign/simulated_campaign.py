@@ -115,7 +115,9 @@ class SimulatedCampaign(Campaign):
 
     def recover_from_each_checkpoint(self) -> None:
         for job in JOBS:
-            try_recoveries(self.runner, self.results, job)
+            recoveries = try_recoveries(self.runner, self.results, job)
+            self.stage.run += recoveries
+            self.stage.planned += recoveries
 
     def crash_at_each_line(self) -> None:
         self.close(self.closures.world(trace_lines=True), depth_most=1)
