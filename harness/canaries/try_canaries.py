@@ -20,13 +20,13 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import check, locator_of
 from sinkproof.subject.scratch import fresh_folder
 
-CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
-CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
-SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its successor there
+CampaignFunction = Callable[..., ShellOutcome]  # with the arguments of `run_campaign`
+CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a busy machine
+SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to run concurrently with its successor
 
 
 def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
-    """Canaries until each is convicted for its own sin, controls for some seconds each: most tell in one."""
+    """Canaries until each is convicted of its own sin, controls for some seconds each: most need one."""
     if shell == "spark":
         from sinkproof.canaries.on_spark import try_all_on_spark
 
@@ -86,7 +86,7 @@ def try_canary(
 def campaign_functions(
     canaries: Sequence[Canary], shell: str, *, progress: Progress
 ) -> Iterator[Callable[[Canary], CampaignFunction]]:
-    """How each of them is tried, as long as the context lasts."""
+    """The campaign function of each canary, valid within the context."""
     from sinkproof.canaries.search import repeat, search, servers_of
 
     if shell == "simulated":
