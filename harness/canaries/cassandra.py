@@ -280,7 +280,7 @@ class TimeIsTheCheckpoint(LatestContract):
 # -- masked ----------------------------------------------------------------------------------------
 
 
-class MaskedContract(OnCassandra):
+class MaskedPartitionsContract(OnCassandra):
     """The control: one marker reveals all subtasks of a checkpoint at once."""
 
     claims = ("EXACTLY_ONCE", "ATOMIC_CHECKPOINT")
@@ -294,7 +294,7 @@ class MaskedContract(OnCassandra):
         return ((row.split, row.offset) for row in read_masked(client, target))
 
 
-class MarkerPerSubtask(MaskedContract):
+class MarkerPerSubtask(MaskedPartitionsContract):
     """R13: each subtask reveals its own rows, so that a reader sees a part of a checkpoint."""
 
     class target_class(CassandraSegments):  # noqa: N801
@@ -312,7 +312,7 @@ class MarkerPerSubtask(MaskedContract):
 # -- durability ------------------------------------------------------------------------------------
 
 
-class AcknowledgesBeforeItIsOnDisk(MaskedContract):
+class AcknowledgesBeforeItIsOnDisk(MaskedPartitionsContract):
     """R16: the node's default commit log setting: writes acknowledged in its last ten seconds are lost with it.
 
     Ten seconds where the log is compressed; otherwise a tenth of a second.

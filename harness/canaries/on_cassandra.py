@@ -39,7 +39,7 @@ CONTROLS: Final = (
     ("chooses by a conditional insert", cassandra.ChoosingContract),
     ("counts at most once", cassandra.CountingContract),
     ("latest by offset", cassandra.LatestContract),
-    ("one marker for all", cassandra.MaskedContract),
+    ("one marker for all", cassandra.MaskedPartitionsContract),
 )
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.loop import CampaignStopped
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import run_campaign
-from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import Task
-from sinkproof.canaries import catalogue
+from sinkproof.canaries import catalogue, try_canaries
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries import try_canaries
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
@@ -179,7 +179,7 @@ def test_all_anomalies_of_a_state_are_recorded_at_once_and_counted_once(tmp_path
         kept: list[ExploredClosure[JobState]] = []
         campaign = SimulatedCampaign(runner, results, should_stop=lambda results: bool(results.finding_count["O6"]))
         with pytest.raises(CampaignStopped):
-            campaign._close(JobWorld(runner), keep=kept.append)
+            campaign.close(JobWorld(runner), keep=kept.append)
     (closure,) = kept
     assert {"O1", "O6"} == {anomaly.oracle for _, anomaly in closure.findings}
     assert not closure.complete
