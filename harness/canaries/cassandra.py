@@ -1,8 +1,8 @@
 """Sinks on a real Cassandra with one sin each, and the controls that do the same thing right.
 
 The control keeps rows in the state. A part (one subtask's rows of one checkpoint) has one name in all attempts, and one
-conditional insert under that name decides whose copy of its rows is shown. Who does not know how the insert ended sends
-it again: whatever was first stands, also if it lands later than anybody has waited.
+conditional insert under that name decides which copy of its rows is visible. An insert without an answer is repeated:
+the first insert to be applied wins, also if it is applied long after its client has timed out.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class ChoosingContract(OnCassandra):
 
 
 class TrustsASerialRead(ChoosingContract):
-    """R7: nothing is found under the part's name, so it must have failed: the rows are sent under another one.
+    """R7: no row is found under the part's name, which is taken for a failed insert: the rows get another name.
 
-    The request that was not found is still under way.
+    The insert that was not found is still in flight.
     """
 
     class sink_class(Choosing):  # noqa: N801
@@ -135,7 +135,7 @@ class TrustsASerialRead(ChoosingContract):
 
 
 class ResendsUnderANewName(ChoosingContract):
-    """R7: an insert that did not answer is taken for failed, and is sent again under another name."""
+    """R7: an insert without an answer is taken for failed, and is repeated under another name."""
 
     class sink_class(Choosing):  # noqa: N801
         def commit(self, part: str, rows: Sequence[Identity]) -> bool:
@@ -143,7 +143,7 @@ class ResendsUnderANewName(ChoosingContract):
 
 
 class CleansUpOnTimeout(ChoosingContract):
-    """R7: an insert that did not answer is taken for failed, and the copy is tidied away."""
+    """R7: an insert without an answer is taken for failed, and the copy is deleted."""
 
     class sink_class(Choosing):  # noqa: N801
         def commit(self, part: str, rows: Sequence[Identity]) -> bool:
@@ -155,7 +155,7 @@ class CleansUpOnTimeout(ChoosingContract):
 
 
 class ChoosesBeforeRows(ChoosingContract):
-    """R1: the marker is there before the rows."""
+    """R1: the marker is written before the rows."""
 
     class sink_class(Choosing):  # noqa: N801
         def commit(self, part: str, rows: Sequence[Identity]) -> bool:
@@ -167,7 +167,7 @@ class ChoosesBeforeRows(ChoosingContract):
 
 
 class MixesPlainWrites(ChoosingContract):
-    """R18: a plain delete on a row of conditional inserts, by a machine whose clock is ahead: they never show again."""
+    """R18: a plain delete on a row of conditional inserts, with a clock that is ahead: later inserts stay invisible."""
 
     class sink_class(Choosing):  # noqa: N801
         def open(self, context: Context) -> Iterable[int]:
@@ -181,10 +181,10 @@ class MixesPlainWrites(ChoosingContract):
 
 
 class Counting(Choosing):
-    """The control: a row is counted once, or the job is told that nobody knows."""
+    """The control: a row is counted at most once."""
 
     def commit(self, part: str, rows: Sequence[Identity]) -> bool:
-        """What was begun and is not known to have ended is left as it is: at most once."""
+        """A part that was begun, with an unknown outcome, is not repeated."""
         if self.client.insert_if_absent(CHOOSE, (self.target, part, part)).applied:
             self.context.reach("publish.before")
             for row in rows:
@@ -212,7 +212,7 @@ class CountingContract(OnCassandra):
 
 
 class RetriesAnIncrement(CountingContract):
-    """R18: an increment that did not answer is sent again, and may count twice."""
+    """R18: an increment without an answer is repeated, and may count twice."""
 
     class sink_class(Counting):  # noqa: N801
         def count(self, row: Identity) -> None:
@@ -227,7 +227,7 @@ ALL_LATEST: Final = "SELECT row FROM {ks}.latest WHERE target = ?"
 
 
 class Latest:
-    """The control: of two rows with one key the later one wins, whenever they arrive, because its time says so."""
+    """The control: of two rows with one key the later one wins in any order of arrival, by its timestamp."""
 
     def __init__(self, client: CassandraClient, target: str) -> None:
         self.client, self.target = client, target
@@ -248,7 +248,7 @@ class Latest:
         return b""
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """What was written is visible already."""
+        """Rows are visible as soon as they are written."""
 
     def close(self) -> None:
         self.client.close()
@@ -270,7 +270,7 @@ class LatestContract(OnCassandra):
 
 
 class TimeIsTheCheckpoint(LatestContract):
-    """R18: the time of a write is its checkpoint: of two rows of one epoch the greater wins, not the later one."""
+    """R18: the timestamp of a write is its checkpoint: of two rows of one epoch the greater wins, not the later one."""
 
     class sink_class(Latest):  # noqa: N801
         def time(self, row: Row) -> int:
@@ -280,7 +280,7 @@ class TimeIsTheCheckpoint(LatestContract):
 # -- masked ----------------------------------------------------------------------------------------
 
 
-class CassandraMaskedContract(OnCassandra):
+class MaskedPartitionsContract(OnCassandra):
     """The control: one marker reveals all subtasks of a checkpoint at once."""
 
     claims = ("EXACTLY_ONCE", "ATOMIC_CHECKPOINT")
@@ -294,8 +294,8 @@ class CassandraMaskedContract(OnCassandra):
         return ((row.split, row.offset) for row in read_masked(client, target))
 
 
-class MarkerPerSubtask(CassandraMaskedContract):
-    """R13: each subtask reveals what is its own, and a reader sees a part of a checkpoint."""
+class MarkerPerSubtask(MaskedPartitionsContract):
+    """R13: each subtask reveals its own rows, so that a reader sees a part of a checkpoint."""
 
     class target_class(CassandraSegments):  # noqa: N801
         def attach(self, context: Context) -> None:
@@ -312,10 +312,10 @@ class MarkerPerSubtask(CassandraMaskedContract):
 # -- durability ------------------------------------------------------------------------------------
 
 
-class AcknowledgesBeforeItIsOnDisk(CassandraMaskedContract):
-    """R16: the stock setting of the node's log: what it has acknowledged within ten seconds dies with it.
+class AcknowledgesBeforeItIsOnDisk(MaskedPartitionsContract):
+    """R16: the node's default commit log setting: writes acknowledged in its last ten seconds are lost with it.
 
-    Where the log is compressed; else it is what was acknowledged within the last tenth of a second.
+    Ten seconds where the log is compressed; otherwise a tenth of a second.
     """
 
     settings: Mapping[str, Any] = PERIODIC

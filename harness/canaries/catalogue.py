@@ -1,4 +1,4 @@
-"""The list: every canary with its root cause and what must convict it, and every control. Nothing else names them."""
+"""The list of all canaries, each with its root cause and the findings that convict it, and of all controls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ON_SPARK: Final = frozenset(  # a trial takes seconds there, and points pass at 
         "unfenced zombie",
     }
 )
-VIRTUAL: Final = ("simulated",)  # needs time, or power, that can be taken away
+VIRTUAL: Final = ("simulated",)  # needs a clock or a power supply that faults can control
 ROOT_CAUSES: Final = {
     "R1": "data and progress marker are not one step",
     "R2": "a name or key is not stable, or not unique",
@@ -54,10 +54,10 @@ ROOT_CAUSES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """`oracles`, `faults`: its own sin is convicted by one of these oracles with one of these faults last; "" is none.
+    """`oracles`, `faults`: a finding of one of these oracles with one of these faults last shows its sin; "" is none.
 
-    `under`: what the sin is about, in the words of a schedule: another job, greater ids, another order of subtasks.
-    `times`: how many faults it takes, where one or two will not do. `shells`: where it can be convicted at all.
+    `under`: the rest of the schedule that shows the sin: another job, greater ids, another order of subtasks.
+    `times`: the least number of faults that shows it. `shells`: where it can be convicted.
     """
 
     name: str
@@ -98,12 +98,12 @@ POWER: Final = "lose-power lose-bytes lose-names"
 LOSS: Final = "O1 O10"
 RESCALED: Final = "job=scale-in"
 CANARIES: Final = (
-    # Data and marker are two steps, and one of them comes first.
+    # R1: data and marker are two steps.
     _canary("marker after data", write_ahead.MarkerAfterData, "R1", oracles="O2", faults=DEATHS),
     _canary("marker before data", write_ahead.MarkerBeforeData, "R1", oracles=LOSS, faults=DEATHS),
     _canary("commit copies again", two_phase.CommitCopiesAgain, "R1", oracles="O2", faults=DEATHS),
     _canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", oracles="O2", faults=DEATHS),
-    # What names a row or a file is another one after a restart, or the same for two.
+    # R2: names and keys of rows and files.
     _canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", oracles="O2", faults=DEATHS),
     _canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", oracles="O1", faults="none"),
     _canary("names by what is pending", two_phase.NamesByWhatIsPending, "R2", oracles="O1", faults="none"),
@@ -116,23 +116,23 @@ CANARIES: Final = (
         under="job=two-sinks",
         shells=VIRTUAL,
     ),
-    # Skips what it takes for done.
+    # R3: skipping.
     _canary("skip if id <= max", write_ahead.SkipsUpToMax, "R3", oracles=LOSS, faults=DEATHS),
     _canary(
         "end of input uses the largest id", write_ahead.EndOfInputIsTheLargestId, "R3", oracles="O1", faults="decline"
     ),
-    _canary("never skips", write_ahead.NeverLooks, "R3", oracles="O2", faults=DEATHS),
-    # Acknowledges what is not there yet.
+    _canary("never skips", write_ahead.NeverSkips, "R3", oracles="O2", faults=DEATHS),
+    # R4: early acknowledgement.
     _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, "R4", oracles=LOSS, faults=DEATHS),
     _canary(
         "no flush of the producer", idempotent.NoFlushOfProducer, "R4", oracles=LOSS, faults=DEATHS, under="job=sparse"
     ),
     _canary("asynchronous error dropped", idempotent.LateErrorDropped, "R4", oracles=LOSS, faults="error"),
-    # Publishes too early, or never.
+    # R5: publishing too early, or never.
     _canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", oracles="O3", faults="none"),
     _canary("reveals what is staged", masked.RevealsWhatIsStaged, "R5", oracles="O3", faults="none"),
     _canary("commits the checkpoint before", tx.CommitsTheOneBefore, "R5", oracles="O1", faults="none"),
-    # Goes on as if a commit had worked.
+    # R6: failed commits.
     _canary("swallows a failed rename", two_phase.SwallowsFailedRename, "R6", oracles="O1", faults="error"),
     _canary("takes silence for success", tx.TakesSilenceForSuccess, "R6", oracles="O1", faults="error"),
     _canary(
@@ -143,29 +143,29 @@ CANARIES: Final = (
         faults="expire",
         shells=VIRTUAL,
     ),
-    # Goes on as if a commit had failed.
+    # R7, R8: unknown outcomes, handles that changed their meaning.
     _canary("cleans up on any commit error", tx.CleansUpOnAnyError, "R7", oracles="O1", faults="error"),
     _canary("resends in a new transaction", tx.ResendsInNewTransaction, "R7", oracles="O2", faults="error"),
     _canary("asks, then sends", idempotent.AsksThenSends, "R7", oracles="O2", faults="land stop", shells=VIRTUAL),
     _canary("pooled producers reused", tx.ReusesProducers, "R8", oracles="O2 O3", faults=DEATHS),
-    # The target does not keep things for ever.
+    # R9: retention and timeouts of the target.
     _canary("ignores the time limit", tx.IgnoresTheTimeLimit, "R9", oracles="O1", faults="expire", shells=VIRTUAL),
     _canary("marker under retention", masked.MarkerUnderRetention, "R9", oracles="O1", faults="expire", shells=VIRTUAL),
-    # An old attempt goes on.
+    # R10: zombies.
     _canary("unfenced zombie", two_phase.UnfencedZombie, "R10", oracles="O1 O2 O9", faults="stop"),
     _canary("unique names, no fencing", write_ahead.UniqueNamesNoFencing, "R10", oracles="O2 O9", faults="stop"),
     _canary("same name, shorter overwrite", two_phase.SameNameShorterOverwrite, "R10", oracles="O1 O9", faults="stop"),
-    # Something is left, and in the way.
+    # R11: residue.
     _canary("sweeps only its own", tx.SweepsOnlyItsOwn, "R11", oracles="O7", faults=DEATHS, under=RESCALED),
     _canary("commit raises on repeat", two_phase.CommitRaisesOnRepeat, "R11", oracles="O6 O1 O10", faults=DEATHS),
     _canary("never sweeps", two_phase.NeverSweeps, "R11", oracles="O7", faults=DEATHS),
-    # Rows go to the wrong checkpoint.
+    # R12: rows in the wrong checkpoint.
     _canary("commits only the notified", tx.CommitsOnlyTheNotified, "R12", oracles="O1", faults="lose decline"),
     _canary("commits whatever is pending", tx.CommitsWhateverIsPending, "R12", oracles="O3", faults="none"),
     _canary("abort clears the buffer", tx.AbortClearsBuffer, "R12", oracles="O1", faults="decline"),
     _canary("abort keeps rows twice", tx.AbortKeepsRowsTwice, "R12", oracles="O2", faults="decline"),
     _canary("ten comes before nine", rare.TenComesBeforeNine, "R12", oracles="O3", faults="none", under="ids=8"),
-    # Two commits, one of which is forgotten.
+    # R13: two commits for one checkpoint.
     _canary("one marker for two transactions", tx.OneMarkerForTwo, "R13", oracles=LOSS, faults=f"{DEATHS} error"),
     _canary("says success first", tx.MarksFirst, "R13", oracles="O11", faults="none", shells=VIRTUAL),
     _canary("subtask by subtask", tx.CommitsSubtaskBySubtask, "R13", oracles="O4", faults="none", shells=VIRTUAL),
@@ -177,7 +177,7 @@ CANARIES: Final = (
         faults="none",
         under="orders=notify",
     ),
-    # Restores something else than what was there.
+    # R14: restoring.
     _canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", oracles=LOSS, faults=DEATHS),
     _canary(
         "drops what removed subtasks left",
@@ -188,21 +188,21 @@ CANARIES: Final = (
         under=RESCALED,
     ),
     _canary("restore error means empty", tx.RestoreErrorMeansEmpty, "R14", oracles=LOSS, faults=DEATHS, under=RESCALED),
-    # Tidies away what is still needed.
+    # R15: removing too much.
     _canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", oracles="O1 O6", faults="kill"),
-    _canary("sweeps everybody's", tx.SweepsEverybodys, "R15", oracles=LOSS, faults=DEATHS),
+    _canary("sweeps all subtasks", tx.SweepsAllSubtasks, "R15", oracles=LOSS, faults=DEATHS),
     _canary("collects before it reveals", masked.CollectsBeforeItReveals, "R15", oracles=LOSS, faults=DEATHS),
     _canary("never collects", masked.NeverCollects, "R15", oracles="O7", faults=DEATHS),
     _canary("janitor by age", tx.JanitorByAge, "R15", oracles="O1 O6", faults="maintain", shells=VIRTUAL),
     _canary("three places", rare.ThreePlaces, "R15", oracles="O1", faults="kill-job", times=3),
-    # What is written is not on the disk yet.
+    # R16: power loss.
     _canary("rename without fsync", power.RenamesWithoutFsync, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
     _canary("names are not forced", power.NeverForcesNames, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
     _canary("forces when it commits", power.ForcesWhenItCommits, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
     # A replay is cut in another way.
     _canary("hash of a batch", idempotent.HashOfBatch, "R17", oracles="O2", faults=DEATHS, under="job=rebatched"),
     _canary("position in the epoch", idempotent.PositionInEpoch, "R17", oracles="O1 O2", faults=DEATHS),
-    # The target does something else than the sink believes.
+    # R18: semantics of the target.
     _canary("timestamp is the checkpoint", idempotent.TimestampIsCheckpoint, "R18", oracles="O1 O5", faults="none"),
     _canary("timestamp falls back", idempotent.TimestampFallsBack, "R18", oracles="O1 O5", faults=DEATHS),
     _canary(

@@ -1,6 +1,6 @@
-"""Two correct sinks, written as a user would write them: plain files, no help from our adapters, no points of ours.
+"""Two correct sinks, written as a user would write them: plain files, without adapters or points of sinkproof.
 
-Every canary differs from one of them by a few lines. If one of these is convicted, the certifier sees ghosts.
+Every canary differs from one of them by a few lines. A control that is convicted is a false alarm of the certifier.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw
 
 
 def inherited(context: Context) -> list[int]:
-    """Its own place, and those of old subtasks that it has taken over."""
+    """Its own number, and those of old subtasks with a state that it restores."""
     return sorted({context.subtask, *(old for old, _ in context.restored)})
 
 
 class TwoPhaseFiles:
     """staging/<subtask>/<generation>/<checkpoint> becomes out/<subtask>-<generation>-<checkpoint> by one rename.
 
-    A new attempt first renames the folders of older ones away: from then on a zombie's paths lead nowhere.
+    A new attempt first renames the folders of older ones: from then on a zombie's paths do not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,7 +49,7 @@ class TwoPhaseFiles:
         return self.folder / "staging" / str(self.context.subtask) / str(generation)
 
     def fence(self) -> None:
-        """After this, whatever older attempts still do happens in folders that nobody looks at but us."""
+        """After this, older attempts can change only folders that no reader reads."""
         os.makedirs(self.folder / "fenced", exist_ok=True)
         os.makedirs(self.folder / "out", exist_ok=True)
         for subtask in inherited(self.context):
@@ -95,7 +95,7 @@ class TwoPhaseFiles:
             del self.pending[older]
 
     def commit(self, name: str) -> None:
-        """Right after any crash: the file is at its final place, or in staging, or where a newer attempt put it."""
+        """Correct after any crash: the file is at its final place, or in staging, or in `fenced`."""
         final = self.folder / "out" / name
         if os.path.exists(final):
             return
@@ -113,7 +113,7 @@ class WriteAheadFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.subtask = 0  # whose rows are published
+        self.subtask = 0  # the owner of the rows that are published
         self.rows: list[tuple[int, int]] = []
         self.pending: dict[int, list[tuple[int, int]]] = {}
 
@@ -147,7 +147,7 @@ class WriteAheadFiles:
             del self.pending[older]
 
     def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
-        """The rename is data and marker in one."""
+        """The rename is both data and marker."""
         if rows and not os.path.exists(self.folder / "out" / self.key(checkpoint_id)):
             self.send(self.key(checkpoint_id), rows)
 
@@ -191,10 +191,10 @@ class FolderContract:
 
 
 class TwoPhaseControl(FolderContract):
-    """Nothing is wrong with it."""
+    """Correct."""
 
 
 class WriteAheadControl(FolderContract):
-    """Nothing is wrong with it."""
+    """Correct."""
 
     make = WriteAheadFiles

@@ -1,6 +1,6 @@
 """Four more correct sinks, on a server (simulated_database.py) that may lose requests and answers.
 
-Their canaries differ from them by a few lines. Who asks the server holds its `request` and nothing else of it.
+Their canaries differ from them by a few lines. A sink holds the server's `request` function and nothing else of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Identities = list[tuple[int, int]]
 
 
 class DatabaseSink:
-    """What all of them share."""
+    """What the sinks share: the server, the context and the names of owners."""
 
     def __init__(self, database: Database) -> None:
         self.request = database.request
@@ -54,7 +54,7 @@ class Transactions(DatabaseSink):
         self.request("fence", self.mine, context.generation)
         for name in self.restored():
             if not self.commit(name):
-                raise TimeoutError(f"{name} could not be committed yet; the next attempt will")
+                raise TimeoutError(f"{name} could not be committed yet; the next attempt repeats it")
         self.request("sweep", self.mine, context.generation)
 
     def restored(self) -> list[str]:
@@ -89,7 +89,7 @@ class Transactions(DatabaseSink):
         return []
 
     def commit(self, name: str) -> bool:
-        """False: nobody knows. Whether it was handled is seen by asking again, which does no harm."""
+        """False: the outcome is unknown. The commit is repeated later, which is harmless."""
         try:
             outcome = self.request("commit", name)
         except OSError:
@@ -131,7 +131,7 @@ class Masked(DatabaseSink):
 
 
 class Upserts(DatabaseSink):
-    """Each row replaces itself: right in the end, and visible early."""
+    """Each row replaces itself: right in the end, and visible before its checkpoint is complete."""
 
     def write(self, batch: Batch) -> None:
         entries = [(self.key(split, offset), 0, (split, offset)) for split, offset in identities(batch)]
@@ -142,14 +142,14 @@ class Upserts(DatabaseSink):
 
 
 class Producer:
-    """Sends in the background: what became of a row is told to `delivered`, much later."""
+    """Sends in the background. `delivered` is called with each outcome, much later."""
 
     def __init__(self, request: Callable[..., Any], delivered: Callable[[OSError | None], None]) -> None:
         self.request, self.delivered = request, delivered
         self.queue: list[Identities] = []
 
     def send(self, rows: Identities) -> None:
-        """Never fails. Something that was sent before is on its way meanwhile."""
+        """Never fails. Delivers the rows that were queued before."""
         self.queue.append(rows)
         if len(self.queue) > 1:
             self.deliver()
@@ -163,13 +163,13 @@ class Producer:
         self.delivered(error)
 
     def flush(self) -> None:
-        """On return everybody was told."""
+        """On return `delivered` was called for all rows."""
         while self.queue:
             self.deliver()
 
 
 class Asynchronous(DatabaseSink):
-    """At least once: a snapshot waits for every row that is on its way, and fails if one of them has failed."""
+    """At least once: a snapshot waits for every row in flight, and fails if one of them has failed."""
 
     def open(self, context: Context) -> None:
         super().open(context)
@@ -203,17 +203,17 @@ class DatabaseContract:
         return Database(scratch.path, scratch.clock, limit=self.expires_after)
 
     def committed(self, scratch: Scratch) -> Iterator[tuple[int, int]]:
-        return self.database(scratch).look().rows()
+        return self.database(scratch).tables_now().rows()
 
     def residue(self, scratch: Scratch) -> Sequence[str]:
-        return self.database(scratch).look().hidden()
+        return self.database(scratch).tables_now().hidden()
 
     def version(self, scratch: Scratch) -> int:
         journal = scratch.path / "journal"
         return journal.stat().st_size if journal.exists() else 0
 
     def canonical(self, scratch: Scratch, live: str) -> str:
-        return self.database(scratch).look().text()
+        return self.database(scratch).tables_now().text()
 
     def freeze(self, scratch: Scratch) -> FrozenFolder:
         return freeze_folder(scratch.path)
@@ -223,33 +223,33 @@ class DatabaseContract:
 
 
 class TransactionalControl(DatabaseContract):
-    """Nothing is wrong with it. A second sink may write to the same server."""
+    """Correct. A second sink may write to the same server."""
 
     def second_sink(self, scratch: Scratch) -> Any:
         return self.sink(scratch)
 
 
 class TimeLimitControl(DatabaseContract):
-    """Nothing is wrong with it: the server aborts what is prepared for too long, and then the sink says so."""
+    """Correct: the server aborts transactions that are prepared for too long, and the sink then raises an error."""
 
     expires_after = 3600.0
 
 
 class MaskedControl(DatabaseContract):
-    """Nothing is wrong with it."""
+    """Correct."""
 
     make = Masked
 
 
 class IdempotentControl(DatabaseContract):
-    """Nothing is wrong with it."""
+    """Correct."""
 
     claims = Claim.EFFECTIVELY_ONCE
     make = Upserts
 
 
 class AsynchronousControl(DatabaseContract):
-    """Nothing is wrong with it."""
+    """Correct."""
 
     claims = Claim.AT_LEAST_ONCE
     make = Asynchronous

@@ -1,4 +1,4 @@
-"""Sinks whose rows may be sent again, with one sin each; controls are here and in controls_on_database.py."""
+"""Idempotent sinks with one sin each; controls are here and in controls_on_database.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UpsertContract(DatabaseContract):
 
 
 class KeyMadeInOpen(UpsertContract):
-    """R2: rows are told apart by a random key of the attempt, so that a replay does not replace them."""
+    """R2: rows are identified by a random key of the attempt, so that a replay does not replace them."""
 
     class make(Upserts):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -37,7 +37,7 @@ class KeyMadeInOpen(UpsertContract):
 
 
 class KeyWithoutSplit(UpsertContract):
-    """R2: rows are told apart by their offset alone, which two splits share. (The mirror: one key for too many.)"""
+    """R2: rows are identified by their offset alone, which two splits share. (The opposite: one key for two.)"""
 
     class make(Upserts):  # noqa: N801
         def key(self, split: int, offset: int) -> str:
@@ -45,7 +45,7 @@ class KeyWithoutSplit(UpsertContract):
 
 
 class HashOfBatch(UpsertContract):
-    """R17: rows are told apart by the contents of their batch, which a replay may cut in another way."""
+    """R17: rows are identified by the contents of their batch, which a replay may cut in another way."""
 
     class make(Upserts):  # noqa: N801
         def write(self, batch: Batch) -> None:
@@ -54,7 +54,7 @@ class HashOfBatch(UpsertContract):
 
 
 class PositionInEpoch(UpsertContract):
-    """R17: rows are told apart by their position in a checkpoint, whose number is another one when it is replayed."""
+    """R17: rows are identified by their position in a checkpoint, which has another number in a replay."""
 
     class make(Upserts):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -74,7 +74,7 @@ class PositionInEpoch(UpsertContract):
 
 
 class LastPerKeyControl(UpsertContract):
-    """Nothing is wrong with it: a row's timestamp grows with its offset."""
+    """Correct: a row's timestamp grows with its offset."""
 
     rows = "upsert"
 
@@ -102,9 +102,9 @@ class TimestampIsCheckpoint(LastPerKeyControl):
 
 
 class TimestampFallsBack(LastPerKeyControl):
-    """R18: the timestamp is how many rows this attempt has seen, so that a newer attempt's rows look older.
+    """R18: the timestamp is the number of rows of this attempt, so that a newer attempt's rows have older timestamps.
 
-    (The mirror: times that differ, but do not grow.)
+    (The opposite: timestamps that differ, but do not grow.)
     """
 
     class make(LastPerKeyControl.make):  # noqa: N801
@@ -116,7 +116,7 @@ class TimestampFallsBack(LastPerKeyControl):
 
 
 class TimestampIsClock(LastPerKeyControl):
-    """R18: rows bear the time at which they are written, by a clock that ticks slowly, and may go back."""
+    """R18: the timestamp is the time of the write, by a clock that ticks slowly, and may go back."""
 
     class make(LastPerKeyControl.make):  # noqa: N801
         def timestamp(self, offset: int) -> int:
@@ -127,7 +127,7 @@ class TimestampIsClock(LastPerKeyControl):
 
 
 class CountingControl(DatabaseContract):
-    """Nothing is wrong with it: the server counts each name once, so that a request may be sent again."""
+    """Correct: the server counts each name once, so that a request may be sent again."""
 
     claims = Claim.EXACTLY_ONCE
 
@@ -164,7 +164,7 @@ class CountingControl(DatabaseContract):
 
 
 class CounterRetried(CountingControl):
-    """R18: increments that were not answered are sent again as new ones, and perhaps counted twice."""
+    """R18: increments without an answer are sent again as new ones, and may count twice."""
 
     class make(CountingControl.make):  # noqa: N801
         def count(self, name: str, rows: Identities) -> None:
@@ -176,7 +176,7 @@ class CounterRetried(CountingControl):
 
 
 class CounterNotRetried(CountingControl):
-    """R18: increments that were not answered are passed over, and perhaps never counted. (The mirror of the above.)"""
+    """R18: increments without an answer are ignored, and may never count. (The opposite of the above.)"""
 
     class make(CountingControl.make):  # noqa: N801
         def count(self, name: str, rows: Identities) -> None:
@@ -187,7 +187,7 @@ class CounterNotRetried(CountingControl):
 
 
 class AsksThenSends(CountingControl):
-    """R7: what the server does not know yet was never sent, or is still on its way: then it arrives twice."""
+    """R7: an increment that the server does not know may be in flight: it is sent again, and arrives twice."""
 
     class make(CountingControl.make):  # noqa: N801
         def count(self, name: str, rows: Identities) -> None:
@@ -204,11 +204,11 @@ class ProducerContract(DatabaseContract):
 
 
 class LateErrorDropped(ProducerContract):
-    """R4: what became of a row is told later, and an error is not kept until somebody asks."""
+    """R4: a delivery error arrives later, and the sink does not keep it until the next snapshot."""
 
     class make(Asynchronous):  # noqa: N801
         def delivered(self, error: OSError | None) -> None:
-            self.error_last = error  # for whoever may look; nobody does
+            self.error_last = error  # never read
 
 
 class NoFlushOfProducer(ProducerContract):

@@ -29,7 +29,7 @@ Handle = list[Any]
 
 
 class OnKafka(KafkaContract):
-    """The control: two-phase commit as it is registered, but for what `target` and `strategy` say."""
+    """The control: the registered two-phase commit, with `target` and `strategy_class` replaceable."""
 
     target: type[KafkaTransactions] = KafkaTransactions
     strategy_class: type[TwoPhaseCommitSink] = TwoPhaseCommitSink
@@ -42,7 +42,7 @@ class OnKafka(KafkaContract):
 
 
 def ask_once(control: TransactionControl, handle: Handle) -> int:
-    """As clients do that know nothing of retries. The error, or an OSError."""
+    """Commits without retries. Returns the broker's error code; raises OSError."""
     connection = BrokerConnection(control.endpoints[0], seconds=START_SECONDS)
     try:
         transactional_id, producer_id, epoch, version = handle
@@ -52,7 +52,7 @@ def ask_once(control: TransactionControl, handle: Handle) -> int:
 
 
 class UsesProducersAgain(OnKafka):
-    """R8: producers are pooled. A late commit of a producer's first transaction commits what it has open by now."""
+    """R8: producers are pooled. A late commit of a producer's first transaction commits the one that is open now."""
 
     class target(KafkaTransactions):  # noqa: N801
         def attach(self, context: Any) -> None:
@@ -85,7 +85,7 @@ class UsesProducersAgain(OnKafka):
 
 
 class SwallowsCommitErrors(OnKafka):
-    """R6: a commit that was not answered is taken for done."""
+    """R6: a commit without an answer is taken for done."""
 
     class target(KafkaTransactions):  # noqa: N801
         def commit(self, handle: Handle) -> CommitOutcome:
@@ -95,7 +95,7 @@ class SwallowsCommitErrors(OnKafka):
 
 
 class IgnoresTheTimeout(OnKafka):
-    """R9: a broker that knows nothing of the transaction any more is taken for one that has committed it."""
+    """R9: a transaction that the broker no longer knows is taken for committed."""
 
     class target(KafkaTransactions):  # noqa: N801
         def __init__(self, endpoint: str, topic: str) -> None:
@@ -106,7 +106,7 @@ class IgnoresTheTimeout(OnKafka):
             return CommitOutcome.ALREADY if outcome is CommitOutcome.LOST else outcome
 
     def maintain(self, scratch: Any) -> None:
-        """The time passes: what is open is aborted by the broker, about a second after its limit."""
+        """Time passes: the broker aborts open transactions about a second after their timeout."""
         control = TransactionControl(scratch.service("kafka").direct_endpoint)
         try:
             control.await_none(re.escape(self._topic(scratch) + SEPARATOR) + ".*", [ONGOING], seconds=START_SECONDS)
@@ -115,7 +115,7 @@ class IgnoresTheTimeout(OnKafka):
 
 
 class AbortsWhenClosed(OnKafka):
-    """R15: close() tidies away what is pre-committed, and in the checkpoint that the next attempt restores."""
+    """R15: close() aborts pre-committed transactions, which the next attempt's restored checkpoint contains."""
 
     class strategy_class(TwoPhaseCommitSink):  # noqa: N801
         def close(self) -> None:
@@ -125,7 +125,7 @@ class AbortsWhenClosed(OnKafka):
 
 
 class SweepsUnderTheOldEpoch(OnKafka):
-    """R10: what earlier attempts left is aborted under their own epoch: a zombie opens the same transaction again."""
+    """R10: transactions of earlier attempts are aborted under their own epoch: a zombie opens the same one again."""
 
     class target(KafkaTransactions):  # noqa: N801
         def abort(self, transaction: Any) -> None:
@@ -135,15 +135,15 @@ class SweepsUnderTheOldEpoch(OnKafka):
             connection.close()
 
         def _sweep(self) -> None:
-            """Once is enough, it thinks."""
+            """Skipped: `open` has swept already."""
 
         def write(self, transaction: OpenTransaction, batch: Batch) -> None:
             super().write(transaction, batch)
-            transaction.sender.flush(FLUSH_SECONDS)  # or it would be a matter of luck what a zombie still sends
+            transaction.sender.flush(FLUSH_SECONDS)  # otherwise the rows that a zombie sends depend on timing
 
 
 class SendsAgainWhenNotAnswered(OnKafka):
-    """R7: a commit that was not answered is taken for failed, and its rows are sent in a new transaction."""
+    """R7: a commit without an answer is taken for failed, and its rows are sent in a new transaction."""
 
     class target(KafkaTransactions):  # noqa: N801
         def attach(self, context: Any) -> None:
@@ -171,16 +171,16 @@ class SendsAgainWhenNotAnswered(OnKafka):
 
 
 class SweepsUnderACommonPrefix(OnKafka):
-    """R2: two sinks name their transactions alike. Each takes what the other one has in doubt for its own litter."""
+    """R2: subtasks share a name prefix. Each aborts transactions of the others in doubt as its own residue."""
 
     class target(KafkaTransactions):  # noqa: N801
         def _open_ones(self, owner: Owner, before_generation: int) -> Iterator[str]:
-            everybody = Owner(owner.sink_id, 0, 1)
-            return super()._open_ones(everybody, before_generation)
+            all_subtasks = Owner(owner.sink_id, 0, 1)
+            return super()._open_ones(all_subtasks, before_generation)
 
 
 class TakesFlushForAVote(OnKafka):
-    """R4: nothing waits in the client any more, so it must have arrived, it thinks. What timed out does not wait."""
+    """R4: an empty client queue is taken for delivery. Rows that timed out have left the queue as well."""
 
     class target(KafkaTransactions):  # noqa: N801
         def begin(self, transaction: Transaction) -> OpenTransaction:
@@ -208,7 +208,7 @@ class TakesFlushForAVote(OnKafka):
 
 
 class LeavesTransactionsOpen(OnKafka):
-    """R11: what the dead had open hides everything behind it from every reader, until the broker's limit."""
+    """R11: open transactions of dead attempts hide all later rows from readers, until the broker's timeout."""
 
     class target(KafkaTransactions):  # noqa: N801
         def _open_ones(self, owner: Owner, before_generation: int) -> Iterator[str]:

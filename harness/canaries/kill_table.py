@@ -1,4 +1,4 @@
-"""The kill table as text: a line for each canary and shell, under the root cause that is its sin."""
+"""The kill table as text: a line for each canary and shell, grouped by root cause."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def _line(row: Row, *, width: int) -> str:
     how = row["oracle"] if row["convicted"] else "acquitted" if row["control"] else "ESCAPED"
     if row["convicted"] and row["control"]:
         how = f"CONVICTED {how or ''}".strip()
-    told = row["schedule"] if row["convicted"] else "" if row["control"] else row["why"]
-    line = f"  {row['name']:{width}}  {row['shell']:9}  {how:9}  {row['seconds']:6.2f} s  {told or ''}"
+    shown = row["schedule"] if row["convicted"] else "" if row["control"] else row["why"]
+    line = f"  {row['name']:{width}}  {row['shell']:9}  {how:9}  {row['seconds']:6.2f} s  {shown or ''}"
     return line.rstrip()

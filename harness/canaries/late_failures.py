@@ -1,6 +1,6 @@
-"""Sinks that are right for a long time: wrong at the third crash, at the tenth checkpoint, in one order of subtasks.
+"""Sinks that fail rarely: at the third crash, at the tenth checkpoint, or in one order of subtasks.
 
-None of them counts crashes, checkpoints or subtasks: what goes wrong is in what they leave behind.
+None of them counts crashes, checkpoints or subtasks: each fails through the state that it leaves behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sinkproof.subject.scratch import Scratch
 class ThreePlaces(DatabaseContract):
     """R15: an attempt keeps its transactions in the first of three places that is free; a crash gives none back.
 
-    When none is free, the last is emptied and used again, with all that has yet to be committed from there.
+    When none is free, the last is emptied and used again, with its uncommitted transactions.
     """
 
     class make(Transactions):  # noqa: N801
@@ -48,13 +48,13 @@ class TenComesBeforeNine(DatabaseContract):
 
 
 class LastSubtaskListsFiles(FolderContract):
-    """R13: the last subtask lists what all have committed, and readers go by that list.
+    """R13: the last subtask lists the committed files of all subtasks, and readers use that list.
 
-    What another one commits after it, when nothing follows any more, nobody sees.
+    Files that another subtask commits after the last listing stay invisible.
     """
 
     claims = Claim.EXACTLY_ONCE
-    residue: Any = None  # nothing is ever tidied up, and nothing of the kind is claimed
+    residue: Any = None  # no file is ever removed, and no claim says so
 
     class make(TwoPhaseFiles):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -66,8 +66,8 @@ class LastSubtaskListsFiles(FolderContract):
             self.list_files()
 
         def list_files(self) -> None:
-            """In one step, so that readers never see half of it; each generation has a list, so that no zombie's
-            counts instead of a newer one.
+            """Atomically, so that readers never see half of it; each generation has its own list, so that a zombie
+            does not replace a newer one.
             """
             if self.context.subtask == self.context.parallelism - 1:
                 temporary = self.folder / f"unfinished-{self.context.generation}"

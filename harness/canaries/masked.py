@@ -11,7 +11,7 @@ class MaskedContract(DatabaseContract):
 
 
 class CollectsBeforeItReveals(MaskedContract):
-    """R15: removes what no marker covers before it has set the marker that the restored checkpoint is owed."""
+    """R15: removes rows without a marker before it has set the marker of the restored checkpoint."""
 
     class make(Masked):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -22,7 +22,7 @@ class CollectsBeforeItReveals(MaskedContract):
 
 
 class NeverCollects(MaskedContract):
-    """R15: removes nothing, so that each crash leaves rows behind that nobody will ever see. (The mirror.)"""
+    """R15: removes nothing, so that each crash leaves invisible rows behind. (The opposite.)"""
 
     class make(Masked):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -32,7 +32,7 @@ class NeverCollects(MaskedContract):
 
 
 class MarkerIsOverwritten(MaskedContract):
-    """R18: the marker is written, not raised: a notification that comes late takes back what newer ones revealed."""
+    """R18: the marker is overwritten, not raised: a late notification hides what newer ones revealed."""
 
     class make(Masked):  # noqa: N801
         def notify_complete(self, checkpoint_id: int) -> None:
@@ -40,7 +40,7 @@ class MarkerIsOverwritten(MaskedContract):
 
 
 class RevealsWhatIsStaged(MaskedContract):
-    """R5: reveals as far as it has staged, which is further than what is complete."""
+    """R5: reveals up to the last staged checkpoint, which is not complete yet."""
 
     class make(Masked):  # noqa: N801
         def snapshot(self, checkpoint_id: int) -> bytes:
@@ -52,7 +52,7 @@ class RevealsWhatIsStaged(MaskedContract):
 
 
 class MarkerUnderRetention(MaskedContract):
-    """R9: the marker lies where the server forgets in time, and its rows are hidden again."""
+    """R9: the server's retention deletes the marker, and its rows are hidden again."""
 
     expires_after = 3600.0
 

@@ -1,4 +1,4 @@
-"""The trial of the canaries on a real Cassandra: each under what tells its sin, the controls under all of that."""
+"""The trial of the canaries on a real Cassandra: each under the schedules that show its sin, the controls under all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
 SHELL: Final = "cassandra"
-CONTROL_SECONDS: Final = 600.0  # no bound: each goes through all of its schedules
-
-
+CONTROL_SECONDS: Final = 600.0  # no bound: each runs all of its schedules
 LATE: Final = ("no-fault", "sink[0].commit.before#1=stop", "sink[1].commit.before#1=stop")
-# The second time: the first one waits for its statement to be prepared, which needs an answer.
+# The second commit: the first one waits for its statement to be prepared, which needs an answer.
 STANDS_STILL: Final = ("sink[0].commit.before#2=service-pause", "sink[1].commit.before#2=service-pause")
 COUNTING_STILL: Final = ("sink[0].publish.before#2=service-pause", "sink[1].publish.before#2=service-pause")
 KILLED: Final = ("checkpoint.persist.after#3=service-kill",)
@@ -41,24 +39,24 @@ CONTROLS: Final = (
     ("chooses by a conditional insert", cassandra.ChoosingContract),
     ("counts at most once", cassandra.CountingContract),
     ("latest by offset", cassandra.LatestContract),
-    ("one marker for all", cassandra.CassandraMaskedContract),
+    ("one marker for all", cassandra.MaskedPartitionsContract),
 )
 
 
 def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
-    """One node serves all but one of them; both end with this process."""
+    """One node serves all but one canary; both nodes end with this process."""
     results = [
         try_canary(each.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, each.schedules))
         for each in ON_CASSANDRA
     ]
     for name, contract in CONTROLS:
-        schedules = telling(contract)
+        schedules = schedules_of_family(contract)
         run_as = partial(run_these, schedules)
         results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as))
     return results
 
 
-def telling(control: type) -> list[str]:
-    """What the canaries are convicted under that differ from this control by a few lines."""
+def schedules_of_family(control: type) -> list[str]:
+    """The schedules of the canaries that differ from this control by a few lines."""
     of_family = [each for each in ON_CASSANDRA if issubclass(each.contract, control)]
     return list(dict.fromkeys(schedule for each in of_family for schedule in each.schedules))

@@ -1,4 +1,4 @@
-"""The trial of the canaries on a real broker: each under the schedules that tell its sin, the control under all."""
+"""The trial of the canaries on a real broker: each under the schedules that show its sin, the control under all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
 SHELL: Final = "kafka"
-CONTROL_SECONDS: Final = 600.0  # no bound: it goes through all of its schedules
+CONTROL_SECONDS: Final = 600.0  # no bound: it runs all of its schedules
 DECIDED: Final = "checkpoint.persist.after#1=kill-job"
 TIME_PASSES: Final = (f"{DECIDED} generation.before#2=maintain",)
 AGAIN: Final = tuple(f"job=sparse sink[0].{point}#2=kill-job" for point in ("pre_commit.after", "snapshot.after"))
-# A zombie has to write to a partition that its transaction did not have before.
+# A zombie has to write to a partition that its transaction did not contain before.
 ZOMBIES: Final = tuple(f"sink[{subtask}].write.before#{time}=stop" for time in (5, 4, 6, 2) for subtask in (0, 1))
 STANDS_STILL: Final = tuple(f"sink[0].begin.after#{time}=service-pause" for time in (1, 2))
 ON_KAFKA: Final = (
@@ -43,7 +43,7 @@ ON_KAFKA: Final = (
 
 
 def try_all_on_kafka(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
-    """One broker serves them all; it ends with this process."""
+    """One broker serves all of them; it ends with this process."""
     results = [
         try_canary(each.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, each.schedules))
         for each in ON_KAFKA

@@ -1,4 +1,4 @@
-"""Canaries on a real external system: each is tried under the schedules that tell its sin, and no simulation helps."""
+"""Canaries on a real external system: each is tried under listed schedules, since no simulation finds them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The trial of the canaries on Spark: one session for all of them.
 
-Each is first struck where the simulated shell has found it out, by the same one-line schedule; if that does not tell,
-by what the Spark shell tries with everybody. The controls are struck at all of those places.
+The schedule that convicted a canary in the simulated shell is run first; if it does not convict the canary again, the
+usual plan of the Spark shell follows. The controls run under all of those schedules.
 """
 
 from __future__ import annotations
@@ -29,40 +29,38 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
-TIMES: Final = 5  # that a zombie is woken in each way; one is enough two times of three
+TIMES: Final = 5  # runs in which a zombie resumes, of each kind; one run convicts in two cases of three
 
 
 def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
     results = []
-    telling: list[Schedule] = []
+    convicting: list[Schedule] = []
     with fresh_cluster() as cluster:
         for canary in canaries_for("spark"):
-            found_out = found_out_by(canary, progress=progress)
-            telling += found_out
-            results.append(try_canary(canary, "spark", progress=progress, run_as=partial(run_on, (cluster, found_out))))
+            first = convicting_schedules(canary, progress=progress)
+            convicting += first
+            results.append(try_canary(canary, "spark", progress=progress, run_as=partial(run_on, (cluster, first))))
         for name, contract in CONTROLS[:CONTROLS_ON_SPARK]:
-            run_as = partial(run_on, (cluster, list(dict.fromkeys(telling))))
+            run_as = partial(run_on, (cluster, list(dict.fromkeys(convicting))))
             results.append(
                 try_control(name, contract, "spark", progress=progress, seconds=control_seconds, run_as=run_as)
             )
     return results
 
 
-def found_out_by(canary: Canary, *, progress: Progress) -> list[Schedule]:
-    """The schedule that convicts it in the simulated shell. Where the whole job died, one process's death may do.
+def convicting_schedules(canary: Canary, *, progress: Progress) -> list[Schedule]:
+    """The schedule that convicts it in the simulated shell, with the death of one process for that of the job.
 
-    How far its successors have come when a zombie goes on is luck: it is woken right after their recovery or after
-    their next checkpoint, several times.
+    The progress of the successors when a zombie resumes depends on timing: it resumes right after their recovery or
+    after their next checkpoint, several times.
     """
     schedule = convicting_schedule(canary, progress=progress)
     if schedule is None:
         return []
     fewer = [replace(fault, kind="kill") if fault.kind == "kill-job" else fault for fault in schedule.faults]
-    telling = replace(schedule, faults=tuple(fewer))
+    early = replace(schedule, faults=tuple(fewer))
     return (
-        [telling, replace(telling, job=ZOMBIE_LATE_JOB)] * TIMES
-        if "stop" in (fault.kind for fault in fewer)
-        else [telling]
+        [early, replace(early, job=ZOMBIE_LATE_JOB)] * TIMES if "stop" in (fault.kind for fault in fewer) else [early]
     )
 
 
@@ -75,7 +73,7 @@ def run_on(
     progress: Progress,
     should_stop: Callable[[CampaignResults], bool],
 ) -> ShellOutcome:
-    """As `run_campaign`, on a session that is there already, without the long job; what is to be tried first."""
+    """As `run_campaign`, in a running session, without the endurance job; the session's schedules come first."""
     cluster, first = session
     results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()

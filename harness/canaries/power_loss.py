@@ -1,7 +1,7 @@
 """Sinks on a disk that may lose power, with one sin each, beside their correct control.
 
-The disk is one in memory, which keeps apart what was forced to it and what was not; where attempts are processes it is
-the real one, which nobody can unplug.
+The disk is one in memory, which tells forced data from data that is not; in the process shell it is the real one,
+which cannot lose power.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Forced:
 
 
 class PowerControl:
-    """Nothing is wrong with it: what it promises is on the disk."""
+    """Correct: what it acknowledges is on the disk."""
 
     claims = Claim.EXACTLY_ONCE | Claim.SURVIVES_POWER_LOSS
     make: Any = Forced
@@ -121,7 +121,7 @@ class RenamesWithoutFsync(PowerControl):
 
     class make(Forced):  # noqa: N801
         def force_bytes(self, file: Any) -> None:
-            """The rename is atomic, after all."""
+            """Skipped, because the rename is atomic."""
 
 
 class NeverForcesNames(PowerControl):
@@ -129,11 +129,11 @@ class NeverForcesNames(PowerControl):
 
     class make(Forced):  # noqa: N801
         def force_names(self) -> None:
-            """The file was forced, after all."""
+            """Skipped, because the file was forced."""
 
 
 class ForcesWhenItCommits(PowerControl):
-    """R16: forces a file to the disk when it is committed, and not when it is acknowledged. (Right, but too late.)"""
+    """R16: forces a file to the disk when it is committed, and not when it is acknowledged. (Correct, but too late.)"""
 
     class make(Forced):  # noqa: N801
         def force_bytes(self, file: Any) -> None:

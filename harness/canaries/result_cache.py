@@ -1,7 +1,7 @@
-"""The kill table of this very version on this machine, kept in a folder so that many short runs can share one trial.
+"""The kill table of this version on this machine, kept in a folder so that many short runs can share one trial.
 
-A certificate that rests on a kept trial says so, and when that was. What is kept is found again only by the same
-sources, Python and kernel; a trial that failed is never kept.
+A certificate that rests on a kept trial says so, with the trial's time. A kept trial is valid only for the same
+sources, Python and kernel; a failed trial is never kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOURCES: Final = ("sinkproof", "sinkproof.chaos", "sinkproof.reference_engine", 
 
 @contextmanager
 def one_at_a_time(lock: Path) -> Iterator[None]:
-    """Among all processes that name the same file. Its holder's death gives it back."""
+    """Among all processes that name the same file. The death of its holder releases the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -35,7 +35,7 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 
 @cache
 def fingerprint() -> str:
-    """Of everything that decides what a canary is convicted of."""
+    """Of everything that the conviction of a canary depends on."""
     digest = hashlib.sha256(f"{sys.version} {sys.flags.optimize} {platform.platform()}".encode())
     for package in SOURCES:
         spec = find_spec(package)
@@ -46,7 +46,7 @@ def fingerprint() -> str:
 
 
 class KeptTrial:
-    """The trial of one shell. Hold `one_at_a_time(trial.lock)` from looking to keeping."""
+    """The trial of one shell. Hold `one_at_a_time(trial.lock)` from reading to keeping."""
 
     def __init__(self, folder: Path, shell: str) -> None:
         self.path = folder / f"canaries-{shell}-{fingerprint()}.json"

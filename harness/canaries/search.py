@@ -1,8 +1,8 @@
 """The campaign of a canary: the usual plan, after a stage that begins where the canary's own sin shows.
 
-Forty campaigns from front to back would take as long as what they vouch for. So the job and the kinds of faults that a
-canary's sin is about come first: at each point once, then at every point. The schedule that convicts a canary in the
-simulated shell is repeated in the other shells. What this stage does not find, the usual plan has to.
+Forty whole campaigns would take as long as the certification itself. So the job and the fault kinds of a canary's sin
+come first: at each point once, then at every occurrence. The schedule that convicts a canary in the simulated shell is
+repeated in the other shells. If this stage convicts no canary, the usual plan follows.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def search(
 
 
 def schedules_of_its_sin(canary: Canary, campaign: Campaign) -> Iterator[Schedule]:
-    """Of each kind: each point once, then every effect on the target, and in the end every point."""
+    """Of each kind: each point once, then every effect on the target, and finally every occurrence."""
     kinds = [kind for kind in canary.faults if kind]
     for under in dict.fromkeys((parse(canary.under), Schedule(job=SPARSE))):
         yield under
@@ -112,7 +112,7 @@ def repeat(
     progress: Progress,
     should_stop: ShouldStop,
 ) -> ShellOutcome:
-    """As `run_campaign`, in the process shell, after the schedule that convicted in the simulated one."""
+    """As `run_campaign`, in the process shell, after the schedule that convicted the canary in the simulated one."""
     servers, convicting = found
     results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()

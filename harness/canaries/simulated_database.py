@@ -1,8 +1,8 @@
-"""A server in two files, which several clients share: what canaries and controls write to that need more than files.
+"""A server in two files, shared by several clients: the target of canaries and controls that need more than files.
 
 Each request is one append to the journal, and its outcome follows from everything before it; so requests of any number
-of processes are handled one after the other, and a client that dies in the middle leaves nothing half done. The answer
-goes through a file as well. Therefore a request can be lost before it is handled, and so can its answer, after it was.
+of processes are handled one after the other, and a client that dies meanwhile leaves no request half done. The answer
+goes through a file as well. Therefore a request can be lost before it is handled, and its answer after that.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ Rows = list[list[int]]
 
 
 class Refused(Exception):
-    """The server has fenced this generation off."""
+    """The server has fenced this generation."""
 
 
 class Tables:
     """What the server holds. Each method handles one request and returns its answer, in plain JSON.
 
-    `limit`: seconds after which it aborts what is prepared, and forgets markers that it was told to keep for a while.
+    `limit`: seconds after which it aborts what is prepared, and deletes markers of `reveal_for_a_while`.
     """
 
     def __init__(self, limit: float | None) -> None:
         self.limit, self.now = limit, 0.0
-        self.fences: dict[str, int] = {}  # whose -> the least generation that may still prepare or stage
-        self.prepared: dict[str, tuple[str, int, Rows, float]] = {}  # name -> whose, generation, rows, since when
+        self.fences: dict[str, int] = {}  # owner -> the least generation that may still prepare or stage
+        self.prepared: dict[str, tuple[str, int, Rows, float]] = {}  # name -> owner, generation, rows, since when
         self.committed: dict[str, bool] = {}
         self.visible: Rows = []
         self.table: dict[str, tuple[int, list[int]]] = {}  # key -> timestamp, row
         self.counts: dict[str, int] = {}
         self.added: dict[str, bool] = {}
         self.notes: dict[str, str] = {}
-        self.staged: dict[str, tuple[str, int, int, Rows]] = {}  # name -> whose, generation, checkpoint, rows
+        self.staged: dict[str, tuple[str, int, int, Rows]] = {}  # name -> owner, generation, checkpoint, rows
         self.markers: dict[str, int] = {}
         self.kept_for_a_while: dict[str, float] = {}  # marker -> since when
 
@@ -75,12 +75,12 @@ class Tables:
         self.prepared.pop(name, None)
 
     def abort_all(self, place: tuple[str, int], beginning: str) -> None:
-        """Whoever prepared them."""
+        """Of any owner and generation."""
         self._check(*place)
         self.prepared = {name: entry for name, entry in self.prepared.items() if not name.startswith(beginning)}
 
     def sweep(self, owners: Sequence[str] | None, generation: int) -> None:
-        """Aborts what earlier generations of these owners have left; None: of everybody."""
+        """Aborts transactions of earlier generations of these owners; None: of all owners."""
         left = [
             name
             for name, (owner, by, _, _) in self.prepared.items()
@@ -119,7 +119,7 @@ class Tables:
         return letter
 
     def add(self, name: str, keys: Sequence[str]) -> None:
-        """Once for each name, however often it comes."""
+        """Once for each name, however often the request comes."""
         if name not in self.added:
             self.add_again(name, keys)
 
@@ -149,7 +149,7 @@ class Tables:
         self.markers[str(generation)] = checkpoint_id
 
     def collect(self, owners: Sequence[str], generation: int) -> None:
-        """Removes what no marker covers of earlier generations of these owners."""
+        """Removes rows of earlier generations of these owners that no marker covers."""
         for name, (owner, by, _, _) in list(self.staged.items()):
             if owner in owners and by < generation and not self._revealed(name):
                 del self.staged[name]
@@ -170,7 +170,7 @@ class Tables:
             yield from [(split, offset)] * times
 
     def text(self) -> str:
-        """All of it but the times, on which nothing depends where there is no limit."""
+        """Everything but the times, which have no effect without a limit."""
         prepared = sorted((name, entry[:3]) for name, entry in self.prepared.items())
         rest = (self.table, self.counts, self.added, self.notes, self.staged, self.markers, self.fences)
         return repr((prepared, sorted(self.committed), self.visible, [sorted(table.items()) for table in rest]))
@@ -197,14 +197,14 @@ class Database:
             raise answer
         return answer
 
-    def look(self) -> Tables:
-        """As an independent reader."""
+    def tables_now(self) -> Tables:
+        """For an independent reader."""
         self._read(None)
         self.tables.pass_time(self.clock())
         return self.tables
 
     def _read(self, end: int | None) -> Any:
-        """Handles what has arrived, up to a position; the last answer."""
+        """Handles the requests up to a position. Returns the last answer."""
         answer = None
         try:
             with open(self.journal, "rb", buffering=0) as file:

@@ -22,7 +22,7 @@ from sinkproof.subject.scratch import Scratch
 
 
 class CleansUpOnAnyError(DatabaseContract):
-    """R7: a commit that did not answer is taken for failed, and its transaction is tidied away."""
+    """R7: a commit without an answer is taken for failed, and its transaction is aborted."""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:
@@ -32,7 +32,7 @@ class CleansUpOnAnyError(DatabaseContract):
 
 
 class ResendsInNewTransaction(DatabaseContract):
-    """R7: a commit that did not answer is taken for failed, and its rows are sent again in another transaction."""
+    """R7: a commit without an answer is taken for failed, and its rows are sent again in another transaction."""
 
     class make(Transactions):  # noqa: N801
         def __init__(self, database: Database) -> None:
@@ -54,7 +54,7 @@ class ResendsInNewTransaction(DatabaseContract):
 
 
 class GivesUpAfterThreeTries(DatabaseContract):
-    """R6: asks three times, and then takes the commit for done."""
+    """R6: tries to commit three times, and then takes the commit for done."""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class GivesUpAfterThreeTries(DatabaseContract):
 
 
 class TakesSilenceForSuccess(DatabaseContract):
-    """R6: a commit that did not answer is taken for done. (The mirror of the two above.)"""
+    """R6: a commit without an answer is taken for done. (The opposite of the two above.)"""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:
@@ -71,7 +71,7 @@ class TakesSilenceForSuccess(DatabaseContract):
 
 
 class SwallowsUnknownTransaction(TimeLimitControl):
-    """R6: a transaction that the server does not know is passed over: it must have been committed before."""
+    """R6: a transaction that the server does not know is ignored, as if it had been committed before."""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:
@@ -82,7 +82,7 @@ class SwallowsUnknownTransaction(TimeLimitControl):
 
 
 class IgnoresTheTimeLimit(TimeLimitControl):
-    """R9: commits without looking what came of it, since a prepared transaction can always be committed."""
+    """R9: ignores the outcome of a commit, as if a prepared transaction could be committed at any time."""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:
@@ -90,7 +90,7 @@ class IgnoresTheTimeLimit(TimeLimitControl):
             return True
 
 
-# -- whose transaction it is -----------------------------------------------------------------------
+# -- which owner a transaction has -----------------------------------------------------------------
 
 
 class ReusesProducers(DatabaseContract):
@@ -113,7 +113,7 @@ class OnePrefixForTwoSinks(TransactionalControl):
 
 
 class SweepsOnlyItsOwn(DatabaseContract):
-    """R11: what a removed subtask has left open is nobody's, and stays open for ever."""
+    """R11: transactions that a removed subtask left open are never aborted."""
 
     class make(Transactions):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -124,8 +124,8 @@ class SweepsOnlyItsOwn(DatabaseContract):
             self.request("sweep", [self.me], context.generation)
 
 
-class SweepsEverybodys(DatabaseContract):
-    """R15: aborts what is left of all subtasks, also of those that have yet to commit it. (The mirror of the above.)"""
+class SweepsAllSubtasks(DatabaseContract):
+    """R15: aborts the transactions of all subtasks, also those yet to be committed. (The opposite of the above.)"""
 
     class make(Transactions):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -153,7 +153,7 @@ class OneMarkerForTwo(DatabaseContract):
 
 
 class DropsWhatRemovedSubtasksLeft(DatabaseContract):
-    """R14: takes up its own pending transactions, but none of a subtask that the job no longer has."""
+    """R14: recovers its own pending transactions, but none of a subtask that the job no longer has."""
 
     class make(Transactions):  # noqa: N801
         def restored(self) -> list[str]:
@@ -166,7 +166,7 @@ class DropsWhatRemovedSubtasksLeft(DatabaseContract):
 
 
 class RestoreErrorMeansEmpty(DatabaseContract):
-    """R14: a state that is not what it expects is taken for none, and the job goes on without it."""
+    """R14: a state in an unexpected form is taken for an empty one."""
 
     class make(Transactions):  # noqa: N801
         def restored(self) -> list[str]:
@@ -181,7 +181,7 @@ class RestoreErrorMeansEmpty(DatabaseContract):
 
 
 class AbortClearsBuffer(DatabaseContract):
-    """R12: rows of an aborted checkpoint are dropped, although nobody replays them while the job goes on."""
+    """R12: rows of an aborted checkpoint are dropped, although the source does not replay them without a restart."""
 
     class make(Transactions):  # noqa: N801
         def notify_aborted(self, checkpoint_id: int) -> None:
@@ -192,7 +192,7 @@ class AbortClearsBuffer(DatabaseContract):
 class AbortKeepsRowsTwice(DatabaseContract):
     """R12: rows of an aborted checkpoint are written once more, although their transaction is still pending.
 
-    (The mirror of the above.)
+    (The opposite of the above.)
     """
 
     class make(Transactions):  # noqa: N801
@@ -209,7 +209,7 @@ class AbortKeepsRowsTwice(DatabaseContract):
 
 
 class CommitsOnlyTheNotified(DatabaseContract):
-    """R12: commits the checkpoint that it is told of, and forgets older ones, whose notification never came."""
+    """R12: commits the notified checkpoint only, and forgets older ones, the notifications of which were lost."""
 
     class make(Transactions):  # noqa: N801
         def notify_complete(self, checkpoint_id: int) -> list[int]:
@@ -218,7 +218,7 @@ class CommitsOnlyTheNotified(DatabaseContract):
 
 
 class CommitsWhateverIsPending(DatabaseContract):
-    """R12: commits newer checkpoints, too, which are not complete. (The mirror of the above.)"""
+    """R12: commits newer checkpoints, too, which are not complete. (The opposite of the above.)"""
 
     class make(Transactions):  # noqa: N801
         def notify_complete(self, checkpoint_id: int) -> list[int]:
@@ -228,7 +228,7 @@ class CommitsWhateverIsPending(DatabaseContract):
 class CommitsTheOneBefore(DatabaseContract):
     """R5: waits for the next checkpoint before it commits one, and so never commits the last.
 
-    (The mirror of publishing in `snapshot`.)
+    (The opposite of publishing in `snapshot`.)
     """
 
     class make(Transactions):  # noqa: N801
@@ -240,7 +240,7 @@ class CommitsTheOneBefore(DatabaseContract):
 
 
 class JanitorByAge(DatabaseContract):
-    """R15: the server's maintenance takes what is older than the newest transaction of a subtask for garbage."""
+    """R15: the server's maintenance aborts all but the newest transaction of a subtask."""
 
     def maintain(self, scratch: Scratch) -> None:
         self.database(scratch).request("abort_all_but_newest")
@@ -250,7 +250,7 @@ class JanitorByAge(DatabaseContract):
 
 
 class MarksFirst(DatabaseContract):
-    """R13: the first subtask says that a checkpoint is complete as soon as its own part is."""
+    """R13: the first subtask marks a checkpoint as complete as soon as its own part is committed."""
 
     claims = Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS
 
@@ -262,8 +262,8 @@ class MarksFirst(DatabaseContract):
             return unsettled
 
     def complete(self, scratch: Scratch) -> list[int]:
-        """The checkpoints that are said to be complete."""
-        return list(range(1, 1 + int(self.database(scratch).look().get("success") or 0)))
+        """The checkpoints that are marked as complete."""
+        return list(range(1, 1 + int(self.database(scratch).tables_now().get("success") or 0)))
 
 
 class CommitsSubtaskBySubtask(DatabaseContract):

@@ -11,7 +11,7 @@ from sinkproof.reports.progress import SILENT, Progress
 
 
 def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
-    """Canaries until each is convicted for its own sin, controls for some seconds each: most tell in one."""
+    """Canaries until each is convicted of its own sin, controls for some seconds each: most need one."""
     if shell == "spark":
         from sinkproof.canaries.on_spark import try_all_on_spark
 

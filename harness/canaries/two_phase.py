@@ -25,7 +25,7 @@ class PublishesInSnapshot(FolderContract):
 
 
 class ForgetsPendingOnRestore(FolderContract):
-    """R14: the restored handles are ignored, so that what was acknowledged but not yet notified is swept away."""
+    """R14: the restored handles are ignored, so that acknowledged rows without a notification are swept."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def open(self, context: Context) -> None:
@@ -37,7 +37,7 @@ class ForgetsPendingOnRestore(FolderContract):
 
 
 class CommitRaisesOnRepeat(FolderContract):
-    """R11: a commit that was done before its process died fails when it is done again, for ever."""
+    """R11: a commit that succeeded before its process died fails each time that it is repeated."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def commit(self, name: str) -> None:
@@ -63,7 +63,7 @@ class CommitCopiesAgain(FolderContract):
 
 
 class NamesByWhatIsPending(FolderContract):
-    """R2: the checkpoint in a file's name is guessed from what is pending, so that names repeat when nothing is."""
+    """R2: the checkpoint in a file's name is derived from pending ones, so that names repeat when none is pending."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def write(self, batch: Batch) -> None:
@@ -72,7 +72,7 @@ class NamesByWhatIsPending(FolderContract):
 
 
 class SwallowsFailedRename(FolderContract):
-    """R6: a rename that fails is passed over, and the transaction is forgotten all the same."""
+    """R6: a rename that fails is ignored, and the transaction is forgotten."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def commit(self, name: str) -> None:
@@ -99,7 +99,7 @@ class NoFlushInSnapshot(FolderContract):
 
 
 class UnfencedZombie(FolderContract):
-    """R10: all attempts share one name for a staged file, and nothing keeps an old one from writing into it."""
+    """R10: all attempts share one name for a staged file, and an old attempt may still write to it."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def home(self, generation: int) -> Path:
@@ -132,7 +132,7 @@ class UnfencedZombie(FolderContract):
 
 
 class CloseRemovesPending(FolderContract):
-    """R15: close() tidies away what was pre-committed, although the next attempt may have to commit it."""
+    """R15: close() removes pre-committed files, although the next attempt may have to commit them."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def close(self) -> None:
@@ -143,10 +143,10 @@ class CloseRemovesPending(FolderContract):
 
 
 class SameNameShorterOverwrite(FolderContract):
-    """R10: all attempts share one name for a staged file: a zombie that creates it again cuts off what is in it."""
+    """R10: all attempts share one name for a staged file: a zombie that creates it again truncates it."""
 
     claims = Claim.EXACTLY_ONCE
-    residue: Any = None  # the next attempt writes over what is left
+    residue: Any = None  # the next attempt overwrites the files that are left
 
     class make(TwoPhaseFiles):  # noqa: N801
         def home(self, generation: int) -> Path:
@@ -168,8 +168,8 @@ class SameNameShorterOverwrite(FolderContract):
 
 
 class NeverSweeps(FolderContract):
-    """R11: nothing that a dead attempt has left is ever removed."""
+    """R11: files of dead attempts are never removed."""
 
     class make(TwoPhaseFiles):  # noqa: N801
         def sweep(self) -> None:
-            """It does no harm, they said."""
+            """Skipped."""

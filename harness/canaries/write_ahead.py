@@ -10,7 +10,7 @@ from sinkproof.canaries.controls import FolderContract, WriteAheadFiles
 
 
 class MarkerAfterData(FolderContract):
-    """R1: sends the rows, then notes that they were sent: a crash between the two sends them again."""
+    """R1: sends the rows, then writes the marker: a crash between the two sends them again."""
 
     class make(WriteAheadFiles):  # noqa: N801
         def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
@@ -24,7 +24,7 @@ class MarkerAfterData(FolderContract):
 
 
 class MarkerBeforeData(FolderContract):
-    """R1: notes that the rows were sent, then sends them: a crash between the two loses them."""
+    """R1: writes the marker, then sends the rows: a crash between the two loses them."""
 
     class make(MarkerAfterData.make):  # noqa: N801
         def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
@@ -35,7 +35,7 @@ class MarkerBeforeData(FolderContract):
 
 
 class SkipsUpToMax(FolderContract):
-    """R3: at restore takes every checkpoint up to the greatest that anybody has published for published by all."""
+    """R3: at restore takes every checkpoint up to the greatest one that any subtask published for published by all."""
 
     class make(WriteAheadFiles):  # noqa: N801
         def restore(self, state: list[Any]) -> None:
@@ -44,7 +44,7 @@ class SkipsUpToMax(FolderContract):
 
 
 class IgnoresBatchId(FolderContract):
-    """R1: a foreachBatch function that writes each batch to a file of its own, whether it has had it before or not."""
+    """R1: a foreachBatch function that writes each batch to a new file, also a batch that is repeated."""
 
     class make(WriteAheadFiles):  # noqa: N801
         def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
@@ -56,9 +56,9 @@ class IgnoresBatchId(FolderContract):
 
 
 class UniqueNamesNoFencing(FolderContract):
-    """R10: looks whether a checkpoint was published, and then publishes it under a name of the attempt's own.
+    """R10: checks whether a checkpoint was published, and then publishes it under a name of the attempt's own.
 
-    A zombie has looked before its successor published.
+    A zombie has checked before its successor published.
     """
 
     class make(WriteAheadFiles):  # noqa: N801
@@ -69,9 +69,9 @@ class UniqueNamesNoFencing(FolderContract):
 
 
 class EndOfInputIsTheLargestId(FolderContract):
-    """R3: what is snapshotted after the end of input goes by the largest id there is, and is there only once.
+    """R3: a snapshot after the end of input has the largest id that there is.
 
-    When that checkpoint is aborted, the next one takes its place, and its rows are skipped.
+    When that checkpoint is aborted, the next one has the same id, and its rows are skipped.
     """
 
     class make(WriteAheadFiles):  # noqa: N801
@@ -92,8 +92,8 @@ class EndOfInputIsTheLargestId(FolderContract):
             super().notify_complete(self.LARGEST if checkpoint_id >= self.final else checkpoint_id)
 
 
-class NeverLooks(FolderContract):
-    """R3: publishes again whatever it restores, since skipping is dangerous. (The mirror of skipping too much.)"""
+class NeverSkips(FolderContract):
+    """R3: publishes all restored rows again. (The opposite of skipping too much.)"""
 
     class make(WriteAheadFiles):  # noqa: N801
         def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:

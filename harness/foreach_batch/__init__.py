@@ -1,6 +1,7 @@
-"""Does a foreachBatch function deliver exactly once?
+"""Does a foreachBatch function deliver each row exactly once?
 
-`certify_function` crashes it at every line under a simulated Structured Streaming, then kills the driver of a real
-query. batch_state_machine.py is the streaming engine's order of batch, function, offsets and commits.
+certify_function.py runs the two campaigns: at every line of the function in a simulated query (simulated_batches.py),
+then by kills of a real query's driver (real_streaming.py). batch_state_machine.py is the order in which Spark writes
+offsets/N, calls the function and writes commits/N. The main type is `FunctionResults`.
 May import: campaign and everything below.
 """

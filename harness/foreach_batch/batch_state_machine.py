@@ -2,8 +2,8 @@
 
 offsets/N written -> the function runs with batch N -> commits/N written -> offsets/N+1 written -> ...
 
-What survives a crash are these files. After a restart a batch whose commits/N is missing runs again, with the same rows
-and the same id, whether or not the function had come to its end. That the function ran is recorded nowhere else.
+These files survive a crash. After a restart a batch without commits/N runs again, with the same rows and the same id,
+also if the function had returned. No other file records that the function ran.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 
-class Phase(enum.Enum):
-    COMMITTED = enum.auto()  # commits/N-1 is there; batch N is not planned
-    PLANNED = enum.auto()  # offsets/N is there
-    WRITTEN = enum.auto()  # the function has returned; only this process knows
+class BatchPhase(enum.Enum):
+    COMMITTED = enum.auto()  # commits/N-1 is written; batch N is not planned
+    PLANNED = enum.auto()  # offsets/N is written
+    WRITTEN = enum.auto()  # the function has returned, which is recorded in memory only
 
 
-class Event(enum.Enum):
+class BatchEvent(enum.Enum):
     PLAN = enum.auto()
     WRITE = enum.auto()
     COMMIT = enum.auto()
@@ -28,24 +28,24 @@ class Event(enum.Enum):
 
 
 TRANSITIONS: Final = {
-    (Phase.COMMITTED, Event.PLAN): (Phase.PLANNED, 0),  # and by how much N changes
-    (Phase.PLANNED, Event.WRITE): (Phase.WRITTEN, 0),
-    (Phase.WRITTEN, Event.COMMIT): (Phase.COMMITTED, 1),
-    (Phase.COMMITTED, Event.CRASH): (Phase.COMMITTED, 0),
-    (Phase.PLANNED, Event.CRASH): (Phase.PLANNED, 0),
-    (Phase.WRITTEN, Event.CRASH): (Phase.PLANNED, 0),
-    (Phase.COMMITTED, Event.LOSE_COMMIT): (Phase.PLANNED, -1),
+    (BatchPhase.COMMITTED, BatchEvent.PLAN): (BatchPhase.PLANNED, 0),  # and by how much N changes
+    (BatchPhase.PLANNED, BatchEvent.WRITE): (BatchPhase.WRITTEN, 0),
+    (BatchPhase.WRITTEN, BatchEvent.COMMIT): (BatchPhase.COMMITTED, 1),
+    (BatchPhase.COMMITTED, BatchEvent.CRASH): (BatchPhase.COMMITTED, 0),
+    (BatchPhase.PLANNED, BatchEvent.CRASH): (BatchPhase.PLANNED, 0),
+    (BatchPhase.WRITTEN, BatchEvent.CRASH): (BatchPhase.PLANNED, 0),
+    (BatchPhase.COMMITTED, BatchEvent.LOSE_COMMIT): (BatchPhase.PLANNED, -1),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
-    """Where a query stands: the batch that is running, or comes next."""
+    """The state of a query: the batch that is running, or comes next, and its phase."""
 
     batch: int = 0
-    phase: Phase = Phase.COMMITTED
+    phase: BatchPhase = BatchPhase.COMMITTED
 
-    def after(self, event: Event) -> MicroBatches:
-        """Raises KeyError for what cannot happen here."""
+    def after(self, event: BatchEvent) -> MicroBatches:
+        """Raises KeyError for an event that cannot happen in this phase."""
         phase, step = TRANSITIONS[self.phase, event]
         return MicroBatches(self.batch + step, phase)

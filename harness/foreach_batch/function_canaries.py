@@ -1,6 +1,6 @@
-"""Whether duplicates would be seen at all: a function that is wrong on purpose, and its correct control.
+"""Would duplicates be found at all? A function that is wrong on purpose, and its correct control.
 
-They differ in what a batch is written to: a folder that is added to, or one of its own that is replaced.
+The canary appends each batch to one folder; the control replaces a folder of the batch's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def committed(scratch: Scratch) -> Iterator[tuple[int, int]]:
 
 
 def blind_spots(scratch: Scratch, session: SparkSession) -> list[str]:
-    """Why nothing that is upheld here could be trusted; nothing if it could. Leaves the scratch empty."""
+    """Reasons not to trust an upheld claim of this shell; empty if there is none. Leaves the scratch folder empty."""
     reasons = []
     canaries: list[tuple[Callable[..., Any], list[str]]] = [(append, ["O2"]), (replace, [])]
     for function, expected in canaries:
@@ -50,5 +50,5 @@ def blind_spots(scratch: Scratch, session: SparkSession) -> list[str]:
         clear_folder(scratch.path)
         if (found := [anomaly.oracle for anomaly in ending.anomalies("append")]) != expected:
             what = "the canary that appends" if expected else "the control that replaces"
-            reasons.append(f"{what} was judged {found or 'right'} at {SCHEDULE}: {ending.failure or 'see there'}")
+            reasons.append(f"{what} was judged {found or 'right'} at {SCHEDULE}: {ending.failure or 'the query ended'}")
     return reasons

@@ -1,22 +1,23 @@
-"""What certifying a foreachBatch function has shown in one shell, as the document knows it."""
+"""What certifying a foreachBatch function has shown in one shell: the campaign's results, in the words of Spark."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from sinkproof.campaign.finding_text import replay_line, row_of
-from sinkproof.campaign.results import FINDINGS_PER_ORACLE_MOST, ROWS_LISTED_MOST
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
-from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, EARLY, LOSE, POINTS
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, QueryEnding
 from sinkproof.judging.oracle import Anomaly, named
-from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, SourceLine
-from sinkproof.subject.claims import ORACLE_CLAIMS, names
+from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
+from sinkproof.reports.progress import Progress
+from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
 
 INTERIOR: Final = (
     "crashes strike between the lines of the function's own file: what happens inside one call, such as df.write, is "
@@ -24,103 +25,112 @@ INTERIOR: Final = (
 )
 
 
-@dataclass(slots=True)
-class Record:
-    contract: Contract
-    shell: str
-    nodes: int = 1  # of each service that is started
-    runs: int = 0
-    in_bound: int = 0
-    kills: int = 0
-    rows: int = 0
-    passed: set[str] = field(default_factory=set)  # points
-    struck: Counter[str] = field(default_factory=Counter)
-    lines_known: set[str] = field(default_factory=set)
-    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (point, kind) -> runs, fired, with findings
-    findings: list[Finding] = field(default_factory=list)
-    places: set[tuple[str, str]] = field(default_factory=set)
-    unknowns: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=lambda: [INTERIOR])
+class FunctionResults(CampaignResults):
+    """Its cells count every fault of a schedule, and violations of claims only. Its protocol points are those of
+    streaming_query.py.
+    """
 
-    def crashed(self, faults: Sequence[Fault], *, wrong: bool) -> None:
-        """Each of these has struck, and led to the same."""
-        for fault in faults:
-            self.struck[fault.point] += 1
-            cell = self.cells.setdefault((row_of(fault.point), fault.kind), [0, 0, 0])
-            cell[0] += 1
-            cell[1] += 1
-            cell[2] += wrong
+    def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
+        super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
 
-    def missed(self, fault: Fault) -> None:
-        self.cells.setdefault((row_of(fault.point), fault.kind), [0, 0, 0])[0] += 1
+    def announce(self, schedules: int) -> None:
+        """The bound is set by the campaign: it is known after the run without faults, or after the exploration."""
 
-    def find(self, anomalies: Sequence[Anomaly], schedule: Schedule, *, line: SourceLine | None) -> bool:
-        """Whether a claim is broken by any of these."""
-        broken = False
-        for anomaly in anomalies:
-            broken |= bool(ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims)
-            self._keep(anomaly, schedule, line)
-        return broken
-
-    def _keep(self, anomaly: Anomaly, schedule: Schedule, line: SourceLine | None) -> None:
-        last = schedule.faults[-1].point if schedule.faults else ""
-        kind = schedule.faults[-1].kind if schedule.faults else ""
-        place = (anomaly.oracle, f"{last}={kind}")
-        kept = sum(finding.oracle == anomaly.oracle for finding in self.findings)
-        if place in self.places or kept >= FINDINGS_PER_ORACLE_MOST:
+    def add(self, result: RunResult) -> None:
+        """Counts one run. Faults that found no point count as a run of their cell without an injection."""
+        self.count_run(result.rows_committed)
+        if not result.fired:
+            last = result.schedule.faults[-1]
+            self.coverage.count(last.point, last.kind, fired=False)
             return
-        self.places.add(place)
-        claim = ORACLE_CLAIMS[anomaly.oracle]
-        self.findings.append(
-            Finding(
-                oracle=anomaly.oracle,
-                claimed=bool(claim & self.contract.claims),
-                claim=names(claim)[0],
-                shell=self.shell,
-                schedule=str(schedule),
-                why=in_words(anomaly) + (" (the last commits/N was lost)" if kind == LOSE else struck_when(last, line)),
-                replay=replay_line(schedule, self.contract.locator, self.shell, nodes=self.nodes),
-                lost=anomaly.lost[:ROWS_LISTED_MOST],
-                extra=anomaly.extra[:ROWS_LISTED_MOST],
-                line=line,
-            )
+        self.crashed(result.schedule.faults, violated=self.find_all(result))
+
+    def count_run(self, rows_committed: int) -> None:
+        self.coverage.runs += 1
+        self.coverage.rows_committed += rows_committed
+
+    def crashed(self, faults: Iterable[Fault], *, violated: bool) -> None:
+        """Each of these faults was injected last in a run, or led to the same state as such a fault."""
+        for fault in faults:
+            self.coverage.struck[fault.point] += 1
+            self.coverage.count(fault.point, fault.kind, found=violated)
+
+    def find_all(self, result: RunResult) -> bool:
+        """Whether an anomaly breaks a claim."""
+        for anomaly in result.anomalies:
+            self.find(anomaly, result.schedule, result=result, counted=True)
+        return any(ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in result.anomalies)
+
+    def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
+        last = schedule.faults[-1] if schedule.faults else None
+        where = struck_when(last, result.struck_line if result else None)
+        return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where)
+
+    def document(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellResult:
+        coverage = self.coverage
+        coverage.lines_known |= coverage.lines_passed
+        document = super().document(seconds=seconds, closure=closure)
+        return replace(
+            document,
+            points_reached=sorted(point for point in POINTS if coverage.struck[point]),
+            points_total=len(POINTS),
+            points_known=sorted(POINTS),
+            lines_reached=document.lines_reached or 0,
+            lines_total=document.lines_total or 0,
         )
 
     def outcome(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellOutcome:
-        if not self.rows and not self.unknowns:
+        coverage = self.coverage
+        if not coverage.rows_committed and not self.unknowns:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
-        lines = {point for point in self.passed if is_line(point)}
-        result = ShellResult(
-            shell=self.shell,
-            schedules_run=self.runs,
-            schedules_in_bound=max(self.runs, self.in_bound),
-            kills=self.kills,
-            seconds=round(seconds, 3),
-            points_reached=sorted(point for point in POINTS if self.struck[point]),
-            points_total=len(POINTS),
-            points_known=sorted(POINTS),
-            lines_reached=sum(bool(self.struck[line]) for line in self.lines_known | lines),
-            lines_total=len(self.lines_known | lines),
-            closure=closure,
-            kills_by_point={point: count for point, count in sorted(self.struck.items()) if not is_line(point)},
-            outcomes=[self._outcome(*cell) for cell in sorted(self.cells.items())],
-            rows_committed=self.rows,
-            notes=self.notes,
-        )
+        never_struck: Sequence[str] = () if coverage.struck[BEFORE_COMMIT] else (BEFORE_COMMIT,)
         return ShellOutcome(
-            result=result,
+            result=self.document(seconds=seconds, closure=closure),
             findings=self.findings,
             unknowns=self.unknowns,
-            never_struck=[BEFORE_COMMIT] if not self.struck[BEFORE_COMMIT] else [],
-            lines_passed=frozenset(lines),
-            lines_struck=frozenset(line for line in lines if self.struck[line]),
+            never_struck=never_struck,
+            lines_passed=frozenset(coverage.lines_passed),
+            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
         )
 
-    def _outcome(self, where: tuple[str, str], counts: list[int]) -> PointOutcome:
-        point, kind = where
-        runs, fired, wrong = counts
-        word = "unfired" if not fired else "violated" if wrong else "upheld"
-        return PointOutcome(point=point, fault=kind, runs=runs, outcome=word)
+
+def run_result(
+    contract: Contract,
+    schedule: Schedule,
+    ending: QueryEnding,
+    *,
+    injected: tuple[Fault, ...] | None = None,
+    line: SourceLine | None = None,
+    trail: Sequence[tuple[int, str, int]] = (),
+    kills: int = 0,
+    ignored: Collection[str] = (),
+) -> RunResult:
+    """`injected`: the faults that found their point; None: all. `trail`: (runs before, point, batch) of every point
+    passed; the history is made of it. `ignored`: oracles.
+    """
+    struck = schedule.faults if injected is None else injected
+    history: list[tuple[Any, ...]] = []
+    for at, (start, point, batch) in enumerate(trail):
+        history.append((at, f"batch {batch}", start, point, None))
+        ahead = trail[at + 1][0] if at + 1 < len(trail) else start
+        if ahead != start and start < len(struck):
+            history.append((at, COORDINATOR, start, struck[start].point, struck[start].kind))
+    return RunResult(
+        schedule=schedule,
+        struck=struck,
+        anomalies=tuple(each for each in ending.anomalies(contract.rows) if each.oracle not in ignored),
+        trace=[],
+        names=(COORDINATOR,),
+        history=history,
+        finished=not ending.failure,
+        failure=ending.failure,
+        rows_committed=len(ending.committed),
+        rows_committed_after=len(ending.committed),
+        log="\n".join(f"run {start}, batch {batch}: {point}" for start, point, batch in trail).encode(),
+        struck_line=line,
+        unreadable=ending.unreadable,
+        kills=kills,
+    )
 
 
 def in_words(anomaly: Anomaly) -> str:
@@ -129,10 +139,13 @@ def in_words(anomaly: Anomaly) -> str:
     return f"{len(anomaly.extra)} rows can be read before Spark has recorded their batch: {named(anomaly.extra)}"
 
 
-def struck_when(point: str, line: SourceLine | None) -> str:
+def struck_when(fault: Fault | None, line: SourceLine | None) -> str:
     """For the end of a finding's sentence."""
-    if not point:
+    if fault is None:
         return ""
+    if fault.kind == LOSE:
+        return " (the last commits/N was lost)"
+    point = fault.point
     if is_line(point):
         return f" (killed when {sentence(point)})"
     where = f" after line {line.number} of {line.file} ({line.text})" if line and point == BEFORE_COMMIT else ""

@@ -1,6 +1,6 @@
 """A foreachBatch function in real Structured Streaming: its driver is killed with its JVM, its last commits/N is lost.
 
-A driver lives until a fault kills it; the next one goes on from the checkpoint. Kills are counted from wait statuses.
+A driver runs until a fault kills it; the next one resumes from the checkpoint. Kills are counted from wait statuses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
-from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, Ending
+from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import Progress
@@ -33,26 +33,26 @@ from sinkproof.subject.source_files import source_line
 MODULE: Final = "sinkproof.foreach_batch.streaming_driver"
 START_SECONDS: Final = 150.0  # of a session; it makes the archive of classes when there is none
 END_SECONDS: Final = 15.0
-TICK_SECONDS: Final = 1.0  # between two words of progress
-SILENCES: Final = 6  # times a call's limit, until a driver that tells nothing counts as hung: Spark works meanwhile
-LAST_WORDS: Final = 1000  # characters
+TICK_SECONDS: Final = 1.0  # between two progress reports
+SILENCES: Final = 6  # times a call's limit, until a driver without messages counts as hung: Spark works meanwhile
+LOG_TAIL: Final = 1000  # characters
 
 
 @dataclass(slots=True, kw_only=True)
 class Experiment:
-    """One schedule from the empty folder to the end, and everything that was passed."""
+    """One schedule from the empty folder to the end of the query, and every point that it passed."""
 
-    ending: Ending = field(default_factory=Ending)
-    struck: tuple[Fault, ...] = ()
-    line: SourceLine | None = None  # that the last fault struck, or that was executed last before it
+    ending: QueryEnding = field(default_factory=QueryEnding)
+    injected: tuple[Fault, ...] = ()
+    line: SourceLine | None = None  # the last one executed before the last fault
     trail: list[tuple[int, str, int]] = field(default_factory=list)  # (drivers and losses before, point, batch)
     passed: Counter[str] = field(default_factory=Counter)
     lines_known: set[str] = field(default_factory=set)
     kills: int = 0
-    why_not: str = ""  # it came to no result
+    no_result: str = ""  # why there is none
 
     def experiments(self) -> list[Fault]:
-        """What to strike after this run without faults: in the second batch, where there is a before and an after."""
+        """The faults to inject after this run without faults: in the second of three batches."""
         second = [point for _, point, batch in self.trail if batch == 1]
         first = Counter(point for _, point, batch in self.trail if batch == 0)
         lines = [point for point in dict.fromkeys(reversed(second)) if is_line(point)]
@@ -64,8 +64,8 @@ class Experiment:
         return [Fault(COORDINATOR, AFTER_COMMIT, 2, LOSE), *kills]
 
 
-class StreamingLaboratory:
-    """Raises SparkUnavailable. Close it: the driver that lives ends then."""
+class StreamingRunner:
+    """Raises SparkUnavailable. `close` ends the running driver."""
 
     def __init__(self, contract: Contract, scratch: Scratch, *, hang_seconds: float, progress: Progress) -> None:
         check_available()
@@ -84,69 +84,69 @@ class StreamingLaboratory:
             while not self._run_until_death(done, faults):
                 pass
         except DriverFailed as failure:
-            done.why_not = str(failure)
+            done.no_result = str(failure)
             self.close()
         return done
 
     def _run_until_death(self, done: Experiment, faults: tuple[Fault, ...]) -> bool:
-        """Whether the query has come to its end; the next driver goes on if not. Raises DriverFailed."""
+        """Whether the query has ended; if not, the next driver resumes it. Raises DriverFailed."""
         what = str(Schedule(faults))
         if self.driver is None:
             self.driver = DriverProcess(self.contract, self.scratch)
             self._await_ready(self.driver, what)
-        left = faults[len(done.struck) :]
+        left = faults[len(done.injected) :]
         self.driver.send({"faults": str(Schedule(left)), "passed": done.passed})
-        for said in self._hear(self.driver, what):
-            if said["what"] == "passed":
-                done.passed[said["point"]] += 1
-                done.trail.append((len(done.struck), said["point"], said["batch"]))
-            elif said["what"] == "struck":
-                self._strike(done, faults)
-                if said["kind"] != LOSE:
-                    self._bury(self.driver)
+        for message in self._messages(self.driver, what):
+            if message["what"] == "passed":
+                done.passed[message["point"]] += 1
+                done.trail.append((len(done.injected), message["point"], message["batch"]))
+            elif message["what"] == "injected":
+                self._note_fault(done, faults)
+                if message["kind"] != LOSE:
+                    self._confirm_killed(self.driver)
                     done.kills += 1
                     return False
-            elif said["what"] == "ended":
-                rows = [(split, offset) for split, offset in said["committed"]]
-                done.ending = Ending(committed=rows, unreadable=said["unreadable"], failure=said["failure"])
-                done.lines_known |= set(said["lines_known"])
+            elif message["what"] == "ended":
+                rows = [(split, offset) for split, offset in message["committed"]]
+                done.ending = QueryEnding(committed=rows, unreadable=message["unreadable"], failure=message["failure"])
+                done.lines_known |= set(message["lines_known"])
                 return True
-        raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.last_words}")
+        raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.log_tail}")
 
-    def _strike(self, done: Experiment, faults: tuple[Fault, ...]) -> None:
+    def _note_fault(self, done: Experiment, faults: tuple[Fault, ...]) -> None:
         lines = [point for _, point, _ in done.trail if is_line(point)]
         done.line = source_line(lines[-1], self.contract.given.files) if lines else None
-        done.struck = faults[: len(done.struck) + 1]
+        done.injected = faults[: len(done.injected) + 1]
 
-    def _bury(self, driver: DriverProcess) -> None:
+    def _confirm_killed(self, driver: DriverProcess) -> None:
         status = driver.end()
         self.driver = None
         if status != -signal.SIGKILL:
-            raise DriverFailed(f"the driver was to be killed, but ended with status {status}: {driver.last_words}")
+            raise DriverFailed(f"the driver was to be killed, but ended with status {status}: {driver.log_tail}")
         self.kills += 1
 
     def _await_ready(self, driver: DriverProcess, what: str) -> None:
-        for said in self._hear(driver, f"{what}: starting Spark", seconds=START_SECONDS):
-            if said["what"] == "refused" and said["input"]:
-                raise ContractError(said["why"])
-            if said["what"] == "refused":
-                raise DriverFailed(f"Spark did not start: {said['why']}. It wrote: {driver.last_words}")
+        for message in self._messages(driver, f"{what}: starting Spark", seconds=START_SECONDS):
+            if message["what"] == "refused" and message["input"]:
+                raise ContractError(message["why"])
+            if message["what"] == "refused":
+                raise DriverFailed(f"Spark did not start: {message['why']}. It wrote: {driver.log_tail}")
             return
-        raise DriverFailed(f"Spark did not start ({driver.end()}). It wrote: {driver.last_words}")
+        raise DriverFailed(f"Spark did not start ({driver.end()}). It wrote: {driver.log_tail}")
 
-    def _hear(self, driver: DriverProcess, what: str, *, seconds: float = 0.0) -> Iterator[dict[str, Any]]:
-        """What the driver tells, until it is gone. Raises DriverFailed when it is silent for too long."""
+    def _messages(self, driver: DriverProcess, what: str, *, seconds: float = 0.0) -> Iterator[dict[str, Any]]:
+        """The driver's messages until it ends. Raises DriverFailed after too long without one."""
         limit = seconds or self.silence_seconds
         silence = Deadline(limit)
         while True:
             self.progress.step(what, self.kills)
-            said = driver.hear(min(TICK_SECONDS, silence.left))
-            if said is None:
+            message = driver.receive(min(TICK_SECONDS, silence.left))
+            if message is None:
                 return
-            if not said and silence.over:
-                raise DriverFailed(f"nothing was heard of the driver for {limit:g} s. It wrote: {driver.last_words}")
-            silence = Deadline(limit) if said else silence
-            yield from said
+            if not message and silence.over:
+                raise DriverFailed(f"the driver sent no message for {limit:g} s. It wrote: {driver.log_tail}")
+            silence = Deadline(limit) if message else silence
+            yield from message
 
     def close(self) -> None:
         if self.driver is not None:
@@ -155,46 +155,46 @@ class StreamingLaboratory:
 
 
 class DriverFailed(Exception):
-    """The experiment came to no result; the message says what was seen last."""
+    """The experiment has no result; the text ends with the driver's log."""
 
 
 class DriverProcess:
-    """A driver, its JVM and its workers: one session of processes, which ends as one."""
+    """A driver, its JVM and its workers: one session of processes, which is ended as a whole."""
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.log = scratch.path.parent / "driver.log"
-        self._hearing, tells = os.pipe()
-        command = [sys.executable, "-m", MODULE, str(os.getpid()), str(tells), contract.given.place, str(scratch.path)]
-        command.append(json.dumps(asdict(scratch.services.options)))
+        self._pipe, pipe_end = os.pipe()
+        arguments = [str(os.getpid()), str(pipe_end), contract.given.place, str(scratch.path)]
+        arguments.append(json.dumps(asdict(scratch.services.options)))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command,
-                pass_fds=[tells],
+                [sys.executable, "-m", MODULE, *arguments],
+                pass_fds=[pipe_end],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        os.close(tells)
+        os.close(pipe_end)
         self._rest = b""
 
     def send(self, command: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone, which is noticed next
+        with suppress(BrokenPipeError):  # it has ended, which the next `receive` reports
             self.process.stdin.write(json.dumps(command).encode() + b"\n")
             self.process.stdin.flush()
 
-    def hear(self, seconds: float) -> list[dict[str, Any]] | None:
-        """What it has told since the last call; None when it is gone and all of it was heard."""
-        if not select.select([self._hearing], [], [], seconds)[0]:
+    def receive(self, seconds: float) -> list[dict[str, Any]] | None:
+        """Its messages since the last call; None when it has ended and all messages were received."""
+        if not select.select([self._pipe], [], [], seconds)[0]:
             return []
-        chunk = os.read(self._hearing, 1 << 16)
+        chunk = os.read(self._pipe, 1 << 16)
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         return [json.loads(line) for line in lines] if chunk else None
 
     def end(self) -> int:
-        """Its exit status, negative for a signal; when this returns nobody of its session is left."""
-        if self._hearing < 0:
+        """Its exit status, negative for a signal. On return no process of its session is left."""
+        if self._pipe < 0:
             return self.process.wait()
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
@@ -205,20 +205,20 @@ class DriverProcess:
             self.process.kill()
             status = self.process.wait()
         end_session_of(self.process.pid)
-        os.close(self._hearing)
-        self._hearing = -1
+        os.close(self._pipe)
+        self._pipe = -1
         return status
 
     @property
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         words = self.log.read_text(errors="replace").strip()
-        return words[-LAST_WORDS:] or "nothing"
+        return words[-LOG_TAIL:] or "nothing"
 
 
 def end_session_of(leader: int) -> None:
-    """Kills whoever is left of the session, and waits until they are gone."""
+    """Kills all remaining processes of the session, and waits for their end."""
     deadline = Deadline(END_SECONDS)
-    while (left := living_of_session(leader)) and not deadline.over:
+    while (left := processes_of_session(leader)) and not deadline.over:
         for pid in left:
             with suppress(ProcessLookupError):
                 _end(pid, deadline)
@@ -233,8 +233,8 @@ def _end(pid: int, deadline: Deadline) -> None:
         os.close(descriptor)
 
 
-def living_of_session(leader: int) -> list[int]:
-    """Zombies are dead: whoever has to reap them, it is not us."""
+def processes_of_session(leader: int) -> list[int]:
+    """Process ids, without dead processes that their parent has not reaped yet."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():

@@ -1,7 +1,7 @@
 """A foreachBatch function crashed at every line that it executes, and again in every recovery from that.
 
-The query is the state machine of micro_batch.py; DataFrames and the function are real. A crash is a copy: at each point
-the scratch folder is frozen, the run goes on undisturbed, and later another run starts from the copy. Copies that are
+The query is the state machine of batch_state_machine.py; DataFrames and the function are real. A crash is a copy: at
+each point the scratch folder is frozen, the run continues, and later another run starts from the copy. Copies that are
 equal but for random names are one state, so each is run once.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.batch_state_machine import Event, MicroBatches, Phase
+from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.streaming_query import (
     AFTER_COMMIT,
     BATCHES,
@@ -29,7 +29,7 @@ from sinkproof.foreach_batch.streaming_query import (
     KILL,
     LEDGER,
     LOSE,
-    Ending,
+    QueryEnding,
     frame_of_batch,
     identities_of_batch,
 )
@@ -47,23 +47,23 @@ RANDOM_NAME: Final = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 Visit = Callable[[str], None]
 
 
-def nobody(point: str) -> None:
+def ignore_point(point: str) -> None:
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashState:
-    """What a crash leaves, and how it came about."""
+    """The state after a crash, and the faults that led to it."""
 
     target: FrozenFolder
     query: MicroBatches = field(default_factory=MicroBatches)
     faults: tuple[Fault, ...] = ()
-    passed: Counter[str] = field(default_factory=Counter)  # points, by everybody so far
-    line: SourceLine | None = None  # that the last fault struck, or that was executed last before it
+    passed: Counter[str] = field(default_factory=Counter)  # points, in all runs up to the crash
+    line: SourceLine | None = None  # the last one executed before the last fault
 
     @property
     def key(self) -> tuple[str, MicroBatches]:
-        """Random names count by the order in which they appear."""
+        """Random names are replaced by their order of appearance."""
         ranks: dict[bytes, bytes] = {}
 
         def ranked(match: re.Match[bytes]) -> bytes:
@@ -86,24 +86,24 @@ class SimulatedQuery:
         self.contract, self.scratch, self.session = contract, scratch, session
         self.tracer = LineTracer(contract.given.files)
         self.query = MicroBatches()
-        self.batch = 0  # that was run last
+        self.batch = 0  # the last one that ran
         self.passed: Counter[str] = Counter()
         self.line: SourceLine | None = None
-        self._visit: Visit = nobody
-        self._ending = Ending()
+        self._visit: Visit = ignore_point
+        self._ending = QueryEnding()
 
-    def run(self, state: CrashState, *, visit: Visit = nobody) -> Ending:
+    def run(self, state: CrashState, *, visit: Visit = ignore_point) -> QueryEnding:
         thaw_folder(self.scratch.path, state.target)
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
-        self._visit, self._ending = visit, Ending()
+        self._visit, self._ending = visit, QueryEnding()
         while self.query != MicroBatches(BATCHES) and not self._ending.failure:
-            if self.query.phase is Phase.COMMITTED:
-                self.query = self.query.after(Event.PLAN)
-            self._run_batch(looks=not state.faults)
+            if self.query.phase is BatchPhase.COMMITTED:
+                self.query = self.query.after(BatchEvent.PLAN)
+            self._run_batch(notes_early=not state.faults)
         self._read()
         return self._ending
 
-    def _run_batch(self, *, looks: bool) -> None:
+    def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
         frame = frame_of_batch(self.session, batch)
         self.batch = batch
@@ -113,14 +113,15 @@ class SimulatedQuery:
                 self.contract.given.write_batch(frame, batch)
         except ContractError:
             raise
-        except Exception as error:  # the border to somebody else's function: Spark's query would fail
-            self._ending.failure = f"with batch {batch} the function raised {told(error, self.contract.given.files)}"
+        except Exception as error:  # the border to the user's function: Spark's query would fail
+            raised = describe_error(error, self.contract.given.files)
+            self._ending.failure = f"with batch {batch} the function raised {raised}"
             return
-        self.query = self.query.after(Event.WRITE)
-        if looks:
-            self._look(batch)
+        self.query = self.query.after(BatchEvent.WRITE)
+        if notes_early:
+            self._note_early_rows(batch)
         self.reach(BEFORE_COMMIT)
-        self.query = self.query.after(Event.COMMIT)
+        self.query = self.query.after(BatchEvent.COMMIT)
         self.reach(AFTER_COMMIT)
 
     def reach(self, point: str) -> None:
@@ -130,34 +131,34 @@ class SimulatedQuery:
         self._visit(point)
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:
-        """What a crash at this point, here and now, would leave of the run from `state`."""
+        """The state that a crash at this point would leave of the current run from `state`."""
         fault = Fault(COORDINATOR, point, self.passed[point], kind)
         return CrashState(
             target=freeze_folder(self.scratch.path),
-            query=self.query.after(Event.LOSE_COMMIT if kind == LOSE else Event.CRASH),
+            query=self.query.after(BatchEvent.LOSE_COMMIT if kind == LOSE else BatchEvent.CRASH),
             faults=(*state.faults, fault),
             passed=Counter(self.passed),
             line=self.line,
         )
 
-    def _look(self, batch: int) -> None:
-        rows = set(read(self.contract, self.scratch, Ending()))
+    def _note_early_rows(self, batch: int) -> None:
+        rows = set(read(self.contract, self.scratch, QueryEnding()))
         self._ending.early += [(row, batch) for row in sorted(rows & identities_of_batch(batch))]
 
     def _read(self) -> None:
         self._ending.committed = read(self.contract, self.scratch, self._ending)
 
 
-def read(contract: Contract, scratch: Scratch, ending: Ending) -> list[tuple[int, int]]:
-    """What a reader sees; why it cannot, in the ending."""
+def read(contract: Contract, scratch: Scratch, ending: QueryEnding) -> list[tuple[int, int]]:
+    """The committed view; if it cannot be read, the reason is set in the ending."""
     observer = Observer(contract, scratch, LEDGER)
     rows = observer.read()
     ending.unreadable = observer.observation.unreadable
     return rows or []
 
 
-def told(error: BaseException, files: dict[str, str]) -> str:
-    """With the innermost line of the function's own file."""
+def describe_error(error: BaseException, files: dict[str, str]) -> str:
+    """The error with the innermost line of the function's own file."""
     first = (str(error).strip().splitlines() or [""])[0][:300]
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in places if file in files]
@@ -169,49 +170,68 @@ def told(error: BaseException, files: dict[str, str]) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Judged:
-    """One state, every crash that has led to it, and what came of it."""
+class ExploredState:
+    """One state, every crash that has led to it, and the result of its run."""
 
     first: CrashState
+    ending: QueryEnding | None = None  # None: it was not run
     anomalies: tuple[Anomaly, ...] = ()
-    rows: int = 0
-    is_run: bool = False
-    crashes: list[Fault] = field(default_factory=list)  # the last fault of each way to it
+    crashes: list[Fault] = field(default_factory=list)  # the last fault of each schedule that led to it
 
 
 class Exploration:
-    """Every crash from every state, breadth first, until no state is new or it was enough."""
+    """Every crash from every state, breadth first, until no state is new or the budget is spent."""
 
     def __init__(self, query: SimulatedQuery, *, should_stop: Callable[[], bool], step: Callable[[str], None]) -> None:
         self.query, self.should_stop, self.step = query, should_stop, step
-        self.states: dict[Any, Judged] = {}
+        self.states: dict[Any, ExploredState] = {}
         self.waiting: deque[Any] = deque()
         self.bad_states = 0
-        self.base = Ending()
+        self.base = QueryEnding()
 
     def run(self) -> None:
-        """Single crashes are always tried; sequences of crashes while it is not enough."""
+        if self.run_without_crash():
+            self.crash_once()
+            self.crash_again()
+
+    def run_without_crash(self) -> bool:
+        """False: the function is wrong without any crash, so that crashes prove nothing."""
         start = CrashState(target=freeze_folder(self.query.scratch.path))
         self.base = self._explore(start)
-        if any(anomaly.oracle != EARLY for anomaly in self.base.anomalies(self.query.contract.rows)):
-            return  # nothing can be said of crashes where it goes wrong without one
-        while self.waiting and not (self.should_stop() and len(self.states[self.waiting[0]].first.faults) > 1):
-            judged = self.states[self.waiting.popleft()]
-            self.step(str(Schedule(judged.first.faults)))
-            ending = self._explore(judged.first)
-            judged.anomalies = ending.anomalies(self.query.contract.rows)
-            judged.rows, judged.is_run = len(ending.committed), True
+        return all(anomaly.oracle == EARLY for anomaly in self.base.anomalies(self.query.contract.rows))
 
-    def _explore(self, state: CrashState) -> Ending:
+    def crash_once(self) -> int:
+        """Runs every state after a single crash, whatever the budget. Returns their number."""
+        run = 0
+        while self.waiting and len(self.states[self.waiting[0]].first.faults) == 1:
+            self._run_next()
+            run += 1
+        return run
+
+    def crash_again(self) -> int:
+        """Runs the states after a sequence of crashes, within the budget. Returns their number."""
+        run = 0
+        while self.waiting and not self.should_stop():
+            self._run_next()
+            run += 1
+        return run
+
+    def _run_next(self) -> None:
+        explored = self.states[self.waiting.popleft()]
+        self.step(str(Schedule(explored.first.faults)))
+        explored.ending = self._explore(explored.first)
+        explored.anomalies = explored.ending.anomalies(self.query.contract.rows)
+
+    def _explore(self, state: CrashState) -> QueryEnding:
         left: list[CrashState] = []
         ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
         if state.faults and ending.anomalies(self.query.contract.rows):
             self.bad_states += 1
-            return ending  # what is wrong already is not crashed again
+            return ending  # a state with an anomaly is not crashed again
         for crashed in left:
             known = self.states.get(crashed.key)
             if known is None:
-                known = self.states[crashed.key] = Judged(first=crashed)
+                known = self.states[crashed.key] = ExploredState(first=crashed)
                 self.waiting.append(crashed.key)
             known.crashes.append(crashed.faults[-1])
         return ending
@@ -221,8 +241,8 @@ class Exploration:
         return not self.waiting and not self.bad_states
 
 
-def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Ending, CrashState, list[tuple[int, str, int]]]:
-    """One schedule from the empty folder: the ending, the last state that a fault left, and every point passed."""
+def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[QueryEnding, CrashState, list[tuple[int, str, int]]]:
+    """One schedule from the empty folder: the ending, the state after its last fault, and every point passed."""
     state = CrashState(target=freeze_folder(query.scratch.path))
     trail: list[tuple[int, str, int]] = []
     for fault in schedule.faults:
@@ -237,7 +257,7 @@ def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Ending, CrashStat
 def _left_at(
     query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: list[tuple[int, str, int]]
 ) -> CrashState | None:
-    """None if nobody passed there that often."""
+    """None if the point was passed less often."""
     left: list[CrashState] = []
 
     def visit(point: str) -> None:

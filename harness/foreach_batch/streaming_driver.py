@@ -1,7 +1,7 @@
 """The driver of a real streaming query that calls a foreachBatch function; a process of its own, because it is killed.
 
-Commands come as JSON lines on stdin, each one run of the query; what happens is told as JSON lines on a descriptor.
-It kills its JVM and itself where a fault says so. At the end of its input it stops.
+Commands are JSON lines on stdin, each one run of the query; messages are JSON lines on a descriptor. At a fault the
+driver kills its JVM and itself. At the end of its input it stops.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.foreach_batch.simulated_batches import read, told
+from sinkproof.foreach_batch.simulated_batches import describe_error, read
 from sinkproof.foreach_batch.streaming_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_BATCH,
     BEFORE_COMMIT,
     LOSE,
-    Ending,
+    QueryEnding,
     endless_frame,
 )
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
@@ -42,22 +42,22 @@ CHECKPOINT: Final = "checkpoint"
 SPARK: Final = "spark"
 
 
-class Driver:
-    def __init__(self, contract: Contract, scratch: Scratch, tell_to: int) -> None:
-        self.contract, self.scratch, self.tell_to = contract, scratch, tell_to
+class StreamingDriver:
+    def __init__(self, contract: Contract, scratch: Scratch, descriptor: int) -> None:
+        self.contract, self.scratch, self.descriptor = contract, scratch, descriptor
         self.checkpoint = scratch.path.parent / CHECKPOINT
         self.session: SparkSession = start_session(folder=scratch.path.parent / SPARK, here=scratch.path)
         self.tracer = LineTracer(contract.given.files)
         self.faults: tuple[Fault, ...] = ()
         self.passed: Counter[str] = Counter()
         self.batch, self.failure = 0, ""
-        self.commits = 0  # that are known to have been reached
+        self.commits = 0  # commits/N for which AFTER_COMMIT was reached
 
-    def tell(self, what: str, **details: Any) -> None:
-        os.write(self.tell_to, json.dumps({"what": what, **details}).encode() + b"\n")
+    def send(self, what: str, **details: Any) -> None:
+        os.write(self.descriptor, json.dumps({"what": what, **details}).encode() + b"\n")
 
     def serve(self) -> None:
-        self.tell("ready")
+        self.send("ready")
         for line in sys.stdin:
             self._run(json.loads(line))
 
@@ -67,9 +67,9 @@ class Driver:
         self.commits = self._batches_committed()
         while self._batches_committed() < BATCHES and not self.failure:
             self._run_some()
-        ending = Ending(failure=self.failure)
+        ending = QueryEnding(failure=self.failure)
         ending.committed = read(self.contract, self.scratch, ending)
-        self.tell(
+        self.send(
             "ended",
             committed=ending.committed,
             unreadable=ending.unreadable,
@@ -78,18 +78,18 @@ class Driver:
         )
 
     def _run_some(self) -> None:
-        """The batch that was not recorded, if there is one; and one more."""
+        """The batch without commits/N, if there is one; and one more."""
         writer = endless_frame(self.session).writeStream.foreachBatch(self._call).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         try:
             query.awaitTermination()
-        except Exception as error:  # the border to Spark, which wraps whatever the function raised
-            self.failure = self.failure or f"the query failed: {told(error, {})}"
+        except Exception as error:  # the border to Spark, which wraps the function's error
+            self.failure = self.failure or f"the query failed: {describe_error(error, {})}"
             return
         self._reach_commits()
 
     def _reach_commits(self) -> None:
-        """Nobody tells us when commits/N is written; it is seen when the next batch begins, or the query has ended."""
+        """Spark does not report that commits/N is written: checked when a batch begins or the query has ended."""
         while self.commits < min(self._batches_committed(), BATCHES):
             self.commits += 1
             self.reach(AFTER_COMMIT)
@@ -98,13 +98,13 @@ class Driver:
         self._reach_commits()
         self.batch = batch
         if batch >= BATCHES:
-            return  # the source goes on for ever, and what is certified is over
+            return  # the source is endless; the certified batches are done
         self.reach(BEFORE_BATCH)
         try:
             with self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
         except Exception as error:
-            self.failure = f"with batch {batch} the function raised {told(error, self.contract.given.files)}"
+            self.failure = f"with batch {batch} the function raised {describe_error(error, self.contract.given.files)}"
             raise
         self.reach(BEFORE_COMMIT)
 
@@ -115,19 +115,19 @@ class Driver:
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
-        self.tell("passed", point=point, batch=self.batch)
+        self.send("passed", point=point, batch=self.batch)
         if not self.faults or (point, self.passed[point]) != (self.faults[0].point, self.faults[0].occurrence):
             return
         fault, *rest = self.faults
         self.faults = tuple(rest)
-        self.tell("struck", kind=fault.kind)
+        self.send("injected", kind=fault.kind)
         if fault.kind == LOSE:
             self._lose_last_commit()
         else:
             self._die()
 
     def _lose_last_commit(self) -> None:
-        """Between two queries: this one is over, and the next one starts from what is left."""
+        """Between two queries: this one has ended, and the next one starts without the file."""
         last = self._batches_committed() - 1
         self.commits = last
         for name in (str(last), f".{last}.crc"):
@@ -141,22 +141,22 @@ class Driver:
 
 
 def main() -> None:
-    """Arguments: parent's pid, the descriptor to tell on, the subject, the scratch folder, the options of services."""
-    parent, tell_to, place, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+    """Arguments: parent's pid, the descriptor for messages, the subject, the scratch folder, the options of services."""
+    parent, descriptor, place, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.set_inheritable(tell_to, False)
+    os.set_inheritable(descriptor, False)
     os.chdir(path)
     try:
         contract = load(place)
         services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
         scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
-        driver = Driver(contract, scratch, tell_to)
+        driver = StreamingDriver(contract, scratch, descriptor)
     except Exception as error:  # the border of the process
         message = {"what": "refused", "why": str(error), "input": isinstance(error, ContractError)}
-        os.write(tell_to, json.dumps(message).encode() + b"\n")
+        os.write(descriptor, json.dumps(message).encode() + b"\n")
         raise SystemExit(1) from error
-    with suppress(BrokenPipeError):  # nobody listens any more
+    with suppress(BrokenPipeError):  # the parent has closed its end
         driver.serve()
     stop_session(driver.session)
 

@@ -1,7 +1,7 @@
 """The streaming query that certifies foreachBatch functions: three batches of four rows, the same at every replay.
 
 Row number v of the source is row (v % 2, v // 2). Both shells select from a column of such numbers: the simulated one
-from a range, the real one from Spark's rate-micro-batch source, which goes on for ever and is cut after the last row.
+from a range, the real one from Spark's rate-micro-batch source, which is endless and is cut after the last row.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ EARLY: Final = "O3"  # the oracle
 
 
 @dataclass(slots=True, kw_only=True)
-class Ending:
-    """How one run of the query ended, and what a reader saw then."""
+class QueryEnding:
+    """How one run of the query ended, and what a reader read then."""
 
     committed: list[Identity] = field(default_factory=list)
     early: list[tuple[Identity, int]] = field(default_factory=list)  # row, and the batch that was not recorded
@@ -75,7 +75,7 @@ def endless_frame(session: SparkSession) -> DataFrame:
 
 
 def rows_of(numbers: DataFrame) -> DataFrame:
-    """The columns of Row. Keys and the like are looked up in literals, so that no Python runs in Spark."""
+    """The columns of Row. Keys, values and times are literals, so that no Python runs in Spark."""
     made = [LEDGER.rows[value % SPLITS, value // SPLITS] for value in range(ROWS)]
     at = "cast(value AS int) + 1"
     return numbers.where(f"value < {ROWS}").selectExpr(

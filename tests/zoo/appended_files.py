@@ -15,8 +15,8 @@ from sinkproof import Batch, Claim, Context, Scratch
 class Resumes:
     """One file per subtask and generation, begun as a copy of what is valid in the one before it.
 
-    A small file beside it says how much of it may be read; it is replaced when a checkpoint is complete. Whoever takes
-    over what another subtask had begun leaves one of its own generation for it, in which nothing may be read.
+    A small file beside it says how much of it may be read; it is replaced when a checkpoint is complete. A subtask
+    that takes over another one's state writes such a file of its own generation for it: nothing may be read there.
     """
 
     def __init__(self, folder: Path) -> None:

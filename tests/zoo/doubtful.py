@@ -135,7 +135,7 @@ class Drops(Expires):
 
 
 class TooOldIsDropped(OutFolder):
-    """Wrong: rows of a complete checkpoint are thrown away, and nobody is told."""
+    """Wrong: rows of a complete checkpoint are dropped silently."""
 
     make = Drops
 

@@ -58,7 +58,7 @@ class TwoPhase(Out):
 
 
 class TwoPhaseCopied(Out):
-    """Right. What the dead had begun stays for ever: nobody can list it, and each crash leaves one more."""
+    """Right. Transactions of dead attempts stay for ever: they cannot be listed, and each crash leaves one more."""
 
     def freeze(self, scratch: Scratch) -> Any:
         files = (path for path in sorted(scratch.path.rglob("*")) if path.is_file())
@@ -132,7 +132,7 @@ class WriteAheadAppends(Out):
 
 
 class Remembered:
-    """A file of each subtask, read by whoever takes over and replaced as a whole."""
+    """A file of each subtask, read by its successor and replaced as a whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -151,7 +151,7 @@ class Remembered:
 
 
 class StaleTable:
-    """Wrong: a zombie replaces the file by what it knew, and if that was in the end nobody writes the rest again."""
+    """Wrong: a zombie replaces the file by its older rows; near the end of input they are not written again."""
 
     claims = Claim.EFFECTIVELY_ONCE
 

@@ -1,4 +1,4 @@
-"""Sinks that go wrong where somebody finds what another one has half done. Right: Worker."""
+"""Sinks that fail on work that another attempt, subtask or thread has half done. Right: Worker."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ class WritesBeside(Links):
         self.parts.put(None)
 
 
-class NobodyLooks(WritesBeside):
-    """What went wrong is for whoever writes next; who votes does not look."""
+class ErrorIsForTheNextWrite(WritesBeside):
+    """An error of the worker is raised by the next write; the snapshot ignores it."""
 
     failed = False
 
@@ -209,7 +209,7 @@ class Worker:
             yield from map(json.loads, file.read_text().splitlines())
 
 
-class NobodyLooksForTheWorker(Worker):
-    """Wrong: rows of the last batches before a vote may be missing in what was promised."""
+class VotesWithoutTheWorker(Worker):
+    """Wrong: rows of the last batches before a snapshot may be missing in what it acknowledged."""
 
-    make = NobodyLooks
+    make = ErrorIsForTheNextWrite

@@ -41,7 +41,7 @@ class SharedLog:
                 except BlockingIOError:
                     select.select([], [], [], 0.01)
             else:
-                raise BlockingIOError("somebody holds the lock")
+                raise BlockingIOError("the lock is held")
             yield
         finally:
             os.close(descriptor)
@@ -95,7 +95,7 @@ class Locked:
                 yield tuple(map(int, line.split()))
 
 
-class LooksFirst(SharedLog):
+class ChecksFirst(SharedLog):
     def append(self, part: str, rows: Any) -> None:
         head = self.head()
         with self.locked():
@@ -105,7 +105,7 @@ class LooksFirst(SharedLog):
 class HeadBeforeTheLock(Locked):
     """Wrong: what another subtask has written meanwhile is cut off again."""
 
-    make = LooksFirst
+    make = ChecksFirst
 
 
 class Impatient(SharedLog):
@@ -121,7 +121,7 @@ class Impatient(SharedLog):
 
 
 class GivesUpTheLock(Locked):
-    """Wrong: who did not get the lock in time forgets what it was about to commit."""
+    """Wrong: a subtask that does not get the lock in time forgets the rows that it was about to commit."""
 
     make = Impatient
 
@@ -139,7 +139,7 @@ class Unlocked(SharedLog):
 
 
 class LooksAndThenAppends(Locked):
-    """Wrong: a zombie has looked before its successor appended the same."""
+    """Wrong: a zombie has checked the log before its successor appended the same rows."""
 
     make = Unlocked
 

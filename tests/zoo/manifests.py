@@ -14,8 +14,8 @@ from sinkproof import Batch, Claim, Context, Scratch
 
 
 class Lists:
-    """The list is replaced in one step. Each generation has its own, and readers take the newest. Whoever takes over
-    from another subtask leaves an empty one of its own generation for it, unless that one is back and has its own.
+    """The list is replaced in one step. Each generation has its own, and readers take the newest. A subtask that
+    takes over from another one writes an empty list of its own generation for it, unless that one has its own again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -94,7 +94,7 @@ class DeletesTheirs(Lists):
 
 
 class ComesBackUnfenced(Listed):
-    """Wrong: when there are fewer subtasks, nobody keeps out those that are gone; one that wakes up lists its files."""
+    """Wrong: with fewer subtasks than before, removed ones are not fenced; a zombie that resumes lists its files."""
 
     make = DeletesTheirs
 

@@ -75,7 +75,7 @@ class OneMarker(Segments):
 
 
 class MarkerGoesBack(Masked):
-    """Wrong: a zombie that was told of an older checkpoint puts its marker over a newer one."""
+    """Wrong: a zombie with the notification of an older checkpoint puts its marker over a newer one."""
 
     make = OneMarker
 
@@ -86,6 +86,6 @@ class CollectsAll(Segments):
 
 
 class CollectsWhatOthersPromised(Masked):
-    """Wrong: who comes first and has nothing to reveal removes what the others are about to."""
+    """Wrong: the first subtask, with nothing to reveal, removes rows that the others are about to reveal."""
 
     make = CollectsAll

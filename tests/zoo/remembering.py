@@ -1,4 +1,4 @@
-"""Sinks whose modules remember what attempts did, so that it matters who else runs in their process. Right: see
+"""Sinks with modules that remember what earlier attempts in the same process did. Right: see
 surroundings.RemembersWhatIsDone.
 """
 
@@ -24,7 +24,7 @@ class NotesFirst(SparesARename):
 
 
 class BegunIsTakenForDone(Waiting):
-    """Wrong: the one after a failed attempt believes what that one only meant to do. After a death nobody does."""
+    """Wrong: after a failure the next attempt in the same process takes begun work for done. A death clears that."""
 
     make = NotesFirst
 

@@ -86,7 +86,7 @@ class RowsAndMarker(OneTable):
 
 
 class ChecksItsFence(RowsInState):
-    """Whoever opens raises the fence. Only recoveries look for a marker: nobody else acts behind the fence."""
+    """`open` raises the fence. Only recoveries check for a marker: the fence stops all older attempts."""
 
     recovers = False
 
@@ -113,7 +113,7 @@ class ChecksItsFence(RowsInState):
                 connection.executemany("INSERT INTO output VALUES (?, ?)", rows)
 
 
-class FencesWhomItSucceeds(OneTable):
+class FencesItsPredecessors(OneTable):
     """Right."""
 
     make = ChecksItsFence
@@ -125,7 +125,7 @@ class FencesItself(ChecksItsFence):
 
 
 class FencesItsOwnNumberOnly(OneTable):
-    """Wrong: when there are fewer subtasks, nobody raises the fence of those that are gone."""
+    """Wrong: with fewer subtasks than before, the fence of the removed ones is not raised."""
 
     make = FencesItself
 
@@ -279,7 +279,7 @@ class Stages:
     """A database for each subtask. Rows are inserted as they come, in a transaction that a snapshot commits.
 
     They carry their checkpoint and their generation. Readers see those up to the last complete checkpoint; a new
-    attempt adopts what the restored checkpoint covers and deletes the rest, so that rows of a zombie belong to nobody.
+    attempt adopts what the restored checkpoint covers and deletes the rest, so that rows of a zombie stay invisible.
     """
 
     def __init__(self, file: Path) -> None:
@@ -321,7 +321,7 @@ class Stages:
 
 
 class OpenTransaction(OneTable):
-    """Right. Transactions stay open between calls, and nobody closes anything."""
+    """Right. Transactions stay open between calls, and connections are never closed."""
 
     make = Stages
     setup = None  # type: ignore[assignment]

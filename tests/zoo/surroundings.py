@@ -169,7 +169,7 @@ class MakesItsFolderOnce(Publishes):
 
 
 class OncePerProcess(RowFiles):
-    """Right. Its module remembers something, which is true as long as nobody empties folders under it."""
+    """Right. Its module remembers something, which is true as long as the folder is not emptied meanwhile."""
 
     make = MakesItsFolderOnce
 

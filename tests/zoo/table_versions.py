@@ -1,5 +1,5 @@
-"""A table that is replaced as a whole: versions/<number>, the highest of which counts, is put by whoever comes first.
-Right: Table. A log that two attempts may only append to while nobody newer has fenced it. Right: FencedLog. And files
+"""A table that is replaced as a whole: versions/<number>, of which the highest counts and the first writer wins.
+Right: Table. A log that an attempt may append to until a newer one has fenced it. Right: FencedLog. And files
 that wait for too long. Right: TidiesUp.
 """
 
@@ -45,7 +45,7 @@ class Versions(Waits):
         self.tidy(number + 1)
 
     def put(self, number: int, table: dict[str, Any]) -> bool:
-        """Whether nobody else did."""
+        """False: the version exists already."""
         temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}"
         temporary.write_text(json.dumps(table))
         try:
@@ -77,8 +77,8 @@ class KeepsTwo(Versions):
 
 
 class NamesComeFree(Table):
-    """Wrong: who stands between reading the latest version and putting the next one puts one that is long past, if the
-    others have made three meanwhile.
+    """Wrong: an attempt that is suspended between reading the latest version and putting the next one puts an outdated
+    one, if the others have made three meanwhile.
     """
 
     make = KeepsTwo
@@ -90,7 +90,7 @@ class RemembersFour(Versions):
 
 
 class LooksBackFour(Table):
-    """Wrong: who comes back after five commits finds no trace of its own."""
+    """Wrong: an attempt that resumes after five commits finds no trace of its own."""
 
     make = RemembersFour
 
@@ -149,7 +149,7 @@ class FencesItself(FencedLines):
 
 
 class OwnNumberOnly(FencedLog):
-    """Wrong: with fewer subtasks than before, somebody else does what the one that is gone may still be doing."""
+    """Wrong: with fewer subtasks than before, a removed one may still commit what its successor commits."""
 
     make = FencesItself
 
@@ -188,7 +188,7 @@ class Dated(Links):
 
 
 class TidiesUp(OutFolder):
-    """Right: who misses what maintenance has removed, because it had waited for more than an hour, says so."""
+    """Right: a file that maintenance has removed, because it had waited for more than an hour, is an error."""
 
     make: Any = Dated
     expires_after = 3600.0

@@ -35,7 +35,7 @@ EXACTLY, EFFECTIVELY, AT_LEAST = "exactly-once", "effectively-once", "at-least-o
 RIGHT: Final = {
     "sqlite_tables:RowsAndMarker": EXACTLY,
     "sqlite_tables:OpenConnection": EXACTLY,
-    "sqlite_tables:FencesWhomItSucceeds": EXACTLY,
+    "sqlite_tables:FencesItsPredecessors": EXACTLY,
     "sqlite_tables:OpenTransaction": EXACTLY,
     "sqlite_tables:UpsertByIdentity": EFFECTIVELY,
     "appended_files:AppendTruncate": EXACTLY,
@@ -146,7 +146,7 @@ WRONG: Final = {
     "half_done:TakesForForcedWhatIsThere": Sin(
         root="R7", oracles="O8", ending="=lose-names,=lose-power", shell="process"
     ),
-    "half_done:NobodyLooksForTheWorker": Sin(root="R4", oracles="O1", ending="=error", shell="process"),
+    "half_done:VotesWithoutTheWorker": Sin(root="R4", oracles="O1", ending="=error", shell="process"),
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
     "masked_folders:MarkerGoesBack": Sin(
         root="R10", oracles="O9 O1", ending="=stop", job="slow-detection", shell="process"
@@ -154,7 +154,7 @@ WRONG: Final = {
     "masked_folders:CollectsWhatOthersPromised": Sin(
         root="R15", oracles="O1", ending="=kill-job", job="scale-out", shell="process"
     ),
-    "together:NobodyWasLast": Sin(root="R10", oracles="O1", ending="=pause", job="late-settling", shell="process"),
+    "together:BothMissTheLast": Sin(root="R10", oracles="O1", ending="=pause", job="late-settling", shell="process"),
     "together:CountsTheNewOnes": Sin(root="R14", oracles="O4", ending="=kill-job", job="scale-in", shell="process"),
     "together:RemovesMoreThanItMerged": Sin(
         root="R10", oracles="O1", ending="=pause", job="late-settling", shell="process"

@@ -1,4 +1,4 @@
-"""Sinks whose subtasks bring something about together: a checkpoint that the last one reveals, a base that all runs are
+"""Sinks with subtasks that produce something together: a checkpoint that the last one reveals, a base that all runs are
 merged into, one archive. Right: Together.
 """
 
@@ -21,7 +21,7 @@ Rows = list[list[int]]
 
 
 class KeepsPending(ABC):
-    """Rows wait in the state; `finish` is told which checkpoints of which subtask are to become visible."""
+    """Rows wait in the state; `finish` receives the checkpoints of one subtask that are to become visible."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class KeepsPending(ABC):
         self.pending = [entry for entry in self.pending if entry[0] > checkpoint_id]
 
     @abstractmethod
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None: ...
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], subtasks: Iterable[int]) -> None: ...
 
     def put(self, path: Path, content: Any) -> None:
         self.temporary.write_text(json.dumps(content))
@@ -59,16 +59,16 @@ class KeepsPending(ABC):
 
 
 class Reveals(KeepsPending):
-    """part-<checkpoint>-<subtask>, done-<checkpoint>-<subtask>; who sees that all are done makes shown-<checkpoint>."""
+    """part-<checkpoint>-<subtask>, done-<checkpoint>-<subtask>; the last subtask makes shown-<checkpoint>."""
 
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None:
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], subtasks: Iterable[int]) -> None:
         for number, rows in parts:
             self.put(self.folder / f"part-{number}-{subtask}", rows)
-        self.say_done(subtask, checkpoint_id, everybody)
+        self.say_done(subtask, checkpoint_id, subtasks)
 
-    def say_done(self, subtask: int, checkpoint_id: int, everybody: Iterable[int]) -> None:
+    def say_done(self, subtask: int, checkpoint_id: int, subtasks: Iterable[int]) -> None:
         (self.folder / f"done-{checkpoint_id}-{subtask}").touch()
-        if all((self.folder / f"done-{checkpoint_id}-{each}").exists() for each in everybody):
+        if all((self.folder / f"done-{checkpoint_id}-{each}").exists() for each in subtasks):
             (self.folder / f"shown-{checkpoint_id}").touch()
 
 
@@ -88,31 +88,31 @@ class Together:
                 yield from json.loads(file.read_text())
 
 
-class LooksFirst(Reveals):
-    def say_done(self, subtask: int, checkpoint_id: int, everybody: Iterable[int]) -> None:
-        others = [each for each in everybody if each != subtask]
+class ChecksFirst(Reveals):
+    def say_done(self, subtask: int, checkpoint_id: int, subtasks: Iterable[int]) -> None:
+        others = [each for each in subtasks if each != subtask]
         last = all((self.folder / f"done-{checkpoint_id}-{each}").exists() for each in others)
         (self.folder / f"done-{checkpoint_id}-{subtask}").touch()
         if last:
             (self.folder / f"shown-{checkpoint_id}").touch()
 
 
-class NobodyWasLast(Together):
-    """Wrong: two that look at the same time both believe that the other one is still to come. The next checkpoint makes
-    up for it, unless it was the last.
+class BothMissTheLast(Together):
+    """Wrong: two subtasks that check at the same time both find that they are not the last one. The next checkpoint
+    makes up for it, if there is one.
     """
 
     claims = Claim.EXACTLY_ONCE
-    make = LooksFirst
+    make = ChecksFirst
 
 
 class AsManyAsNow(Reveals):
-    def say_done(self, subtask: int, checkpoint_id: int, everybody: Iterable[int]) -> None:
+    def say_done(self, subtask: int, checkpoint_id: int, subtasks: Iterable[int]) -> None:
         super().say_done(subtask, checkpoint_id, range(self.context.parallelism))
 
 
 class CountsTheNewOnes(Together):
-    """Wrong: who is restored with fewer subtasks takes the parts of the first one for everybody's."""
+    """Wrong: after a restore with fewer subtasks, the parts of the first ones are taken for the parts of all."""
 
     make = AsManyAsNow
 
@@ -123,7 +123,7 @@ class CountsTheNewOnes(Together):
 class Merges(KeepsPending):
     """Each part is a run of its own; from three on they become one file, which names what it holds."""
 
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None:
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], subtasks: Iterable[int]) -> None:
         for number, rows in parts:
             self.put(self.folder / f"run-{number}-{subtask}", rows)
         with (self.folder / "lock").open("w") as lock:
@@ -179,7 +179,7 @@ class Numbers(KeepsPending):
             self.send(self.context.subtask, *self.pending.pop(0))
             self.next += 1
 
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None:
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], subtasks: Iterable[int]) -> None:
         number, pending = parts
         for each, rows in pending:
             self.send(subtask, each, rows)
@@ -218,7 +218,7 @@ class BeginsAnewWithoutState:
 class Zips(KeepsPending):
     """An entry for each part of each subtask."""
 
-    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], everybody: Iterable[int]) -> None:
+    def finish(self, subtask: int, checkpoint_id: int, parts: Iterable[Any], subtasks: Iterable[int]) -> None:
         with (self.folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with zipfile.ZipFile(self.folder / "rows.zip", "a") as archive:

@@ -1,4 +1,4 @@
-"""Sinks whose rows wait in the state and then become a file of their own. Right: Waiting.
+"""Sinks that keep rows in the state and then write them to a file of their own. Right: Waiting.
 
 Nothing but the names and the bookkeeping can go wrong here; each of the wrong ones differs by a line or two.
 """
@@ -16,7 +16,7 @@ from sinkproof import Batch, Claim, Context, Scratch
 
 
 class Waits:
-    """out/<subtask that took the snapshot>-<checkpoint>: the same name again, whoever publishes it."""
+    """out/<subtask that took the snapshot>-<checkpoint>: the same name in each attempt that publishes it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.out = folder, folder / "out"
@@ -99,7 +99,7 @@ class RestoresTheLast(Waits):
 
 
 class OnlyTheRestored(Waiting):
-    """Wrong: the restored checkpoint covers earlier ones, whose notification never came."""
+    """Wrong: the restored checkpoint covers earlier ones, the notifications of which were lost."""
 
     make = RestoresTheLast
 
@@ -151,7 +151,7 @@ class SkipsWhatItHas(Waits):
 
 
 class RestoredAsText(Waiting):
-    """Wrong: whoever comes back to checkpoints 9, 10 and 11 takes 9 for one that is there."""
+    """Wrong: an attempt that restores checkpoints 9, 10 and 11 takes 9 for one that is published."""
 
     make = SkipsWhatItHas
 
@@ -251,7 +251,7 @@ class Forgets(Waits):
 
 
 class KeepsTheLastFive(Waiting):
-    """Wrong: there is no limit to how many checkpoints nobody tells it of."""
+    """Wrong: any number of notifications may be lost."""
 
     make = Forgets
 

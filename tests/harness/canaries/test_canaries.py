@@ -1,4 +1,4 @@
-"""Who checks the checker: every canary is convicted of its own sin, and no control is, in every shell and manner."""
+"""The checker is checked: every canary is convicted of its own sin and every control is acquitted, in all shells."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.loop import CampaignStopped
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import run_campaign
-from sinkproof.campaign.simulated_campaign import CampaignStopped, SimulatedCampaign
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import Task
-from sinkproof.canaries import catalogue as every
-from sinkproof.canaries import conviction as kill_table
+from sinkproof.canaries import catalogue, try_canaries
 from sinkproof.canaries import late_failures as rare
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.kill_table import render
-from sinkproof.canaries.on_spark import found_out_by
+from sinkproof.canaries.on_spark import convicting_schedules
 from sinkproof.canaries.try_canaries import (
     CampaignFunction,
     campaign_functions,
@@ -60,7 +60,7 @@ TRIALS = [(canary, shell) for shell in WITHOUT_SPARK for canary in CANARIES if s
 
 @pytest.fixture(scope="module")
 def campaign_for() -> Iterator[Callable[[Canary, str], CampaignFunction]]:
-    """One fork server for all of them."""
+    """One fork server for all canaries."""
     with ExitStack() as stack:
         kinds = {
             shell: stack.enter_context(campaign_functions(canaries_for(shell), shell, progress=SILENT))
@@ -92,32 +92,32 @@ def test_each_root_cause_has_a_canary() -> None:
     assert set(ROOT_CAUSES) == {canary.root_cause for canary in CANARIES}
 
 
-def test_their_names_tell_them_apart() -> None:
+def test_names_of_canaries_and_controls_are_unique() -> None:
     names = [canary.name for canary in CANARIES] + [name for name, _ in CONTROLS]
     assert sorted(set(names)) == sorted(names)
     assert ON_SPARK <= set(names)
 
 
-def test_none_of_them_says_where_it_is() -> None:
+def test_no_canary_names_its_points() -> None:
     """Points are around calls, at lines and at file effects; a canary that called `reach` would help the certifier.
-    Those on real services are tried under schedules that are listed, and name their steps.
+    Canaries on real services are tried under listed schedules, and may name their steps.
     """
     on_services = ("cassandra.py", "kafka.py")
-    files = [file for file in sorted(Path(every.__file__).parent.glob("*.py")) if file.name not in on_services]
+    files = [file for file in sorted(Path(catalogue.__file__).parent.glob("*.py")) if file.name not in on_services]
     assert [] == [file.name for file in files if re.search(r"\breach\(", file.read_text())]
 
 
-def test_each_says_its_sin() -> None:
-    """With its root cause first: reports and people read it."""
+def test_each_canary_documents_its_sin() -> None:
+    """With its root cause first: reports print it."""
     silent = [canary.name for canary in CANARIES if not (canary.contract.__doc__ or "").startswith(canary.root_cause)]
     assert [] == silent
 
 
-# -- sinks that are right for a long time ----------------------------------------------------------
+# -- sinks that fail rarely ------------------------------------------------------------------------
 
 
 @contextmanager
-def laboratory_of(contract: type, folder: Path) -> Iterator[ScheduleRunner]:
+def runner_of(contract: type, folder: Path) -> Iterator[ScheduleRunner]:
     checked = check(locator_of(contract), contract)
     with ScheduleRunner(checked, Scratch(name="rare", path=folder)) as runner:
         yield runner
@@ -128,8 +128,8 @@ def crashed_at(*occurrences: int) -> Schedule:
     return Schedule(tuple(Fault(COORDINATOR, point, occurrence, "kill-job") for occurrence in occurrences))
 
 
-def test_the_third_crash_is_one_too_many(tmp_path: Path) -> None:
-    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
+def test_three_places_loses_rows_at_the_third_crash_only(tmp_path: Path) -> None:
+    with runner_of(rare.ThreePlaces, tmp_path) as runner:
         for fewer in ((1,), (3,), (1, 2), (1, 3), (2, 3)):
             assert () == runner.run(crashed_at(*fewer)).anomalies, fewer
         assert "O1" in [anomaly.oracle for anomaly in runner.run(crashed_at(1, 2, 3)).anomalies]
@@ -138,7 +138,7 @@ def test_the_third_crash_is_one_too_many(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_closure_finds_the_third_crash_and_no_earlier_one(tmp_path: Path) -> None:
     """At named points only: lines find it as well, in more states."""
-    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
+    with runner_of(rare.ThreePlaces, tmp_path) as runner:
         world = JobWorld(runner)
         closure = Explorer(world, go_on=lambda closure: not closure.findings).explore()
         crashes = {len(world.schedule(state).faults) for state, _ in closure.findings}
@@ -146,19 +146,19 @@ def test_the_closure_finds_the_third_crash_and_no_earlier_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("contract", "harmless", "telling", "oracle"),
+    ("contract", "harmless", "convicting", "oracle"),
     [
         (rare.TenComesBeforeNine, "ids=4", "ids=8", "O3"),
         (rare.LastSubtaskListsFiles, "orders=open+snapshot", "orders=notify", "O1"),
     ],
 )
-def test_only_one_word_of_the_schedule_tells(
-    contract: type, harmless: str, telling: str, *, oracle: str, tmp_path: Path
+def test_one_word_of_the_schedule_convicts(
+    contract: type, harmless: str, convicting: str, *, oracle: str, tmp_path: Path
 ) -> None:
-    with laboratory_of(contract, tmp_path) as runner:
+    with runner_of(contract, tmp_path) as runner:
         assert () == runner.run(Schedule()).anomalies
         assert () == runner.run(parse(harmless)).anomalies
-        assert [oracle] == [anomaly.oracle for anomaly in runner.run(parse(telling)).anomalies]
+        assert [oracle] == [anomaly.oracle for anomaly in runner.run(parse(convicting)).anomalies]
 
 
 # -- the usual campaign ----------------------------------------------------------------------------
@@ -166,31 +166,31 @@ def test_only_one_word_of_the_schedule_tells(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
-def test_the_usual_campaign_finds_it_as_well(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without being told where to look first."""
-    monkeypatch.setattr(kill_table, "CANARY_SECONDS_MOST", 100.0)
+def test_the_usual_campaign_convicts_each_canary(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the stage that begins with the canary's own sin."""
+    monkeypatch.setattr(try_canaries, "CANARY_SECONDS_MOST", 100.0)
     result = try_canary(canary, "simulated", run_as=run_campaign)
     assert result.convicted, result.why
 
 
-def test_all_that_a_crash_shows_is_known_at_once_and_counted_once(tmp_path: Path) -> None:
-    """Of a state that shows two things, rows lost and no recovery, neither waits for the end of the closure."""
-    with laboratory_of(rare.ThreePlaces, tmp_path) as runner:
+def test_all_anomalies_of_a_state_are_recorded_at_once_and_counted_once(tmp_path: Path) -> None:
+    """A state with lost rows and a failed recovery yields both findings before the closure ends."""
+    with runner_of(rare.ThreePlaces, tmp_path) as runner:
         results = CampaignResults(contract=runner.contract, shell="simulated")
         kept: list[ExploredClosure[JobState]] = []
         campaign = SimulatedCampaign(runner, results, should_stop=lambda results: bool(results.finding_count["O6"]))
         with pytest.raises(CampaignStopped):
-            campaign._close(JobWorld(runner), keep=kept.append)
+            campaign.close(JobWorld(runner), keep=kept.append)
     (closure,) = kept
     assert {"O1", "O6"} == {anomaly.oracle for _, anomaly in closure.findings}
     assert not closure.complete
     assert Counter(anomaly.oracle for _, anomaly in closure.findings) == results.finding_count
 
 
-# -- as text ---------------------------------------------------------------------------------------
+# -- the kill table as text ---------------------------------------------------------------------------------------
 
 
-def test_the_table_is_grouped_by_root_cause_and_says_who_escaped() -> None:
+def test_the_kill_table_is_grouped_by_root_cause_and_names_escaped_canaries() -> None:
     convicted = CanaryResult(
         name="late", root_cause="R10", convicted=True, seconds=0.25, oracle="O9", schedule="a#1=stop", shell="process"
     )
@@ -212,18 +212,18 @@ def test_the_table_is_grouped_by_root_cause_and_says_who_escaped() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_on_spark_as_well() -> None:
+def test_canaries_are_convicted_and_controls_acquitted_on_spark() -> None:
     """In one session: starting one takes longer than most convictions."""
     results = try_all("spark", control_seconds=5.0)
     assert len(canaries_for("spark")) + CONTROLS_ON_SPARK == len(results)
     assert [] == [(row.name, row.why) for row in results if row.convicted is row.control]
 
 
-# -- sinks of our own adapters, broken, and deaf: they tell nobody what they pass -----------------
+# -- broken sinks of the registered adapters, without named points ---------------------------------
 
 
-class Deaf:
-    """A sink without points: whatever it is told to reach, it does not."""
+class WithoutPoints:
+    """A registered sink that does not report its named points."""
 
     def __init__(self, sink: Any) -> None:
         self.sink = sink
@@ -235,12 +235,12 @@ class Deaf:
         return getattr(self.sink, name)
 
 
-class ForgetsPending(Deaf):
+class ForgetsPending(WithoutPoints):
     def open(self, context: Context) -> None:
         super().open(replace(context, restored=(), subtasks_restored=()))
 
 
-class PublishesInSnapshot(Deaf):
+class PublishesInSnapshot(WithoutPoints):
     def snapshot(self, checkpoint_id: int) -> bytes:
         state: bytes = self.sink.snapshot(checkpoint_id)
         self.sink.notify_complete(checkpoint_id)
@@ -270,13 +270,13 @@ class OfFiles:
         ("files/masked", ForgetsPending, {"O1", "O10"}),
         ("files/two-phase", PublishesInSnapshot, {"O3"}),
         ("files/masked", PublishesInSnapshot, {"O3"}),
-        ("files/write-ahead", Deaf, {"O2"}),
-        ("files/plain", Deaf, {"O2"}),
-        ("files/idempotent", Deaf, {"O3"}),
+        ("files/write-ahead", WithoutPoints, {"O2"}),
+        ("files/plain", WithoutPoints, {"O2"}),
+        ("files/idempotent", WithoutPoints, {"O3"}),
     ],
 )
 def test_a_broken_sink_without_points_is_convicted(
-    pair: str, make: type[Deaf], oracles: set[str], tmp_path: Path
+    pair: str, make: type[WithoutPoints], oracles: set[str], tmp_path: Path
 ) -> None:
     contract, deadline = Contract(pair, OfFiles(pair, make)), Deadline(CONVICTED_WITHIN_SECONDS)
     contract.is_ours = True  # in other processes its locator names another contract, so nothing is confirmed there
@@ -292,7 +292,7 @@ def test_a_broken_sink_without_points_is_convicted(
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", ["files/two-phase", "files/masked"])
 def test_a_correct_sink_without_points_is_acquitted(pair: str) -> None:
-    contract = Contract(pair, OfFiles(pair, Deaf))
+    contract = Contract(pair, OfFiles(pair, WithoutPoints))
     outcome = explore_subject(Task(locator=pair, shell="simulated", budget_seconds=1.0), contract=contract)
     assert [] == [(finding.oracle, finding.schedule, finding.why) for finding in outcome.findings]
     assert [] == outcome.unknowns
@@ -322,12 +322,12 @@ def test_nothing_depends_on_assert(shell: str, tmp_path: Path) -> None:
     assert [] == [(name, why) for name, control, convicted, why in results if convicted is control]
 
 
-def test_on_spark_a_zombie_is_woken_at_both_moments_more_than_once() -> None:
-    """How far its successors have come by then is luck; of a death it is not."""
+def test_on_spark_a_zombie_resumes_at_both_moments_more_than_once() -> None:
+    """The progress of its successors by then depends on timing; a death is tried once."""
     zombie, death = (
-        found_out_by(next(each for each in CANARIES if each.name == name), progress=SILENT)
+        convicting_schedules(next(each for each in CANARIES if each.name == name), progress=SILENT)
         for name in ("unfenced zombie", "no flush in snapshot")
     )
-    woken = [schedule.job for schedule in zombie]
-    assert woken.count(STANDARD) == woken.count(ZOMBIE_LATE_JOB) > 1
+    resumed = [schedule.job for schedule in zombie]
+    assert resumed.count(STANDARD) == resumed.count(ZOMBIE_LATE_JOB) > 1
     assert 1 == len(death)

@@ -19,7 +19,7 @@ from sinkproof.certifier.pytest_snippet import as_test
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, Event, MicroBatches, Phase
+from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.real_streaming import Experiment
 from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
@@ -31,7 +31,7 @@ JOBS = Path(__file__).parent / "functions"
 
 
 class Frame:
-    """As much of a DataFrame as functions without Spark need; it is its session, too."""
+    """The part of a DataFrame that functions without Spark need, and of its session."""
 
     def __init__(self, values: range) -> None:
         self.values = values
@@ -90,25 +90,25 @@ def text_at(schedule: str) -> str:
 
 def test_a_batch_is_planned_written_and_committed() -> None:
     query = MicroBatches()
-    for event in (Event.PLAN, Event.WRITE, Event.COMMIT):
+    for event in (BatchEvent.PLAN, BatchEvent.WRITE, BatchEvent.COMMIT):
         query = query.after(event)
-    assert MicroBatches(1, Phase.COMMITTED) == query
+    assert MicroBatches(1, BatchPhase.COMMITTED) == query
 
 
 def test_only_a_recorded_batch_does_not_run_again() -> None:
-    planned, written = MicroBatches(2, Phase.PLANNED), MicroBatches(2, Phase.WRITTEN)
-    assert planned == planned.after(Event.CRASH) == written.after(Event.CRASH)
-    assert MicroBatches(2) == MicroBatches(2).after(Event.CRASH)
+    planned, written = MicroBatches(2, BatchPhase.PLANNED), MicroBatches(2, BatchPhase.WRITTEN)
+    assert planned == planned.after(BatchEvent.CRASH) == written.after(BatchEvent.CRASH)
+    assert MicroBatches(2) == MicroBatches(2).after(BatchEvent.CRASH)
 
 
 def test_a_lost_commit_brings_its_batch_back() -> None:
-    assert MicroBatches(1, Phase.PLANNED) == MicroBatches(2).after(Event.LOSE_COMMIT)
+    assert MicroBatches(1, BatchPhase.PLANNED) == MicroBatches(2).after(BatchEvent.LOSE_COMMIT)
 
 
-def test_what_is_not_in_the_table_cannot_happen() -> None:
+def test_an_event_outside_the_table_raises() -> None:
     with pytest.raises(KeyError):
-        MicroBatches().after(Event.COMMIT)
-    assert {phase for phase, event in TRANSITIONS if event is Event.CRASH} == set(Phase)
+        MicroBatches().after(BatchEvent.COMMIT)
+    assert {phase for phase, event in TRANSITIONS if event is BatchEvent.CRASH} == set(BatchPhase)
 
 
 # -- simulated -------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Call
     assert {"O2"} == {oracle for oracles in found.values() for oracle in oracles}
 
 
-def test_a_replacing_function_is_right_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:
+def test_a_replacing_function_is_correct_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("replace"))
     assert {} == wrong(exploration)
     assert exploration.complete
@@ -136,7 +136,7 @@ def test_a_marker_before_its_rows_loses_them_and_the_line_is_named(query: Callab
     assert {"O1"} == {oracle for oracles in found.values() for oracle in oracles}
 
 
-def test_what_needs_two_crashes_is_found(query: Callable[[str], SimulatedQuery]) -> None:
+def test_a_loss_that_needs_two_crashes_is_found(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("forget_when_asked_twice"))
     found = wrong(exploration)
     assert found
@@ -147,11 +147,11 @@ def test_what_needs_two_crashes_is_found(query: Callable[[str], SimulatedQuery])
     assert found[first] == [anomaly.oracle for anomaly in ending.anomalies("append")]
 
 
-def test_a_function_that_raises_is_told_with_its_line(query: Callable[[str], SimulatedQuery]) -> None:
+def test_the_error_of_a_function_names_its_line(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("fail"))
     assert "with batch 1 the function raised ValueError at without_spark.py:" in exploration.base.failure
     assert '(raise ValueError("no batch 1, please"))' in exploration.base.failure
-    assert not any(judged.is_run for judged in exploration.states.values())
+    assert not any(judged.ending for judged in exploration.states.values())
 
 
 def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], SimulatedQuery]) -> None:
@@ -160,16 +160,16 @@ def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], Si
     assert ["O1", "O6"] == wrong(exploration)[f"{BEFORE_COMMIT}#1=kill-job"]
 
 
-def test_a_lost_commit_and_a_crash_before_it_leave_the_same(query: Callable[[str], SimulatedQuery]) -> None:
+def test_a_lost_commit_and_a_crash_before_it_leave_the_same_state(query: Callable[[str], SimulatedQuery]) -> None:
     states = [
         follow(query("replace"), parse(schedule))[1]
         for schedule in (f"{BEFORE_COMMIT}#2=kill-job", f"{AFTER_COMMIT}#2=lose")
     ]
-    assert MicroBatches(1, Phase.PLANNED) == states[0].query == states[1].query
+    assert MicroBatches(1, BatchPhase.PLANNED) == states[0].query == states[1].query
     assert states[0].target == states[1].target
 
 
-def test_a_fault_that_finds_no_place_has_not_struck(query: Callable[[str], SimulatedQuery]) -> None:
+def test_a_fault_without_its_point_is_not_injected(query: Callable[[str], SimulatedQuery]) -> None:
     ending, state, _ = follow(query("replace"), parse(f"{BEFORE_COMMIT}#99=kill-job"))
     assert ((), ROWS) == (state.faults, len(ending.committed))
 
@@ -183,11 +183,11 @@ def test_states_that_differ_in_random_names_only_are_one() -> None:
     assert state(one).key != state(one, text="y").key
 
 
-# -- what is no subject ----------------------------------------------------------------------------
+# -- refused subjects ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("def write(df, batch_id): pass", "has no function committed(scratch)"),
         ("def write(df): pass\ndef committed(scratch): return []", "called with a DataFrame and the batch's id"),
@@ -195,10 +195,10 @@ def test_states_that_differ_in_random_names_only_are_one() -> None:
          "defined inside a function"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_certified_is_refused_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unusable_function_is_refused_with_the_next_step(tmp_path: Path, text: str, reason: str) -> None:
     file = tmp_path / f"job_{abs(hash(text))}.py"
     file.write_text(text)
-    with pytest.raises(ContractError, match="(?s)" + said.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(ContractError, match="(?s)" + reason.replace("(", r"\(").replace(")", r"\)")):
         load(f"{file}:write")
 
 
@@ -229,12 +229,12 @@ def printed(schedule: str, subject: str) -> Callable[[], None]:
     return test
 
 
-def test_a_printed_test_passes_on_a_sink_that_is_right() -> None:
+def test_a_printed_test_passes_on_a_correct_sink() -> None:
     assert printed("sink[0].write.after#2=kill", "files/two-phase")() is None
 
 
 @pytest.mark.parametrize("schedule", ["no-fault", "sink[0].write.after#99=kill"])
-def test_a_printed_test_fails_on_a_wrong_sink_and_where_nothing_is_struck(schedule: str) -> None:
+def test_a_printed_test_fails_on_a_wrong_sink_and_without_an_injected_fault(schedule: str) -> None:
     test = printed(schedule, "sinkproof.canaries.two_phase:PublishesInSnapshot")
     with pytest.raises(AssertionError, match=r"Verdict\.(VIOLATED|UNKNOWN)"):
         test()
@@ -243,7 +243,7 @@ def test_a_printed_test_fails_on_a_wrong_sink_and_where_nothing_is_struck(schedu
 # -- with Spark ------------------------------------------------------------------------------------
 
 
-def test_experiments_strike_the_second_batch_and_the_last_line_first() -> None:
+def test_experiments_begin_with_the_second_batch_and_the_last_line() -> None:
     trail = [(0, point, batch) for batch in range(3) for point in ("line(a.py:1)", "line(a.py:2)", BEFORE_COMMIT)]
     faults = Experiment(trail=trail).experiments()
     expected = [f"{AFTER_COMMIT}#2=lose", f"{BEFORE_COMMIT}#2=kill-job", "line(a.py:2)#2=kill-job"]
@@ -260,7 +260,7 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 @pytest.mark.slow
 @pytest.mark.timeout(400)  # a dozen sessions, and three at a time on a small machine
 def test_jobs_are_judged_alike_in_both_shells_by_real_kills(tmp_path: Path) -> None:
-    """As a user has them certified. One test, because each certificate takes its time."""
+    """By the command line, as users do. One test, because each certificate takes long."""
     for name in EXPECTED:
         shutil.copy(JOBS / f"{name}.py", tmp_path)
     subjects = [f"{name}.py:write_batch" for name in EXPECTED]
@@ -270,7 +270,7 @@ def test_jobs_are_judged_alike_in_both_shells_by_real_kills(tmp_path: Path) -> N
     certificate = json.loads((tmp_path / "out/certificate.json").read_text())
     for subject in certificate["subjects"]:
         check_subject(subject)
-    assert [] == javas_without_a_master()
+    assert [] == orphaned_javas()
 
 
 def check_subject(subject: dict[str, Any]) -> None:
@@ -289,8 +289,8 @@ def check_subject(subject: dict[str, Any]) -> None:
     assert shells["simulated"]["closure"]["complete"] is (verdict == "upheld")
 
 
-def javas_without_a_master() -> list[int]:
-    """JVMs that work for a process that is gone; they have a moment to end."""
+def orphaned_javas() -> list[int]:
+    """JVMs of a parent that has ended; they have ten seconds to end."""
     deadline = Deadline(10)
     while (left := list(_orphaned_javas())) and not deadline.over:
         os.sched_yield()
@@ -313,11 +313,11 @@ def test_a_finding_is_replayed_as_a_test_on_real_streaming(
     sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     shutil.copy(JOBS / "appending.py", tmp_path)
-    asked = ("replay", f"{AFTER_COMMIT}#2=lose", "appending.py:write_batch")
-    on_spark = sinkproof_command(*asked, "--on", "spark")
+    arguments = ("replay", f"{AFTER_COMMIT}#2=lose", "appending.py:write_batch")
+    on_spark = sinkproof_command(*arguments, "--on", "spark")
     assert 1 == on_spark.returncode, on_spark.stderr
     assert 'struck at appending.py:9: rows.write.mode("append").json("out")' in on_spark.stdout
-    printed = sinkproof_command(*asked, "--as-test")
+    printed = sinkproof_command(*arguments, "--as-test")
     (tmp_path / "test_printed.py").write_text(printed.stdout)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_printed.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -39,7 +39,7 @@ AS_EXPECTED = PairMeasures(
 
 def test_every_pair_has_one_cell_and_every_empty_cell_a_reason() -> None:
     taken = {cell_of(name) for name in EVERY_PAIR}
-    assert {Cell(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
+    assert {TableCell(strategy, target) for strategy in WAYS for target in TARGETS} == taken | WHY_NOT.keys()
     assert not taken & WHY_NOT.keys()
     assert sorted(EVERY_PAIR) == sorted(pairs_on(TARGETS))
     assert all(offers(strategy) for strategy in WAYS)

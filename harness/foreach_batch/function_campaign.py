@@ -1,0 +1,147 @@
+"""The two campaigns of a foreachBatch function, as tables of stages: simulated crashes, and kills of a real driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from sinkproof.campaign.loop import Campaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Plan, Stage
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.foreach_batch.function_results import FunctionResults, run_result
+from sinkproof.foreach_batch.real_streaming import Experiment, StreamingRunner
+from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+from sinkproof.foreach_batch.streaming_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE
+from sinkproof.reports.document import ClosureResult
+
+EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
+
+
+class SimulatedFunctionCampaign(Campaign):
+    """Its stages explore states; `deadline` ends the sequences of crashes."""
+
+    def __init__(self, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline) -> None:
+        runner: Any = query  # the loop only uses its contract
+        super().__init__(runner, results)
+        self.query, self.function_results = query, results
+        self.exploration = Exploration(
+            query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
+        )
+
+    def prepare(self) -> bool:
+        """The run without faults."""
+        results = self.function_results
+        can_crash = self.exploration.run_without_crash()
+        ending = self.exploration.base
+        results.count_run(len(ending.committed))
+        if ending.failure or not ending.committed:
+            why = ending.failure or ending.unreadable or "no row was committed"
+            results.unknowns.append(f"without any fault, {why}")
+        else:
+            results.find_all(run_result(self.contract, Schedule(), ending))
+        return can_crash
+
+    def crash_once(self) -> None:
+        self.stage.run = self.stage.planned = self.exploration.crash_once()
+
+    def crash_again(self) -> None:
+        self.stage.run = self.exploration.crash_again()
+        self.stage.planned = self.stage.run + len(self.exploration.waiting)
+
+    def closure(self) -> ClosureResult:
+        """Counts all states. After the stages, because a state may have been reached again after its run."""
+        results, exploration = self.function_results, self.exploration
+        results.coverage.lines_known |= self.query.tracer.known()
+        for explored in exploration.states.values():
+            results.coverage.saw(fault.point for fault in explored.crashes)
+            if explored.ending is not None:
+                first = explored.first
+                result = run_result(self.contract, Schedule(first.faults), explored.ending, line=first.line)
+                results.count_run(result.rows_committed)
+                results.crashed(explored.crashes, violated=results.find_all(result))
+        results.coverage.in_bound = len(exploration.states) + 1
+        why = "the budget ended before every sequence of crashes was tried"
+        if exploration.bad_states:
+            why = "what is wrong already is not crashed again"
+        complete = exploration.complete
+        return ClosureResult(states=len(exploration.states), complete=complete, why="" if complete else why)
+
+
+class StreamingFunctionCampaign(Campaign):
+    """Its schedules have one fault each, chosen after the run without faults."""
+
+    def __init__(self, laboratory: StreamingRunner, results: FunctionResults, *, deadline: Deadline) -> None:
+        runner: Any = laboratory  # the loop only uses its contract
+        super().__init__(runner, results, should_stop=self._is_over)
+        self.laboratory, self.function_results, self.deadline = laboratory, results, deadline
+        self.experiments: list[Fault] = []
+        self.done = 0
+
+    def _is_over(self, results: CampaignResults) -> bool:
+        return self.deadline.over and self.done >= EXPERIMENTS_LEAST
+
+    def prepare(self) -> bool:
+        """The run without faults."""
+        results = self.function_results
+        base = self.laboratory.run(())
+        self._count(base, Schedule())
+        if base.no_result or base.ending.failure:
+            results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
+            return False
+        self.experiments = base.experiments()
+        results.coverage.in_bound = len(self.experiments) + 1
+        return True
+
+    def run_schedules(
+        self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
+    ) -> None:
+        planned = list(schedules)
+        self.stage.planned += len(planned)
+        for schedule in planned:
+            self._count(self.laboratory.run(schedule.faults), schedule)
+            self.stage.run += 1
+            self.done += 1
+            self.stop_if_asked()
+
+    def _count(self, experiment: Experiment, schedule: Schedule) -> None:
+        results, coverage = self.function_results, self.function_results.coverage
+        coverage.kills += experiment.kills
+        coverage.lines_known |= experiment.lines_known
+        coverage.saw(experiment.passed)
+        if experiment.no_result:
+            results.unknowns.append(f"{schedule} came to no result: {experiment.no_result}")
+            return
+        results.add(
+            run_result(
+                self.contract,
+                schedule,
+                experiment.ending,
+                injected=experiment.injected,
+                line=experiment.line,
+                ignored=(EARLY,),
+            )
+        )
+
+    def note_what_is_left(self) -> None:
+        if self.done < len(self.experiments):
+            left = self.experiments[self.done]
+            self.results.notes.append(f"the budget ended before {left} and what follows it")
+
+
+def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFunctionCampaign], list[Schedule]]:
+    return lambda campaign: [Schedule((fault,)) for fault in campaign.experiments if condition(fault)]
+
+
+SIMULATED_FUNCTION_PLAN: Final[Plan] = (
+    Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
+    Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
+)
+STREAMING_FUNCTION_PLAN: Final[Plan] = (
+    Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
+    Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),
+    Stage(name="a kill at every line, the last one first", schedules=experiments(lambda fault: is_line(fault.point))),
+    Stage(name="a kill before the batch", schedules=experiments(lambda fault: fault.point == BEFORE_BATCH)),
+)
