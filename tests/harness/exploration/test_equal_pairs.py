@@ -101,6 +101,7 @@ def test_who_stops_between_the_same_two_requests_is_alike_in_all_that_follows(ru
     assert compared > 50
 
 
+@pytest.mark.slow
 @every_right
 def test_a_second_one_who_stops_between_the_same_two_requests_ends_alike(runner: ScheduleRunner) -> None:
     memo, compared = MemoizedRuns(runner), 0
@@ -116,6 +117,7 @@ def test_a_second_one_who_stops_between_the_same_two_requests_ends_alike(runner:
     assert compared > 10
 
 
+@pytest.mark.slow
 @every_right
 def test_an_error_that_only_ends_its_attempt_is_as_a_death(runner: ScheduleRunner) -> None:
     memo, pairs = MemoizedRuns(runner), Pairs(MemoizedRuns(runner), AT_NAMED_POINTS)
