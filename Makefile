@@ -16,7 +16,7 @@ test: .venv/ready java browser services ## run the whole test suite (TESTS=tests
 	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
-	@.venv/bin/pytest -q -n 2 -x -m "not slow" $(TESTS)
+	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow" $(TESTS)
 
 lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
 	@.venv/bin/ruff check .

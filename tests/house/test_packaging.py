@@ -80,6 +80,7 @@ def test_every_file_of_every_package_is_in_the_wheel(unpacked: Path, project_fil
     assert [] == missing, "List the folder in [tool.setuptools] packages, other files in package-data (pyproject.toml)"
 
 
+@pytest.mark.slow
 def test_nothing_else_is_in_the_wheel(unpacked: Path, project_files: list[str]) -> None:
     shipped = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     others = shipped - {path_in_wheel(path) for path in packaged_files(project_files)}

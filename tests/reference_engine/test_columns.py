@@ -129,6 +129,7 @@ def test_a_stretch_of_a_split_is_written_as_rows_would_be(start: int, value: str
     assert len(encode_lines(made)) == writer.size
 
 
+@pytest.mark.slow
 @FORMATS
 @given(st.lists(rows, min_size=1, max_size=5))
 def test_a_file_holds_what_was_added_whichever_way_it_came(form: FileFormat, batches: list[list[Row]]) -> None:

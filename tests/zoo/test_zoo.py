@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,24 +10,30 @@ from typing import Final
 import pytest
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import run_campaign
-from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.rerun import try_again
-from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
-from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.reports.document import Finding, SubjectResult
-from sinkproof.reports.progress import SILENT
+from sinkproof.reports.document import Finding
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.scratch import Scratch
 
-pytestmark = pytest.mark.slow
-ZOO: Final = Path(__file__).parent
-RIGHT_SECONDS: Final = 1.2  # in each shell: enough for the first round of everything on a quiet machine
-BUDGET_SECONDS: Final = 4.0  # of a whole certification, which takes longer where something telling was not tried yet
-WRONG_SECONDS: Final = 40.0  # at most; most need less than one
+from ..support.zoo_campaigns import (
+    RIGHT_SCHEDULES,
+    SHELLS,
+    certified,
+    explored,
+    explored_in_part,
+    folder,
+    judged,
+    locator_of,
+    task_of,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # seconds where nothing else runs
+WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no reason to wait for the time limit
+UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
+ONE_IN: Final = 4  # schedules of each stage, where a right sink is tried in the process shell but not certified
 EXACTLY, EFFECTIVELY, AT_LEAST = "exactly-once", "effectively-once", "at-least-once"
 RIGHT: Final = {
     "sqlite_tables:RowsAndMarker": EXACTLY,
@@ -61,6 +64,20 @@ RIGHT: Final = {
 }
 
 
+# Certified in full, one for each way to publish; the others where there is time for it (`-m longer`).
+CERTIFIED: Final = (
+    "sqlite_tables:RowsAndMarker",
+    "sqlite_tables:UpsertByIdentity",
+    "appended_files:PlainAppend",
+    "renamed_files:LinkedFilesUncopied",
+    "five_methods:TwoPhase",
+    "surroundings:WorkerThread",
+    "locked_logs:Locked",
+    "together:Together",
+    "masked_folders:Masked",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sin:
     """Its root cause, the oracle that convicts it, and how the schedule ends that shows it: a fault kind, or a job
@@ -74,10 +91,13 @@ class Sin:
     shell: str = "simulated"
 
     def is_shown_by(self, finding: Finding) -> bool:
-        told = f" {finding.schedule}"
-        if self.job and f"job={self.job} " not in told:
+        return finding.oracle in self.oracles.split() and self.may_be_shown_by(finding.schedule)
+
+    def may_be_shown_by(self, schedule: Schedule | str) -> bool:
+        line = f" {schedule}"
+        if self.job and f"job={self.job} " not in line:
             return False
-        return finding.oracle in self.oracles.split() and any(told.endswith(each) for each in self.ending.split(","))
+        return any(line.endswith(each) for each in self.ending.split(","))
 
 
 WRONG: Final = {
@@ -191,41 +211,22 @@ UNJUDGED: Final = {  # and a word of the reason
 }
 
 
-def locator_of(member: str) -> str:
-    file, _, name = member.partition(":")
-    return f"{ZOO / file}.py:{name}"
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    made = fresh_folder()
-    try:
-        yield made
-    finally:  # one of them leaves its store beside the folder, by intention
-        for left in (made, made.with_name(f"{made.name}-elsewhere")):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def explored(
-    member: str, shell: str, *, should_stop: Callable[[CampaignResults], bool]
-) -> tuple[SubjectResult, ShellOutcome]:
-    """What one shell says of a member, until there is enough."""
-    contract = load(locator_of(member))
-    task = Task(locator=contract.locator, shell=shell, budget_seconds=0)
-    with folder() as path:
-        outcome = run_campaign(contract, task, folder=path, progress=SILENT, should_stop=should_stop)
-    deferred = [outcome.deferred] if outcome.deferred else []
-    progress_of_subject = SubjectProgress(
-        contract, [outcome.result], list(outcome.findings), list(outcome.unknowns), deferred
-    )
-    return judge_subject(progress_of_subject), outcome
-
-
-@pytest.mark.parametrize("shell", ["simulated", "process"])
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(("member", "grade"), RIGHT.items())
 def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> None:
-    deadline = Deadline(RIGHT_SECONDS)
-    result, outcome = explored(member, shell, should_stop=lambda results: deadline.over)
+    """In the process shell by a part of every stage without which no verdict is given: each schedule by one in four
+    members. The whole of each stage is `test_a_right_one_is_upheld_in_both_shells`.
+    """
+    member_number = list(RIGHT).index(member)
+    if shell == "simulated":
+        outcome = explored(member, shell, should_stop=lambda results, asked: asked >= RIGHT_SCHEDULES)
+    else:
+        outcome = explored_in_part(
+            member,
+            should_stop=lambda results, asked: results.steering.required_stages_done,  # the last stage of those
+            chosen=lambda schedules: schedules[member_number % min(ONE_IN, len(schedules) or 1) :: ONE_IN],
+        )
+    result = judged(member, outcome)
     assert [] == [f"{finding.oracle} {finding.schedule}" for finding in result.findings if finding.claimed]
     assert () == tuple(outcome.unknowns)
     assert "" == outcome.deferred
@@ -234,19 +235,27 @@ def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> No
 
 @pytest.mark.parametrize(("member", "sin"), WRONG.items())
 def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
-    deadline = Deadline(WRONG_SECONDS)
+    """In the process shell by those schedules of the campaign that can show the sin; the others are left out."""
 
-    def should_stop(results: CampaignResults) -> bool:
-        return deadline.over or any(map(sin.is_shown_by, results.findings))
+    def is_enough(results: CampaignResults, asked: int) -> bool:
+        return asked >= WRONG_SCHEDULES or any(map(sin.is_shown_by, results.findings))
 
-    result, _ = explored(member, sin.shell, should_stop=should_stop)
+    if sin.shell == "simulated":
+        outcome = explored(member, sin.shell, should_stop=is_enough)
+    else:
+        outcome = explored_in_part(
+            member,
+            should_stop=is_enough,
+            chosen=lambda schedules: [schedule for schedule in schedules if sin.may_be_shown_by(schedule)],
+        )
+    result = judged(member, outcome)
     shown = [finding for finding in result.findings if sin.is_shown_by(finding)]
     assert shown, [f"{finding.oracle} {finding.schedule}" for finding in result.findings]
     assert shown[0].claimed
     assert "violated" == result.verdict
     if sin.oracles == "O6":
         return  # seen in a recovery with no further rows, which no schedule says
-    again = try_again(Task(locator=locator_of(member), shell=sin.shell, budget_seconds=0, schedule=shown[0].schedule))
+    again = try_again(task_of(member, sin.shell, schedule=shown[0].schedule))
     assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
 
 
@@ -265,27 +274,31 @@ def test_a_thread_is_struck_where_it_is_between_two_calls(occurrence: int) -> No
 
 @pytest.mark.parametrize(("member", "shell"), UNJUDGED)
 def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) -> None:
-    deadline = Deadline(RIGHT_SECONDS)
-    result, _ = explored(member, shell, should_stop=lambda results: deadline.over)
+    result = judged(member, explored(member, shell, should_stop=lambda results, asked: asked >= UNJUDGED_SCHEDULES))
     assert "unknown" == result.verdict
     assert re.search(UNJUDGED[member, shell].replace("()", r"\(\)"), result.why)
 
 
-def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(tmp_path: Path) -> None:
-    members = ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", *REMEMBERING]
-    options = Options(budget_seconds=BUDGET_SECONDS, canaries=False)
-    document = certify([locator_of(member) for member in members], tmp_path, options=options)
-    for subject in document["subjects"]:
-        assert [] == subject["findings"]
-        assert EXACTLY == subject["grade"]
-        assert not [claim["why"] for claim in subject["claims"] if "could not crash it" in claim["why"]]
+@pytest.mark.parametrize("member", ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", *REMEMBERING])
+def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(member: str) -> None:
+    subject, (simulated, _) = certified(member)
+    assert simulated.deferred
+    assert [] == [f"{finding.oracle} {finding.schedule}" for finding in subject.findings]
+    assert EXACTLY == subject.grade
+    assert not [claim.why for claim in subject.claims if "could not crash it" in claim.why]
 
 
-@pytest.mark.parametrize(("member", "grade"), RIGHT.items())
-def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str, tmp_path: Path) -> None:
-    document = certify([locator_of(member)], tmp_path, options=Options(budget_seconds=BUDGET_SECONDS, canaries=False))
-    (subject,) = document["subjects"]
-    assert ("upheld", grade) == (subject["verdict"], subject["grade"]), subject["why"]
+@pytest.mark.parametrize(
+    ("member", "grade"),
+    [
+        pytest.param(member, grade, marks=() if member in CERTIFIED else pytest.mark.longer)
+        for member, grade in RIGHT.items()
+    ],
+)
+def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str) -> None:
+    subject, outcomes = certified(member)
+    assert [] == [step for outcome in outcomes if not outcome.deferred for step in outcome.never_struck]
+    assert ("upheld", grade) == (subject.verdict, subject.grade), subject.why
 
 
 @pytest.mark.parametrize("member", ["appended_files:TornLine", "sqlite_tables:MarkerInSecondTransaction"])

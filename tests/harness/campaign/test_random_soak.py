@@ -78,6 +78,7 @@ def test_our_two_phase_sink_survives_what_is_drawn(schedule: Schedule) -> None:
     assert run_result.finished
 
 
+@pytest.mark.slow
 def test_a_user_s_own_test_finds_the_smallest_failing_schedule() -> None:
     folder = fresh_folder()
     with ScheduleRunner(load(f"{SINKS}:ListContract"), Scratch(name="own", path=folder)) as runner:

@@ -172,8 +172,8 @@ def test_a_sink_that_only_fails_to_recover_is_convicted(sinkproof_command: Run) 
 
 
 @pytest.mark.slow
-def test_output_and_child_processes_of_a_sink_do_no_harm(sinkproof_command: Run) -> None:
-    status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "14s")
+def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> None:
+    status, subjects, _ = certify(sinkproof_command, ["Prints", "StartsDaemons"], "--budget", "1s")
     assert {"Prints": "upheld", "StartsDaemons": "upheld"} == {
         name: subject["verdict"] for name, subject in subjects.items()
     }, [subject["why"] for subject in subjects.values()]
@@ -269,7 +269,7 @@ class Started:
         return found
 
     def await_no_process(self) -> None:
-        deadline = Deadline(20)
+        deadline = Deadline(60)
         while pids := self.processes():
             assert not deadline.over, f"still there: {pids}"
             for pid in pids:
@@ -287,6 +287,7 @@ def await_end(pid: int, deadline: Deadline) -> None:
     os.close(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     tmp_path: Path, command_environment: dict[str, str], number: signal.Signals

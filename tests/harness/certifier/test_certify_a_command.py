@@ -69,7 +69,7 @@ def certify(run: Run, sink: str, reader: str, *more: str) -> tuple[int, dict[str
 def test_a_correct_command_is_upheld_and_the_certificate_says_what_was_not_explored(
     sinkproof_command: Run, programs: tuple[str, str]
 ) -> None:
-    status, subject = certify(sinkproof_command, *programs, "--budget", "6s")
+    status, subject = certify(sinkproof_command, *programs, "--budget", "1s")
     assert ("upheld", 0) == (subject["verdict"], status), subject["why"]
     assert (programs[0], "exactly-once") == (subject["name"], subject["grade"])
     (shell,) = subject["shells"]
@@ -84,7 +84,7 @@ def test_a_correct_command_is_upheld_and_the_certificate_says_what_was_not_explo
 def test_a_wrong_command_is_convicted_and_its_replay_is_violated_again(
     sinkproof_command: Run, programs: tuple[str, str], flag: str, oracle: str
 ) -> None:
-    status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "5s")
+    status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "1s")
     assert ("violated", 1) == (subject["verdict"], status)
     finding = next(finding for finding in subject["findings"] if finding["oracle"] == oracle)
     again = sinkproof_command(*shlex.split(finding["replay"])[1:])
@@ -106,7 +106,7 @@ def shell(program: str) -> str:
 def test_a_failing_reader_is_named(
     sinkproof_command: Run, programs: tuple[str, str], reader: str, expected: str
 ) -> None:
-    status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "2s")
+    status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "1s")
     assert ("unknown", 2) == (subject["verdict"], status)
     assert expected in subject["why"]
 

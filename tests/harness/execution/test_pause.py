@@ -26,6 +26,7 @@ def paused_at_every_line(name: str, tmp_path: Path) -> list[RunResult]:
         return [runner.run(schedule, trace_lines=True) for schedule in pauses]
 
 
+@pytest.mark.slow
 def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_path: Path) -> None:
     wrong = [run_result for run_result in paused_at_every_line("Overwriting", tmp_path) if run_result.anomalies]
     assert wrong

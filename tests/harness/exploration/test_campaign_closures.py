@@ -18,6 +18,7 @@ from sinkproof.generators.fault_sites import places
 from .exploring import explore
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["memory/plain", "OneBackupContract"])
 def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
     subject: str, runner: Any, monkeypatch: pytest.MonkeyPatch

@@ -42,7 +42,11 @@ def groups_of(runner: ScheduleRunner, *kinds: str) -> tuple[MemoizedRuns, list[l
     return memo, equivalence_classes(faults, run_result, memo.marks)
 
 
-@pytest.mark.parametrize("runner", ["files/write-ahead", "files/idempotent", "memory/masked"], indirect=True)
+@pytest.mark.parametrize(
+    "runner",
+    [pytest.param("files/write-ahead", marks=pytest.mark.slow), "files/idempotent", "memory/masked"],
+    indirect=True,
+)
 def test_faults_of_one_group_end_alike(runner: ScheduleRunner) -> None:
     memo, groups = groups_of(runner, *LINE_KINDS)
     several = [group for group in groups if len(group) > 1]

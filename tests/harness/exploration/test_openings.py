@@ -30,6 +30,7 @@ def late_or_in_recoveries(fault: Fault) -> bool:
     return fault.actor == "sink[0]" and fault.point in ("fence.after", "commit.before", "open.before", "reveal.before")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["CarefulContract", "memory/masked"])
 def test_what_is_not_tried_again_shows_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, sooner = mixed(runner(subject), late_or_in_recoveries)

@@ -208,6 +208,7 @@ def test_the_process_shell_alone_is_refused(sinkproof_command: Callable[..., Any
     assert "does not run in process. Name a shell of simulated, spark" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_java_the_command_that_installs_it_is_named(
     command_environment: dict[str, str], tmp_path: Path
 ) -> None:

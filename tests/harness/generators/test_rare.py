@@ -274,6 +274,7 @@ class Sloppy(FilesContract):
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["two-phase", "masked"])
 @pytest.mark.parametrize("leaves_out", ["fsync", "fsync_directory"])
 def test_rows_that_were_not_forced_to_disk_are_lost_with_the_power(

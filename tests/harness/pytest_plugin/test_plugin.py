@@ -18,7 +18,7 @@ from sinkproof.reports.document import CanaryResult
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # whole runs of pytest within
 
-BUDGET_SECONDS = 3
+BUDGET_SECONDS = 1  # a certification goes on until nothing is left that would make the verdict UNKNOWN
 MINE = """
 import json
 import os
@@ -118,12 +118,11 @@ def test_a_contract_is_certified_in_every_import_mode_of_pytest(
     assert {"PASSED"} == {outcome for name, outcome in found.items() if name.startswith("TestMine")}, said
     assert "FAILED" == found["TestWrong::test_claim[NO_DUPLICATES]"], said
     check_that_a_failure_tells_everything(said, folder, command_environment)
-    for arguments in (["--import-mode=importlib"], ["-n", "2"]):
-        again = run_pytest(folder, command_environment, *arguments)
-        verdicts = outcomes(again)
-        assert found.keys() == verdicts.keys(), again
-        assert {"PASSED"} == {outcome for name, outcome in verdicts.items() if name.startswith("TestMine")}, again
-        assert "FAILED" == verdicts["TestWrong::test_claim[NO_DUPLICATES]"]
+    again = run_pytest(folder, command_environment, "--import-mode=importlib", "-n", "2")
+    verdicts = outcomes(again)
+    assert found.keys() == verdicts.keys(), again
+    assert {"PASSED"} == {outcome for name, outcome in verdicts.items() if name.startswith("TestMine")}, again
+    assert "FAILED" == verdicts["TestWrong::test_claim[NO_DUPLICATES]"]
 
 
 def check_that_a_failure_tells_everything(said: str, folder: Path, environment: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sinkproof.table import table_document as run
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, cell_of, offers, pairs_on
+from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, TableCell, cell_of, offers, pairs_on
 from sinkproof.table.machine import file_system
 from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, NotMeasured, PairMeasures, differences
 
