@@ -24,16 +24,10 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction
 from sinkproof.canaries import late_failures as rare
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
+from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
-from sinkproof.canaries.try_canaries import (
-    CampaignFunction,
-    campaign_functions,
-    canaries_for,
-    try_all,
-    try_canary,
-    try_control,
-)
+from sinkproof.canaries.try_canaries import try_all
 from sinkproof.certifier.certify import WITHOUT_SPARK
 from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.explorer import ExploredClosure, Explorer
