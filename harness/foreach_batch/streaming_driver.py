@@ -141,7 +141,7 @@ class StreamingDriver:
 
 
 def main() -> None:
-    """Arguments: parent's pid, the descriptor for messages, the subject, the scratch folder, the options of services."""
+    """Arguments: parent's pid, descriptor for messages, the subject, the scratch folder, options of services."""
     parent, descriptor, place, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -20,7 +20,10 @@ from sinkproof.explain.demonstration_text import render
 from sinkproof.explain.semantics_rows import ROWS, demonstrate
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-EVERY_DOCUMENT = "import json; from sinkproof.explain.semantics_rows import *; print(json.dumps([demonstrate(r).document for r in ROWS]))"
+EVERY_DOCUMENT = (
+    "import json; from sinkproof.explain.semantics_rows import *; "
+    "print(json.dumps([demonstrate(r).document for r in ROWS]))"
+)
 
 
 def demonstration(*scenes: Scene) -> Demonstration:
