@@ -140,13 +140,13 @@ class StreamingRunner:
         silence = Deadline(limit)
         while True:
             self.progress.step(what, self.kills)
-            message = driver.receive(min(TICK_SECONDS, silence.left))
-            if message is None:
+            messages = driver.receive(min(TICK_SECONDS, silence.left))
+            if messages is None:
                 return
-            if not message and silence.over:
+            if not messages and silence.over:
                 raise DriverFailed(f"the driver sent no message for {limit:g} s. It wrote: {driver.log_tail}")
-            silence = Deadline(limit) if message else silence
-            yield from message
+            silence = Deadline(limit) if messages else silence
+            yield from messages
 
     def close(self) -> None:
         if self.driver is not None:
