@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign.results import STEPS_SHOWN, steps
+from sinkproof.campaign.finding_text import STEPS_SHOWN, steps
 from sinkproof.certifier.certify import Options, command_line
 from sinkproof.certifier.glossary import glossary
 from sinkproof.chaos.points import CATALOGUE

@@ -16,7 +16,7 @@ import pytest
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.jvm_service import JvmService
 from sinkproof.chaos.services.local_service import BREAKABLE
-from sinkproof.chaos.services.running_services import Entry, Kept, ServiceHandle, running
+from sinkproof.chaos.services.running_services import Entry, ServiceHandle, ServiceHandle, running
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.loading import load
@@ -60,7 +60,7 @@ def end_own_services(kind: str) -> None:
     """Those that contracts have started in this process, which would else live until it ends."""
     for entry in running(kind):
         if entry.owner == os.getpid() and entry.details.get(BREAKABLE):
-            Kept(entry).end()
+            ServiceHandle(entry).end()
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.spark_campaign import FULL_SECONDS
-from sinkproof.campaign.spark_endurance import EnduranceJob, Plan
+from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
 from sinkproof.chaos.schedule import parse
 from sinkproof.cli.certify_command import default_budget
 from sinkproof.execution.spark_row_difference import Difference
-from sinkproof.execution.spark_runner import SparkRunner, laboratory_on, spark_runner
+from sinkproof.execution.spark_runner import SparkRunner, spark_runner_on, spark_runner
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -26,7 +26,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def runner(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SparkRunner]:
     contract = load(getattr(request, "param", "files/two-phase"))
-    with laboratory_on(cluster, contract, Scratch(name="test", path=tmp_path, shell="spark")) as made:
+    with spark_runner_on(cluster, contract, Scratch(name="test", path=tmp_path, shell="spark")) as made:
         yield made
 
 
@@ -111,7 +111,7 @@ def test_what_is_written_straight_through_is_found_twice(runner: SparkRunner) ->
 def test_the_long_job_is_exact_over_many_deaths(runner: SparkRunner) -> None:
     steps = [("sink[0]", "write.after"), ("sink[1]", "commit.after"), ("sink[0]", "open.after")]
     steps += [("coordinator", "checkpoint.persist.after"), ("source[0]", "acknowledge.before")]
-    plan = Plan(attempts=6, coordinators=2, workers=1, rows=20_000)
+    plan = EndurancePlan(attempts=6, coordinators=2, workers=1, rows=20_000)
     outcome = EnduranceJob(runner, plan, steps=steps, progress=SILENT).run()
     assert (True, ()) == (outcome.run_result.finished, outcome.run_result.anomalies)
     assert len(outcome.run_result.struck) == outcome.run_result.kills >= 9

@@ -30,7 +30,7 @@ SECONDS = 60.0
     ("arguments", "words"),
     [
         (["--rows", "rows", "--key", "user", "--sink", "files/none"], "there is no sink 'files/none'"),
-        (["--rows", "rows", "--key", "user", "--sink", "memory/plain"], "forgets its rows with the process"),
+        (["--rows", "rows", "--key", "user", "--sink", "memory/plain"], "loses its rows when the process ends"),
         (["--rows", "rows", "--key", "usr"], "no column 'usr'.*Did you mean 'user'"),
         (["--rows", "rows"], "--key COLUMN"),
         (["--rows", "nowhere.jsonl", "--key", "user"], "there is no 'nowhere.jsonl'"),

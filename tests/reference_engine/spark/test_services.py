@@ -10,7 +10,7 @@ import pytest
 
 from sinkproof.campaign.spark_campaign import ON_SERVICES
 from sinkproof.campaign.spark_endurance import EnduranceJob
-from sinkproof.execution.spark_runner import SparkRunner, laboratory_on
+from sinkproof.execution.spark_runner import SparkRunner, spark_runner_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -32,7 +32,7 @@ def runner(
     """With a broker or a node of its own."""
     kind = request.param.partition("/")[0]
     monkeypatch.delenv(f"SINKPROOF_{kind.upper()}", raising=False)
-    with laboratory_on(cluster, load(request.param), Scratch(name="test", path=tmp_path, shell="spark")) as made:
+    with spark_runner_on(cluster, load(request.param), Scratch(name="test", path=tmp_path, shell="spark")) as made:
         yield made
         getattr(made.contract.given, "close_readers", lambda: None)()
     end_own_services(kind)
@@ -46,6 +46,6 @@ def test_rows_are_there_once_whatever_dies(runner: SparkRunner) -> None:
     steps.append(("coordinator", "checkpoint.persist.after"))
     outcome = EnduranceJob(runner, PLAN, steps=steps, progress=SILENT).run()
     assert (True, (), "") == (outcome.run_result.finished, outcome.run_result.anomalies, outcome.run_result.failure)
-    assert "1 x service-kill" in outcome.told
+    assert "1 x service-kill" in outcome.summary
     assert len(outcome.run_result.struck) == outcome.run_result.kills >= 4
     assert outcome.run_result.rows_committed >= PLAN.rows
