@@ -32,7 +32,7 @@ from sinkproof.reference_engine.shells.effects import open_sink, settle
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Sink
 
-AUDITED_EVERY: Final = 200  # half a percent of the time, and hundreds of comparisons in a campaign of pairs
+AUDITED_EVERY: Final = 200  # half a percent of the time
 CANDIDATES_MOST: Final = 40  # states under one key; comparing costs 5 us each, and a run saved is worth 200
 KEPT_MOST: Final = 3_000  # places to be compared with, of some 70 KB each
 TRIED: Final = 200  # places kept, after which it is asked whether runs meet there

@@ -45,7 +45,7 @@ def test_a_marker_reveals_rows_once_whatever_dies(run: RunPair, schedule: str) -
 
 @pytest.mark.row("S24")
 def test_rows_that_are_sent_again_are_upserted_again(run: RunPair) -> None:
-    """Sent, and not recorded: a table forgives it, and only a reader who follows its changes has met rows twice."""
+    """Sent, and not recorded: a table forgives it, and only a reader of its changes has met rows twice."""
     assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
     run_result = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
