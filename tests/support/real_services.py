@@ -16,7 +16,7 @@ import pytest
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.jvm_service import JvmService
 from sinkproof.chaos.services.local_service import BREAKABLE
-from sinkproof.chaos.services.running_services import Entry, ServiceHandle, ServiceHandle, running
+from sinkproof.chaos.services.running_services import Entry, ServiceHandle, running
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.loading import load

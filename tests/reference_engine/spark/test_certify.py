@@ -14,7 +14,7 @@ from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
 from sinkproof.chaos.schedule import parse
 from sinkproof.cli.certify_command import default_budget
 from sinkproof.execution.spark_row_difference import Difference
-from sinkproof.execution.spark_runner import SparkRunner, spark_runner_on, spark_runner
+from sinkproof.execution.spark_runner import SparkRunner, spark_runner, spark_runner_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
