@@ -1,4 +1,4 @@
-"""Faults behind the place where a run stands as another has stood, but for names, are not tried again."""
+"""Faults after the moment at which a run equals an earlier one, but for names, are not tried again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def late_or_in_recoveries(fault: Fault) -> bool:
 
 
 @pytest.mark.parametrize("subject", ["CarefulContract", "memory/masked"])
-def test_what_is_not_tried_again_shows_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_faults_would_show_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, sooner = mixed(runner(subject), late_or_in_recoveries)
     monkeypatch.setattr(JobWorld, "_is_known", lambda world, fault: False)
     _, later = mixed(runner(subject), late_or_in_recoveries)
@@ -69,7 +69,7 @@ def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(runner: Any, m
 # -- what two runs are told apart by -------------------------------------------------------------------------------
 
 
-def test_a_source_of_names_counts_by_whether_any_was_drawn() -> None:
+def test_a_name_generator_is_compared_only_after_a_name_was_drawn() -> None:
     one, other = Random(1), Random(2)
     seen = [fingerprint_but_for_names([each], {}, undrawn=each.getstate()) for each in (one, other)]
     assert seen[0] == seen[1]
@@ -78,7 +78,7 @@ def test_a_source_of_names_counts_by_whether_any_was_drawn() -> None:
     assert seen[0] != fingerprint_but_for_names([other], {}, undrawn=before)
 
 
-def test_of_a_sink_that_may_hide_something_everything_is_tried(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_fault_is_tried_on_a_sink_with_hidden_state(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = runner("CarefulContract")
     given = bench.contract.given.sink
 
@@ -95,7 +95,7 @@ def test_of_a_sink_that_may_hide_something_everything_is_tried(runner: Any, monk
     assert set() == world.openings
 
 
-def test_what_breaks_no_claim_is_not_run_again(runner: Any) -> None:
+def test_an_anomaly_that_breaks_no_claim_is_not_run_again(runner: Any) -> None:
     """Write-ahead on a log repeats rows, and says so."""
     bench = runner("memory/write-ahead")
     world = JobWorld(bench)
