@@ -55,7 +55,7 @@ class EndurancePlan:
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
-        """(kind of fault, whom it strikes), mixed evenly."""
+        """(kind of fault, its victim), mixed evenly."""
         wanted = {
             ("kill", "attempt"): self.attempts,
             ("kill", COORDINATOR): self.coordinators,
@@ -87,7 +87,7 @@ class EnduranceJob:
         self, runner: SparkRunner, plan: EndurancePlan, *, steps: Sequence[tuple[str, str]], progress: Progress
     ) -> None:
         self.runner, self.plan, self.progress = runner, plan, progress
-        self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
+        self.places = {victim: cycle(_in_turn(victim, steps)) for victim in ("attempt", COORDINATOR)}
         self.story: list[Happening] = []
         self.rows, self.strikes, self.services_killed = 0, 0, 0
         self.names: tuple[str, ...] = ()
@@ -122,22 +122,22 @@ class EnduranceJob:
 
     def _strike_all(self, execution: Execution) -> None:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
-        for kind, who in self.plan.kinds:
-            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {who}", self.strikes)
+        for kind, victim in self.plan.kinds:
+            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {victim}", self.strikes)
             if kind == SERVICE_KILL:
                 self._kill_services(execution)
             else:
-                self._strike(execution, kind, who)
+                self._strike(execution, kind, victim)
         while self.rows < self.plan.rows:  # a slow machine is no standstill
             self._await_rows(execution)
         execution.stop()
         self._until(execution, lambda: execution.over)
 
-    def _strike(self, execution: Execution, kind: str, who: str) -> None:
+    def _strike(self, execution: Execution, kind: str, victim: str) -> None:
         """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
         struck = self.strikes
         while self.strikes == struck:
-            faults = self._next_faults(kind, who)
+            faults = self._next_faults(kind, victim)
             self.armed.arm(faults)
             self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
         self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
@@ -149,9 +149,9 @@ class EnduranceJob:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         self.outages.await_end()
 
-    def _next_faults(self, kind: str, who: str) -> list[Fault]:
+    def _next_faults(self, kind: str, victim: str) -> list[Fault]:
         """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
-        actor, point = next(self.places[who])
+        actor, point = next(self.places[victim])
         counts = read_counts(self.folder.counts_path(actor))
         last = Fault(actor, point, counts[point] + 1, kind)
         if point not in OPENING:
@@ -240,10 +240,10 @@ def _anomalies(seen: Difference) -> list[Anomaly]:
     return found
 
 
-def _in_turn(who: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _in_turn(victim: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """(actor, point) of the steps that come again and again while rows flow."""
     return [
         (actor, point)
         for actor, point in steps
-        if (actor == COORDINATOR) is (who == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
+        if (actor == COORDINATOR) is (victim == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
     ]

@@ -18,7 +18,7 @@ class Need(Enum):
     RESCALES = "rescales = False: no checkpoint is restored with another parallelism"
     COPIES = "without freeze and thaw the simulated shell cannot copy the target"
     NO_COPIES = "the simulated shell does this on copies of the target"
-    FOREIGN_CODE = "the sink is one of sinkproof's own adapters, whose modules keep nothing between attempts"
+    FOREIGN_CODE = "the sink is one of sinkproof's own adapters; their modules keep nothing between attempts"
     NO_NAMED_POINTS = "the sink names its points itself"
     CONCURRENT_READER = "no claim of this sink needs a concurrent reader"
     CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"

@@ -34,7 +34,7 @@ class ContractTarget:
         assert call is not None, "a fault that needs the contract's help was let through"
         try:
             call(self.scratch)
-        except Exception as error:  # the border to somebody else's method
+        except Exception as error:  # the border to the user's method
             said = f"{type(error).__name__}: {error}"
             self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
 

@@ -25,8 +25,8 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
-RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
-PATIENCE_MS: Final = 2_000  # of real time; a restart that nobody needed would only cost time
+RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: its purpose is to be killed often
+PATIENCE_MS: Final = 2_000  # of real time; a restart that is not needed only costs time
 SETTLE_MS: Final = 20_000
 NO_LEDGER: Final = Ledger(INPUTS[STANDARD])
 INTERVAL_MS: Final = 10

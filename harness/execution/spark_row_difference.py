@@ -28,7 +28,7 @@ class Difference:
     lost: tuple[Identity, ...]  # as many as are shown
     lost_total: int
     extra: tuple[Identity, ...]
-    extra_total: int  # repeats, and rows that nobody has read from the source
+    extra_total: int  # repeats, and rows that were not read from the source
 
 
 def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int]) -> Difference:

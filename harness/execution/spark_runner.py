@@ -140,7 +140,7 @@ def _fault(struck: Happening) -> Fault:
 
 
 def deaths(story: Sequence[Happening]) -> list[tuple[Happening, Happening]]:
-    """(who was struck, how it ended) of each fault that killed, as the wait status of the killed process says."""
+    """(injection, end of the victim) of each fault that killed; the end is read from the wait status."""
     found = []
     ended = [each for each in story if each["what"] == "ended" and _killed(each["status"])]
     for strike in (each for each in story if each["what"] == "struck"):
@@ -158,7 +158,7 @@ def _killed(status: int) -> bool:
 
 
 def trace_of(folder: Path, names: Sequence[str]) -> list[tuple[int, str]]:
-    """Who passed which points, each as often as it did; the order between actors is not known."""
+    """The points that each actor passed, each as often as it was passed; the order between actors is not known."""
     found = []
     for actor, name in enumerate(names):
         counts = read_counts(RunFolder(folder).counts_path(name))

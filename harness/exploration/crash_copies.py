@@ -1,8 +1,8 @@
 """Replays a schedule with whole-job crashes on copies of the durable state.
 
 The run that crashes goes on, and the next run starts from a copy of what was durable at the crash. Closures crash sinks
-without freeze and thaw this way, and their findings are replayed this way, because attempts that end inside this process
-may still hold locks and connections.
+without freeze and thaw this way, and their findings are replayed this way, because attempts that end inside this
+process may still hold locks and connections.
 """
 
 from __future__ import annotations

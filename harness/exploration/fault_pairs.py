@@ -46,7 +46,7 @@ AT_NAMED_POINTS: Final = PairScope(
 
 
 class FaultPairs:
-    """The pairs of one scope. `run`: a run of one schedule; `can_inject`: whether a fault can be injected in this process.
+    """The pairs of one scope. `run`: a run of one schedule; `can_inject`: whether a fault can be injected here.
     `in_bound` counts the pairs known so far, `tried` those that were run.
     """
 

@@ -79,7 +79,7 @@ class JobWorld:
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
         self.openings: set[bytes] = set()  # digests of states in which all sinks had just been opened
-        self.known_from: int | None = None  # index in the last trace from which the run equals an earlier one
+        self.known_from: int | None = None  # index in the last trace; after it the run is known
         self._record_text: tuple[Any, str] = (None, "None")  # the last record, and its text
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")

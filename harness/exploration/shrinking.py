@@ -1,8 +1,8 @@
 """Shrinks a convicting schedule: leaves out what is not needed, replaying each candidate.
 
-First the words before the faults, then one fault after the other. Without an earlier fault, an actor passes a point less
-often; so the fault that follows is also tried at its earlier occurrences. A finding that no replay shows again is not
-reported.
+First the words before the faults, then one fault after the other. Without an earlier fault, an actor passes a point
+less often; so the fault that follows is also tried at its earlier occurrences. Only findings that a replay shows again
+are reported.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
 
 
 def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
-    """High-yield schedules for sinks that are processes: the faults strike where the engine itself stands, attempts die
+    """High-yield schedules for sinks that are processes: the faults are injected in the engine itself, attempts die
     by real kills all the same. In turn, so that a short budget covers something of each.
     """
     baseline, contract = campaign.baseline, campaign.contract

@@ -1,6 +1,6 @@
 """Schedules in which two attempts of a sink act on the target at the same time.
 
-Each line of a sink is a place to pause, but not at each of them does another subtask act. Right after a decision both
+Each line of a sink is a place to pause, but another subtask acts at few of them. Right after a decision both
 subtasks commit, and nothing else happens if the job is idle; in a recovery both commit again what was pre-committed. A
 zombie that is suspended within its commit resumes beside its own successor, which does the same.
 """
@@ -109,7 +109,7 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
     """
     seen: Counter[tuple[int, str]] = Counter()
     inside: set[int] = set()
-    met: dict[str, list[Fault]] = {}
+    passes: dict[str, list[Fault]] = {}
     for actor, point in run.trace:
         seen[actor, point] += 1
         if point == f"{call}.before" and seen[actor, point] > calls_skipped:
@@ -117,6 +117,6 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
         elif point == f"{call}.after":
             inside.discard(actor)
         elif actor in inside and is_line(point):
-            met.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
-    for faults in met.values():
+            passes.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
+    for faults in passes.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

@@ -136,7 +136,7 @@ def in_job(campaign: CampaignView, job: str) -> Iterator[Schedule]:
 
 
 def faults_before_whole_job_crashes(campaign: CampaignView, job: str) -> list[tuple[Fault, ...]]:
-    """What strikes before the whole job dies in this job: for a checkpoint to be in doubt, two have to become due."""
+    """The faults before the whole-job crash in this job: for a checkpoint to be in doubt, two have to become due."""
     if job != LATE_SETTLING_JOB:
         return [()]
     alone = campaign.runner.run(Schedule(job=job))

@@ -19,7 +19,7 @@ from sinkproof.generators.fault_sites import spread
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
-# The messages at which each kind strikes. A delay takes seconds; what a client does about a late reply, it does about a
+# The messages at which each kind is injected. A delay takes seconds; what a client does about a late reply, it does about a
 # late request as well.
 EACH_OF: Final = {
     "drop": ("end_txn.request", "end_txn.reply"),

@@ -1,4 +1,4 @@
-"""Which files are the sink's own code: the ones whose executed lines are points.
+"""Decides which files are the sink's own code: their executed lines are points.
 
 A class of a user's package or folder adds that package or folder. Our own adapters and canaries add the files that
 define the classes of the sink and of the targets it holds, except classes that bear the mark `without_line_points`. The

@@ -137,7 +137,7 @@ class WorkerPool:
                 worker.give(batch, trace_lines=trace_lines)
 
     def _take(self, done: dict[int, RunResult], *, wait: bool) -> None:
-        """`wait`: for the batch whose turn it is, whichever worker has it."""
+        """`wait`: for the batch that is next in order, from any worker."""
         for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
             while taken := worker.take(wait=wait and bool(worker.given)):
                 done.update(taken)

@@ -1,4 +1,4 @@
-"""A replay whose faults find no place says why, and is UNKNOWN."""
+"""A replay says why a fault did not find its point, and is UNKNOWN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who checks the checker: every canary is convicted of its own sin, and no control is, in every shell and manner."""
+"""The canaries check the certifier: each is convicted of its own sin, and no control is, in every shell."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_all_that_a_crash_shows_is_known_at_once_and_counted_once(tmp_path: Path
 # -- as text ---------------------------------------------------------------------------------------
 
 
-def test_the_table_is_grouped_by_root_cause_and_says_who_escaped() -> None:
+def test_the_table_is_grouped_by_root_cause_and_names_the_canaries_that_escaped() -> None:
     convicted = CanaryResult(
         name="late", root_cause="R10", convicted=True, seconds=0.25, oracle="O9", schedule="a#1=stop", shell="process"
     )
@@ -219,7 +219,7 @@ def test_on_spark_as_well() -> None:
     assert [] == [(row.name, row.why) for row in results if row.convicted is row.control]
 
 
-# -- sinks of our own adapters, broken, and deaf: they tell nobody what they pass -----------------
+# -- broken sinks of our own adapters that report no points ----------------------------------------
 
 
 class Deaf:

@@ -64,7 +64,7 @@ def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(
     assert "settle.before" in points[second : points.index("snapshot.before", second)]
 
 
-def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
+def test_a_settle_that_returns_something_else_than_ids_is_a_contract_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = load(f"{ZOO / 'doubtful'}.py:NotYet")
@@ -91,14 +91,14 @@ def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
 
 
 @pytest.mark.parametrize("member", ["TooOldIsDropped", "SweepsByAge"])
-def test_who_throws_away_what_has_grown_old_loses_it(member: str, tmp_path: Path) -> None:
+def test_a_sink_that_discards_expired_transactions_loses_rows(member: str, tmp_path: Path) -> None:
     death = "checkpoint.persist.after#1=kill"
     assert () == run(f"doubtful:{member}", death, tmp_path).anomalies
     run_result = run(f"doubtful:{member}", f"job=outage {death}", tmp_path)
     assert (["O1"], True) == ([each.oracle for each in run_result.anomalies], run_result.finished)
 
 
-def test_who_says_that_it_is_too_old_is_right(tmp_path: Path) -> None:
+def test_a_sink_that_reports_an_expired_transaction_is_right(tmp_path: Path) -> None:
     run_result = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
     assert ((), False) == (run_result.anomalies, run_result.finished)
     assert "TransactionLost" in str(noted(run_result, "raised"))

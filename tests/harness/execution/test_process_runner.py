@@ -1,4 +1,4 @@
-"""What a laboratory of processes prepares for its attempts: libraries that take long to import are imported once."""
+"""The fork server imports heavy libraries once, before it forks attempts."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ def test_faults_of_one_group_have_equal_outcomes(runner: ScheduleRunner) -> None
 
 @pytest.mark.parametrize("runner", ["memory/write-ahead"], indirect=True)
 def test_a_read_of_the_target_separates_suspensions_but_not_deaths(runner: ScheduleRunner) -> None:
-    """`is_recorded` changes nothing: deaths before and after it leave the same state. But an attempt suspended before it
-    reads what was recorded meanwhile.
+    """`is_recorded` changes nothing: deaths before and after it leave the same state. But an attempt suspended before
+    it reads what was recorded meanwhile.
     """
     _, deaths = groups_of(runner, "kill")
     _, suspensions = groups_of(runner, "stop")

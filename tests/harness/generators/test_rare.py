@@ -261,7 +261,7 @@ def test_a_time_limit_that_is_none_is_refused(limit: Any) -> None:
 
 
 class Sloppy(FilesContract):
-    """Files that are never forced to disk, or whose names are not."""
+    """Files that are not forced to disk, or only their folder is not."""
 
     def __init__(self, strategy: str, *leaves_out: str) -> None:
         super().__init__(strategy)
