@@ -24,15 +24,17 @@ WHY: Final = "what its module remembers outlives a death in this process, and re
 
 
 def confirm(results: CampaignResults, *, hang_seconds: float) -> None:
-    """Drops findings that processes refute, and leaves deaths to the process shell if there were any. If the contract has
-    freeze and thaw, one confirmed finding is enough: the other findings stay, too.
+    """Drops findings that processes refute, and leaves deaths to the process shell if there were any. If the contract
+    has freeze and thaw, one confirmed finding is enough: the other findings stay, too.
     """
     found = {each.schedule for each in results.findings if each.claimed and each.oracle not in OF_RECOVERIES}
     schedules = [parse(text, kinds=frozenset(KINDS)) for text in sorted(found, key=len)]
     real = [schedule for schedule in schedules if not impossible(schedule, results.contract, "process")][:FINDINGS_MOST]
     run_results = _in_processes(results, real, hang_seconds=hang_seconds) if real else []
     refuted = {
-        str(run_result.schedule) for run_result in run_results if run_result.fired and not _convicts(run_result, results)
+        str(run_result.schedule)
+        for run_result in run_results
+        if run_result.fired and not _convicts(run_result, results)
     }
     confirmed = {str(run_result.schedule) for run_result in run_results if _convicts(run_result, results)}
     if not refuted or (results.contract.copies and confirmed):

@@ -1,6 +1,4 @@
-"""Campaigns whose sinks are processes: how one schedule is run and recorded there. What is tried stands in
-process_plan.py.
-"""
+"""Runs and records schedules with sinks in processes. The stages are in process_plan.py."""
 
 from __future__ import annotations
 

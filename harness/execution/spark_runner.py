@@ -27,7 +27,7 @@ from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
-RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
+RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
 RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that was killed is back when it likes
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 

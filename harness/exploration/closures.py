@@ -58,8 +58,8 @@ class Closures:
         self.others: dict[str, Explored[JobState]] = {}
 
     def world(self, **options: Any) -> JobWorld:
-        """A world with a memo of its own: a memo ends runs early at states whose rest its own explorer has
-        visited; another explorer has not.
+        """A world with a memo of its own: a memo ends runs early at states that its own explorer has visited.
+        Another explorer has not visited what follows them.
         """
         memo = MemoizedRuns(self.runner) if self.runner.contract.copies else None
         return JobWorld(self.runner, memo=memo, **options)

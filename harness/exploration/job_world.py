@@ -79,7 +79,7 @@ class JobWorld:
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
         self.openings: set[bytes] = set()  # digests of states in which all sinks had just been opened
-        self.known_from: int | None = None  # index in the last trace; after it the run is known
+        self.known_from: int | None = None  # index in the last trace: the rest is known
         self._record_text: tuple[Any, str] = (None, "None")  # the last record, and its text
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
@@ -99,7 +99,7 @@ class JobWorld:
         return self._target_version(self.scratch), self._storage().version
 
     def exact(self) -> int | None:
-        """A hash of the exact state, for targets whose copies are bytes. Buffers that only a power loss destroys are
+        """A hash of the exact state, for targets that are copied as bytes. Buffers that only a power loss destroys are
         left out, as they are from `text`.
         """
         frozen = self.freeze_target() if self._while_powered is None else self._while_powered(self.scratch)
@@ -116,9 +116,7 @@ class JobWorld:
         return self._text_with(self._live())
 
     def _text_with(self, live: str) -> str:
-        """`live`: the state outside the target. The contract may make names in the target anonymous that `live` does not
-        contain.
-        """
+        """`live`: the state outside the target. A contract may make names anonymous that `live` does not contain."""
         target = self.freeze_target() if self._canonical is None else self._canonical(self.scratch, live)
         text = live + (repr(target) if self._canonical is None else str(target))
         if self.ids != FINDABLE_IDS:

@@ -38,7 +38,7 @@ class JoinPoint:
     sinks: Any  # what they hold; None: none is open yet
     engine: Any  # what subtasks and coordinator hold; None: only what they were restored with
     events: list[tuple[Any, ...]]
-    complete: list[Any]  # checkpoints whose completion the reader has observed
+    complete: list[Any]  # checkpoints that the reader has observed to be complete
     now: float
     lengths: tuple[int, ...]  # of each list of the observation; -1: the part is no list
     trace_length: int
@@ -52,7 +52,7 @@ class JoinPoint:
     failure: str = ""
 
     def is_same(self, other: JoinPoint) -> bool:
-        """Whether both runs have the same rest. Called on the known state, whose run is over."""
+        """Whether both runs have the same rest. Called on the known state: its run is over."""
         mine = (self.events, self.sinks, self.engine, self.complete, self.record)
         if mine != (other.events, other.sinks, other.engine, other.complete, other.record):
             return False
@@ -183,7 +183,7 @@ def contents_of(copy: Any) -> Any:
 
 
 def queued_events(simulation: Simulation) -> list[tuple[Any, ...]]:
-    """The queued events whose receiver still exists, in order, with times relative to now."""
+    """The queued events with a receiver that still exists, in order, with times relative to now."""
     now, generation, subtasks = simulation.now, simulation.generation, simulation.subtasks
     return [
         (at - now, key, event)

@@ -60,8 +60,8 @@ def first_of_each(baseline: RunResult, kind: str, *, lines: bool) -> Iterator[Fa
 
 
 def first_of_each_call(baseline: RunResult, kind: str, *, since: int = 0) -> Iterator[Fault]:
-    """As `first_of_each` for named points, but, in a run with lines, once for each line of the sink from which the point
-    was reached. `since`: index in the trace.
+    """As `first_of_each` for named points, but, in a run with lines, once for each line of the sink from which the
+    point was reached. `since`: index in the trace.
     """
     found: set[tuple[str, str]] = set()
     seen: Counter[tuple[int, str]] = Counter()

@@ -19,8 +19,8 @@ from sinkproof.generators.fault_sites import spread
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
-# The messages at which each kind is injected. A delay takes seconds; what a client does about a late reply, it does about a
-# late request as well.
+# The messages at which each kind is injected. A delay takes seconds, and a client handles a late reply as
+# it handles a late request.
 EACH_OF: Final = {
     "drop": ("end_txn.request", "end_txn.reply"),
     "hold": ("end_txn.request",),

@@ -74,7 +74,7 @@ def test_a_worker_records_executed_lines_too(runner: ProcessRunner, worker_for: 
     assert any(point.startswith("line(two_phase.py") for _, point in traced[0].trace)
 
 
-def test_what_fails_there_is_told_as_if_it_had_failed_here(
+def test_an_error_in_a_worker_is_raised_in_the_campaign(
     runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
 ) -> None:
     with pytest.raises(ContractError, match="unknown subject"):

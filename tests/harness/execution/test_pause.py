@@ -52,11 +52,11 @@ def test_messages_to_two_paused_subtasks_keep_their_order(subject: str, tmp_path
         pauses = [fault for fault in places(runner.run(Schedule()), "pause") if fault.point.startswith("write.")]
         both = [Schedule((one, other)) for one in pauses for other in pauses if one.actor < other.actor]
         run_results = [runner.run(schedule) for schedule in both[::3]]
-    met = [run_result for run_result in run_results if run_result.fired]
-    assert len(met) > 20
+    fired = [run_result for run_result in run_results if run_result.fired]
+    assert len(fired) > 20
     assert [] == [
         (str(run_result.schedule), run_result.anomalies)
-        for run_result in met
+        for run_result in fired
         if run_result.anomalies or not run_result.finished
     ]
 

@@ -1,4 +1,4 @@
-"""Ordered pairs of faults, and runs whose outcome is known from an equal state."""
+"""Ordered pairs of faults, and outcomes that are known from an equal state."""
 
 from __future__ import annotations
 

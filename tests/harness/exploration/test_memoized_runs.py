@@ -88,7 +88,7 @@ def test_a_full_run_traces_lines_if_the_first_run_did(runner: Any) -> None:
 
 
 class WronglyEnded:
-    """A world of two states whose second run ends early, wrongly, as if it were known."""
+    """A world of two states. The second run ends early, wrongly, as if it were known."""
 
     def __init__(self, *, hidden: str) -> None:
         self.hidden, self.now = hidden, ""

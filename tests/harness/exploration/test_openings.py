@@ -46,9 +46,9 @@ def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_expl
     runner: Any, subject: str
 ) -> None:
     closures, found = mixed(runner(subject), lambda fault: True)
-    (told,) = closures.others_told()
-    assert told.complete, told.why
-    assert told.depth >= 2
+    (summary,) = closures.other_summaries()
+    assert summary.complete, summary.why
+    assert summary.depth >= 2
     assert found.merges_audited > 30
     assert not any(anomaly.oracle == "O1" for _, anomaly in found.findings)
 
@@ -59,14 +59,14 @@ def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(runner: Any, m
     def dies_voting(fault: Fault) -> bool:
         return fault.actor == "sink[1]" and fault.point == "acknowledge.before" and fault.kind == "kill"
 
-    _, told = mixed(runner("memory/write-ahead"), dies_voting)
+    _, by_distance = mixed(runner("memory/write-ahead"), dies_voting)
     monkeypatch.setattr("sinkproof.exploration.job_world.by_distance", lambda text, *, last: text)
-    _, untold = mixed(runner("memory/write-ahead"), dies_voting)
-    assert told.complete, told.why
-    assert told.states < untold.states / 2
+    _, by_id = mixed(runner("memory/write-ahead"), dies_voting)
+    assert by_distance.complete, by_distance.why
+    assert by_distance.states < by_id.states / 2
 
 
-# -- what two runs are told apart by -------------------------------------------------------------------------------
+# -- what is compared --------------------------------------------------------------------------------------
 
 
 def test_a_name_generator_is_compared_only_after_a_name_was_drawn() -> None:

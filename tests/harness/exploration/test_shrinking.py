@@ -32,6 +32,6 @@ def test_all_three_crashes_are_kept_where_all_are_needed(runner: Any) -> None:
     assert found.result.fired
 
 
-def test_a_schedule_whose_replay_shows_no_anomaly_is_not_shrunk(runner: Any) -> None:
+def test_a_schedule_is_not_shrunk_if_its_replay_shows_no_anomaly(runner: Any) -> None:
     bench = runner("CarefulContract")
     assert smallest(bench, Schedule(), oracle="O1") is None

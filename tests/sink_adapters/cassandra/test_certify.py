@@ -53,7 +53,7 @@ def test_rows_that_are_sent_again_are_upserted_again(run: RunPair) -> None:
 
 @pytest.mark.row("S24")
 @pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
-def test_what_adds_up_does_not_forgive_it(run: RunPair, pair: str) -> None:
+def test_counters_and_lists_duplicate_rows_that_are_sent_again(run: RunPair, pair: str) -> None:
     assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
     run_result = run(pair, "sink[0].publish.after#1=kill")
     assert {"O2"} == oracles(run_result)
