@@ -1,6 +1,6 @@
-"""A soak: random schedules for a given time, beyond what a campaign enumerates. What breaks a claim is shrunk.
+"""A soak: random schedules for a given time, beyond those of a campaign. A schedule that breaks a claim is shrunk.
 
-Hypothesis draws, shrinks, and keeps what failed in its database, so that the next soak begins with it.
+Hypothesis draws and shrinks schedules, and keeps the failing ones in its database, so the next soak begins with them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HARMLESS: Final = ("kill-job", "lose", "decline")  # no attempt dies of them wit
 
 
 class Broken(Exception):
-    """A claim broke; what Hypothesis shrinks."""
+    """A claim broke. Hypothesis shrinks its schedule."""
 
     def __init__(self, anomaly: Anomaly, run_result: RunResult) -> None:
         super().__init__(anomaly.oracle)

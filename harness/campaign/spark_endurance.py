@@ -1,7 +1,7 @@
 """The endurance job on Spark: one job over millions of rows, in which one process after another is killed.
 
-Each death strikes the next step of the commit protocol in turn, at the first actor that passes it. The next one is
-armed when the job has completed a checkpoint with more rows than before. In the end the job is stopped with a
+Each fault is injected at the next step of the commit protocol in turn, at the first actor that passes it. The next one
+is armed when the job has completed a checkpoint with more rows than before. In the end the job is stopped with a
 checkpoint, and what an independent reader sees is compared with what the sources have read: every row once, none more.
 """
 
@@ -51,7 +51,7 @@ class EndurancePlan:
     pace_ms: int = 4
     batch_rows: int = 250
     interval_ms: int = 10
-    strike_seconds: float = 0.5  # until a step that is not passed is left for the next one
+    strike_seconds: float = 0.5  # after which a step that is not passed is skipped
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -143,14 +143,14 @@ class EnduranceJob:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
 
     def _kill_services(self, execution: Execution) -> None:
-        """Wherever the job stands; on return all its nodes answer again, and the job has gone on."""
+        """At any moment of the job. On return, all nodes answer again and the job has made progress."""
         self.outages.begin("kill")
         self.services_killed += 1
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         self.outages.await_end()
 
     def _next_faults(self, kind: str, victim: str) -> list[Fault]:
-        """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
+        """The next place in turn. A step of opening is passed only after a death, which is then injected first."""
         actor, point = next(self.places[victim])
         counts = read_counts(self.folder.counts_path(actor))
         last = Fault(actor, point, counts[point] + 1, kind)
@@ -163,7 +163,7 @@ class EnduranceJob:
         self._until(execution, lambda: self.strikes >= strikes or patience.over)
 
     def _await_rows(self, execution: Execution, *, seconds: float = SECONDS_STILL) -> None:
-        """Until more of them than now are complete."""
+        """Until more rows than now are complete."""
         before = self.rows
         self._until(execution, lambda: self.rows > before, seconds=seconds)
 
@@ -241,7 +241,7 @@ def _anomalies(seen: Difference) -> list[Anomaly]:
 
 
 def _in_turn(victim: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(actor, point) of the steps that come again and again while rows flow."""
+    """(actor, point) of the steps that are passed repeatedly while rows flow."""
     return [
         (actor, point)
         for actor, point in steps

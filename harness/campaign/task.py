@@ -1,4 +1,4 @@
-"""What one worker process of a certification is given, and what it returns."""
+"""The input and the result of one worker process of a certification."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> 
 
 
 class Servers(NamedTuple):
-    """Odd generations are forked from the first, even ones from the other, which is started when it is needed."""
+    """Odd generations are forked from the first server, even ones from the second, which starts when it is needed."""
 
     first: ForkServer
     other: Callable[[], ForkServer]
@@ -149,15 +149,15 @@ class ProcessRunner(ScheduleRunner):
 
 
 def plain_scratch(scratch: Scratch) -> Scratch:
-    """What can be sent to another process: the clock is made anew there."""
+    """The scratch without its clock, which cannot be sent to another process."""
     return Scratch(
         name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings, services=scratch.services
     )
 
 
 def libraries_of(contract: Contract) -> list[str]:
-    """What is imported once for all attempts: what the contract names, and what its files import that takes long. With
-    the first rows that it is given, pyarrow imports pandas: a third of a second for each attempt.
+    """Libraries to import once for all attempts: those that the contract names, and heavy imports of its files. With its
+    first rows pyarrow imports pandas, which would take a third of a second in each attempt.
     """
     named = contract.libraries
     for file in files_of(contract.given, None):

@@ -1,4 +1,4 @@
-"""What the Spark shell runs when it certifies: recipes, called by name in every process of the job."""
+"""Recipes of the jobs that the Spark shell certifies with, called by name in every process of the job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any], services:
 
 
 def warm(locator: str) -> Contract:
-    """The contract, with what attempts would else import each for itself."""
+    """Loads the contract and imports what each attempt would otherwise import itself."""
     contract = load(locator)
     for name in contract.libraries:
         if find_spec(name.partition(".")[0]) is not None:  # else the sink says itself what it lacks
@@ -80,7 +80,7 @@ def certifying(
 
 
 def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
-    """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+    """The visible rows; None if the reader fails: before the first row there may be nothing to read."""
     observer = Observer(contract, scratch, NO_LEDGER)  # whether a failing reader matters is judged at the end
     return observer.read()
 

@@ -22,7 +22,7 @@ PARTITIONS: Final = 4  # Spark's default of 200 costs more than the work itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is read and should not be (or more often than it should), and what is not read."""
+    """Rows that an independent reader should not see (or not so often), and rows that it does not see."""
 
     rows: int  # that an independent reader sees
     lost: tuple[Identity, ...]  # as many as are shown

@@ -28,12 +28,12 @@ from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
 RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
-RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that was killed is back when it likes
+RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; a killed broker takes longer to return
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 
 
 class SparkRunner(ScheduleRunner):
-    """`run` as in the other shells; nothing of a run is simulated."""
+    """Runs schedules on real Spark; no part of a run is simulated."""
 
     def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
         super().__init__(contract, scratch)
@@ -73,7 +73,7 @@ class SparkRunner(ScheduleRunner):
         return replace(result, names=names, trace=trace)
 
     def _look_for_residue(self, observer: Observer, run: SparkRun, *, tasks: int) -> None:
-        """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
+        """One more recovery from the final checkpoint, without faults, may still settle what lingers."""
         residue = self.contract.optional("residue")
         if residue is None or not observer.observation.finished or not list(residue(self.scratch)):
             return
@@ -82,7 +82,7 @@ class SparkRunner(ScheduleRunner):
         observer.observation.residue = tuple(map(str, residue(self.scratch)))
 
     def _follow(self, execution: Execution) -> tuple[list[Happening], str]:
-        """Everything that happened, and why the run came to no end, if it did not."""
+        """All events, and why the run did not end (empty if it did)."""
         story: list[Happening] = []
         try:
             story += execution.happenings(

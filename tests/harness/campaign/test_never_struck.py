@@ -38,5 +38,7 @@ def test_a_replay_says_why_a_fault_was_never_injected(schedule: str, subject: st
 
 
 def test_a_fault_at_a_point_where_it_cannot_be_injected_is_refused() -> None:
-    with pytest.raises(ContractError, match="'depose' strikes elsewhere, if at all: the coordinator stops"):
+    with pytest.raises(
+        ContractError, match="'depose' strikes elsewhere, if at all: split brain: the coordinator is suspended"
+    ):
         replay("generation.after#1=depose", "memory/two-phase")

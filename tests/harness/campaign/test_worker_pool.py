@@ -17,6 +17,7 @@ from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.service_options import DEFAULT_SERVICES
 
 SUBJECT = "files/two-phase"
 SCHEDULES = [
@@ -45,7 +46,7 @@ def worker_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
     with ExitStack() as stack:
 
         def make(subject: str) -> PoolWorker:
-            return start_worker(server, stack, ENTRY, (subject, "second", 10.0), seconds=120.0)
+            return start_worker(server, stack, ENTRY, (subject, "second", 10.0, DEFAULT_SERVICES), seconds=120.0)
 
         yield make
 
