@@ -1,6 +1,4 @@
-"""The run without faults that everything is compared with, where faults can strike in it, and which other jobs a
-subject is tried in.
-"""
+"""Runs the job without faults, checks that the target can be reset and copied, and lists a subject's other jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ def rescaled(results: CampaignResults) -> Sequence[str]:
 
 
 def came_to_nothing(baseline: RunResult) -> str:
-    """Why a run without faults is no basis to judge from; empty if it is one."""
+    """Why a run without faults cannot serve as a baseline; empty if it can."""
     raised = [detail for _, _, _, what, detail in baseline.history if what in ("raised", "fails the job")]
     if not baseline.finished or not baseline.rows_committed:
         unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
@@ -56,7 +54,7 @@ def came_to_nothing(baseline: RunResult) -> str:
         return f"without any fault the job came to nothing: {why}"
     restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
     if restarts:
-        why = raised[0] if raised else "nobody said why"
+        why = raised[0] if raised else "no error was raised"
         times = f"{restarts} times" if restarts > 1 else "once"
         return f"without any fault the job was restarted {times}: {why}"
     return ""
@@ -64,12 +62,12 @@ def came_to_nothing(baseline: RunResult) -> str:
 
 # -- whether the target can be put back ------------------------------------------------------------
 
-RACES_MOST = 6  # runs until one of them comes to its end without a loss
+RACES_MOST = 6  # runs until one of them ends without a loss
 ELSEWHERE = "Keep everything below scratch.path, or remove in teardown(scratch) what is elsewhere"
 
 
 def not_empty(runner: ScheduleRunner) -> str:
-    """Why the target is not empty before the first row was written; nothing if it is."""
+    """Why the target is not empty before the first row is written; empty if it is."""
     rows = runner.committed_rows()
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""A recovery from each checkpoint alone, with no further rows: what was acknowledged must be recoverable (O10, O6)."""
+"""A recovery from each checkpoint alone, without further rows: what was acknowledged must be recoverable (O10, O6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sinkproof.workload.ledger import Identity
 
 
 def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -> int:
-    """Restores every checkpoint of a run from a copy, as if it had been the last: its rows must come back."""
+    """Restores each checkpoint of a run from a copy, as if it were the last one: its rows must be recovered."""
     world = JobWorld(runner, job=job)
     states: list[JobState] = []
 

@@ -1,8 +1,8 @@
-"""What was found in this process is met again in real ones before it convicts anybody.
+"""Repeats findings of the simulated shell in real processes before they convict a sink.
 
-Here a crash of the whole job is a copy of its target, from which another run recovers later, and all attempts share
-their modules. What a sink's module remembers by then is of a run that went on, and no real death leaves that behind. So
-whoever is right in processes, under the very same schedule, was not wrong.
+In the simulated shell, a whole-job crash is a copy of the target, from which another run recovers later, and all
+attempts share their modules. What a sink's module remembers by then comes from a run that went on; after a real death
+it would be gone. So a finding is dropped if the same schedule breaks no claim in processes.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 FINDINGS_MOST: Final = 6
-OF_RECOVERIES: Final = ("O6", "O10")  # seen in recoveries with no further rows, which no schedule says
+OF_RECOVERIES: Final = ("O6", "O10")  # found in recoveries without further rows, which no schedule describes
 WHY: Final = "what its module remembers outlives a death in this process, and real ones end otherwise"
 
 
 def confirm(results: CampaignResults, *, hang_seconds: float) -> None:
-    """Forgets what no real death confirms, and leaves deaths to the process shell if there was any such finding. Where
-    the contract itself makes the copies, one confirmed finding is enough: the others are as good.
+    """Drops findings that processes refute, and leaves deaths to the process shell if there were any. If the contract
+    has freeze and thaw, one confirmed finding is enough: the other findings stay, too.
     """
     found = {each.schedule for each in results.findings if each.claimed and each.oracle not in OF_RECOVERIES}
     schedules = [parse(text, kinds=frozenset(KINDS)) for text in sorted(found, key=len)]
     real = [schedule for schedule in schedules if not impossible(schedule, results.contract, "process")][:FINDINGS_MOST]
-    trials = _in_processes(results, real, hang_seconds=hang_seconds) if real else []
+    run_results = _in_processes(results, real, hang_seconds=hang_seconds) if real else []
     refuted = {
-        str(run_result.schedule) for run_result in trials if run_result.fired and not _convicts(run_result, results)
+        str(run_result.schedule)
+        for run_result in run_results
+        if run_result.fired and not _convicts(run_result, results)
     }
-    confirmed = {str(run_result.schedule) for run_result in trials if _convicts(run_result, results)}
+    confirmed = {str(run_result.schedule) for run_result in run_results if _convicts(run_result, results)}
     if not refuted or (results.contract.copies and confirmed):
         return
     kept = [finding for finding in results.findings if finding.schedule in confirmed]

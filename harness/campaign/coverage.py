@@ -33,7 +33,7 @@ class Coverage:
     kills: int = 0  # counted from wait statuses
     stops: int = 0
     rows_committed: int = 0
-    unfired: list[str] = field(default_factory=list)  # schedules whose faults did not all find their point
+    unfired: list[str] = field(default_factory=list)  # schedules with a fault that did not find its point
     passed: set[str] = field(default_factory=set)  # named points that any actor passed
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
     lines_passed: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Coverage:
         self.count(first.point, first.kind)
 
     def count(self, point: str, kind: str, *, times: int = 1, fired: bool = True, found: bool = False) -> None:
-        """Runs in which this kind was to strike at this point."""
+        """Counts runs in which this kind was to be injected at this point."""
         cell = self.cells.setdefault((row_of(point), kind), [0, 0, 0])
         cell[0] += times
         cell[1] += times * fired

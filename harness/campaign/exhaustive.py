@@ -1,5 +1,6 @@
-"""The thousands of runs of a simulated campaign: faults at executed lines, and ordered pairs of faults. All cores share
-them. Of faults at lines that cannot differ one is run (exploration/equivalent_faults.py, run_memo.py).
+"""Runs the thousands of schedules of a simulated campaign on all cores: faults at executed lines, and ordered pairs.
+
+Of equivalent faults at lines only one is run (exploration/equivalent_faults.py, run_memo.py).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
 
 LINE_KINDS: Final = ("kill", "stop", "pause")
-COMPARED_EVERY: Final = 50  # faults that another one stands for: some dozens of a file sink's
+COMPARED_EVERY: Final = 50  # faults that are not run because an equivalent one is; audits some dozens of a file sink
 
 
 class ExhaustiveRuns:
-    """Those of one campaign."""
+    """The exhaustive runs of one campaign."""
 
     def __init__(self, campaign: Campaign, workers: SimulatedWorkers) -> None:
         self.campaign, self.workers = campaign, workers
@@ -34,7 +35,7 @@ class ExhaustiveRuns:
     def at_lines(self) -> None:
         """One death, one stop and one pause at the first, the middle and the last time that each line is executed.
 
-        Of equivalent faults the last one stands for all; some of the others are run, too, and compared.
+        Of equivalent faults the last one is run; some of the others are run, too, as an audit.
         """
         memo = MemoizedRuns(self.runner, confirms=False, trace_lines=True)
         traced = memo.run(Schedule(), marked=True)
@@ -72,22 +73,21 @@ class ExhaustiveRuns:
     def _run_pairs(self, pairs: FaultPairs) -> None:
         is_done = False
         try:
-            for schedules in pairs.rounds(self.campaign.baseline):
-                self._announce(len(schedules))
-                self._run_round(pairs, schedules)
-                if self.should_stop():
-                    return
-            is_done = True
+            is_done = self._run_rounds(pairs)
         finally:
             self.results.notes.append(pairs.summary(is_done=is_done))
 
-    def _run_round(self, pairs: FaultPairs, schedules: Sequence[Schedule]) -> None:
-        for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
-            self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
-            self.campaign.stage.run += 1
-            pairs.tried += 1
-            if self.should_stop():
-                return
+    def _run_rounds(self, pairs: FaultPairs) -> bool:
+        """False: the campaign must stop before all pairs were run."""
+        for schedules in pairs.rounds(self.campaign.baseline):
+            self._announce(len(schedules))
+            for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
+                self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
+                self.campaign.stage.run += 1
+                pairs.tried += 1
+                if self.should_stop():
+                    return False
+        return True
 
     def _run(self, schedule: Schedule) -> RunResult:
         self.results.progress.step(str(schedule), 0)
@@ -98,6 +98,6 @@ class ExhaustiveRuns:
         self.results.announce(schedules)
 
     def _shown(self, result: RunResult, in_full: Callable[[RunResult], RunResult]) -> RunResult:
-        """Run again in full, if it shows what the report will show."""
+        """Run again in full, if the report will show it."""
         keeps = any(self.results.would_keep(anomaly, result.schedule) for anomaly in result.anomalies)
         return in_full(result) if keeps else result

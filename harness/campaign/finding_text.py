@@ -12,7 +12,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import TimelineEvent
 
-STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to say where in the protocol it stood
+STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to show its place in the protocol
 
 
 def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
@@ -53,6 +53,6 @@ def timeline(result: RunResult) -> list[TimelineEvent]:
     events = []
     for at, actor, generation, what, detail in result.history:
         text = f"{what}: {detail}" if detail is not None else what
-        lane = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
-        events.append(TimelineEvent(at=at / 1000, actor=lane, what=text, struck=(actor, what, detail) in struck))
+        name = actor if actor == COORDINATOR else f"{actor} (generation {generation})"
+        events.append(TimelineEvent(at=at / 1000, actor=name, what=text, struck=(actor, what, detail) in struck))
     return events

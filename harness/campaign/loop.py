@@ -1,4 +1,4 @@
-"""Runs the stages of a plan in order, until the plan is done or the campaign is asked to stop."""
+"""Runs the stages of a plan in order, until the plan is done or the campaign must stop."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries fro
 
 
 class CampaignStopped(Exception):
-    """The campaign was asked to stop: what was searched for is found, or the budget is spent."""
+    """The campaign must stop: the finding searched for was made, or the budget is spent."""
 
 
 class Campaign(ABC):
-    """One subject in one shell. `should_stop` is asked after every run; `run_all` may use other processes."""
+    """One subject in one shell. `should_stop` is called after every run; `run_all` may use other processes."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Campaign(ABC):
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Runs without faults first; False: there is nothing to build on."""
+        """Runs the job without faults first; False: there is no baseline."""
 
     def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
         self.stage = coverage
@@ -78,7 +78,7 @@ class Campaign(ABC):
         self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
     ) -> None:
         """Each once in a campaign, and once more with a concurrent reader. Schedules with a fault that this shell
-        cannot show are left out.
+        cannot inject are left out.
         """
         tried = () if concurrent_reader else self.tried
         chosen = [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
@@ -98,7 +98,7 @@ class Campaign(ABC):
             self.lines_were_traced()
 
     def lines_were_traced(self) -> None:
-        """Called after runs in which executed lines were points: which lines of those files there are."""
+        """Called after runs with executed lines as points: records which lines those files have."""
         coverage = self.results.coverage
         coverage.lines_known |= known_lines(self.runner.files, coverage.lines_passed)
 
@@ -106,7 +106,7 @@ class Campaign(ABC):
         return all(map(self.can_inject, schedule.faults))
 
     def can_inject(self, fault: Fault) -> bool:
-        """Whether this shell can show the fault."""
+        """Whether this shell can inject the fault."""
         return True
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
@@ -114,7 +114,7 @@ class Campaign(ABC):
         return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
 
     def take(self, result: RunResult) -> RunResult:
-        """Counts a result, and keeps what it found."""
+        """Counts a result, and keeps its findings."""
         self.tried.add(result.schedule)
         self.stage.run += 1
         self.results.coverage.kills += result.kills
@@ -126,7 +126,7 @@ class Campaign(ABC):
             raise CampaignStopped
 
     def strike_unstruck_points(self) -> None:
-        """Kills at steps and lines of recoveries, which no run without faults passes."""
+        """Kills at steps and lines that only recoveries pass."""
         for _ in range(ROUNDS_MOST):
             self.run_schedules(self.results.steering.to_unstruck_points(self.results.coverage))
 

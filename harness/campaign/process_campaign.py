@@ -1,6 +1,4 @@
-"""Campaigns whose sinks are processes: how one schedule is run and recorded there. What is tried stands in
-process_plan.py.
-"""
+"""Runs and records schedules with sinks in processes. The stages are in process_plan.py."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "ch
 
 
 class CampaignInProcesses(Campaign):
-    """What the campaigns in the process shell and on Spark have in common. `first`: schedules that are tried before
-    anything else.
-    """
+    """The common part of campaigns in the process shell and on Spark. `first`: schedules that run before all others."""
 
     def __init__(
         self,
@@ -49,9 +45,7 @@ class CampaignInProcesses(Campaign):
         return super().take(result)
 
     def _line_struck(self, schedule: Schedule) -> SourceLine | None:
-        """The line of the sink that was being executed when the last fault struck within a call; found by a second run
-        that records lines.
-        """
+        """The line of the sink at which the last fault was injected within a call; found by a second run with lines."""
         if not schedule.faults or schedule.faults[-1].point in (*AROUND_CALLS, *COORDINATOR_POINTS):
             return None
         again = self.runner.run(schedule, trace_lines=True)
@@ -70,7 +64,7 @@ class ProcessCampaign(CampaignInProcesses):
     """One subject in the process shell."""
 
     def prepare(self) -> bool:
-        for schedule in self.first:  # again and again: in real time a zombie resumes at another moment each time
+        for schedule in self.first:  # repeatedly: in real time a zombie resumes at a different moment each time
             self.run(schedule)
         first = first_run(self.runner, self.results, self._run_baseline)
         self.lines_were_traced()

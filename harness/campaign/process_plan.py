@@ -1,7 +1,7 @@
-"""What is tried in the process shell, in this order: real SIGKILLs at every protocol step and every executed line.
+"""The stages of a campaign in the process shell: real SIGKILLs at every protocol step and every executed line.
 
-High-yield schedules come first, so that a short budget covers something of each kind. The `required` stages are tried
-with a stranger's sink whatever the budget; the last stages go as far as the budget does.
+High-yield schedules come first, so that a short budget covers something of each kind. The `required` stages run for
+a user's sink whatever the budget; the last stages run as far as the budget allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sinkproof.workload.jobs import JOBS
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
-    """The certifying jobs, and recoveries that the whole job dies in while subtasks restore states of others."""
+    """The certifying jobs, and whole-job crashes in recoveries in which subtasks restore states of others."""
     yield from (Schedule(job=job) for job in JOBS)
     if not campaign.has_breakable_service:
         yield from interleavings.crashes_within_rescaled_recoveries(campaign)

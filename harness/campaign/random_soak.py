@@ -1,6 +1,6 @@
-"""A soak: random schedules for a given time, beyond what a campaign enumerates. What breaks a claim is shrunk.
+"""A soak: random schedules for a given time, beyond those of a campaign. A schedule that breaks a claim is shrunk.
 
-Hypothesis draws, shrinks, and keeps what failed in its database, so that the next soak begins with it.
+Hypothesis draws and shrinks schedules, and keeps the failing ones in its database, so the next soak begins with them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sinkproof.subject.claims import ORACLE_CLAIMS
 
 DATABASE: Final = ".hypothesis/examples"
 EXAMPLES_AT_ONCE: Final = 200  # drawn from one seed: Hypothesis slows down when it has drawn many thousands
-HARMLESS: Final = ("kill-job", "lose", "decline")  # where nobody dies with code of the sink on the stack
+HARMLESS: Final = ("kill-job", "lose", "decline")  # no attempt dies of them with the sink's code on its stack
 
 
 class Broken(Exception):
-    """A claim broke; what Hypothesis shrinks."""
+    """A claim broke. Hypothesis shrinks its schedule."""
 
     def __init__(self, anomaly: Anomaly, run_result: RunResult) -> None:
         super().__init__(anomaly.oracle)
@@ -39,7 +39,7 @@ def soak(runner: ScheduleRunner, results: CampaignResults, *, seconds: float, fi
     while not deadline.over:
         broken = _draw(runner, results, round_number=round_number, deadline=deadline)
         if broken is not None:
-            _tell(runner, results, broken)
+            _report(runner, results, broken)
             break
         round_number += 1
     results.notes.append(
@@ -84,7 +84,7 @@ def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int
     return None
 
 
-def _tell(runner: ScheduleRunner, results: CampaignResults, broken: Broken) -> None:
+def _report(runner: ScheduleRunner, results: CampaignResults, broken: Broken) -> None:
     found = smallest(runner, broken.run_result.schedule, oracle=broken.anomaly.oracle)
     if found is not None:
         results.find(found.anomaly, found.schedule, result=found.result, counted=False)

@@ -1,4 +1,4 @@
-"""What a campaign in one shell has found so far, and the document's view of it."""
+"""Collects the findings of a campaign in one shell, and turns them into the document of the report."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class CampaignResults:
     places_found: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    unknowns: list[str] = field(default_factory=list)  # why this shell cannot vouch for anything
+    unknowns: list[str] = field(default_factory=list)  # why this shell can uphold no claim
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
 
     def announce(self, schedules: int) -> None:
-        """So many more are to be run."""
+        """So many more schedules are planned."""
         self.coverage.in_bound += schedules
         self.progress.start(self.contract.name, self.shell, self.coverage.in_bound)
 
@@ -58,14 +58,14 @@ class CampaignResults:
             self.find(anomaly, result.schedule, result=result)
 
     def add_one_of_many(self, result: RunResult) -> None:
-        """As `add`, for runs that pass what other runs have passed: there are tens of thousands."""
+        """As `add`, for tens of thousands of runs that pass the same points as others."""
         if result.anomalies or not result.fired:
             self.add(result)
         else:
             self.coverage.add_untraced(result)
 
     def no_basis(self, baseline: RunResult, why: str) -> None:
-        """A run without faults that came to nothing convicts no sink of losing rows: it is a reason not to judge."""
+        """A failed run without faults is no evidence of lost rows: the verdict is UNKNOWN."""
         self.unknowns.append(why)
         if not (baseline.finished and baseline.rows_committed):
             self.forget()

@@ -1,4 +1,4 @@
-"""Runs the campaign of one subject in one shell, and concludes what this shell can vouch for."""
+"""Runs the campaign of one subject in one shell, and concludes which claims this shell can uphold."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     coverage, contract = results.coverage, results.contract
     simulated, process = task.shell == "simulated", task.shell == "process"
     resumed = simulated or any(kind == "stop" and cell[1] for (_, kind), cell in coverage.cells.items())
-    # The simulated shell strikes all lines of our own adapters.
+    # The simulated shell injects faults at all lines of our own adapters.
     lines_elsewhere = task.shell == "spark" and contract.marks_points
     lines = lines_elsewhere or len(coverage.lines_unstruck()) <= LINES_UNSTRUCK_MOST * len(coverage.lines_passed)
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
@@ -160,7 +160,7 @@ def plan_of(shell: str) -> Plan:
 
 
 def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None, stopped: bool) -> ShellOutcome:
-    """Adds the reasons for which this shell cannot vouch: nothing may be upheld that was not examined."""
+    """Adds the reasons why this shell cannot uphold claims: a claim that was not examined is never upheld."""
     coverage = results.coverage
     unknowns = list(results.unknowns)
     if not unknowns and not coverage.rows_committed:

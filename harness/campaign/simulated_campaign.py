@@ -1,8 +1,7 @@
-"""A campaign in the simulated shell: how runs, closures and pairs are carried out and recorded there. What is tried
-stands in simulated_plan.py.
+"""Runs and records schedules, closures and pairs in the simulated shell. The stages are in simulated_plan.py.
 
-Where the contract cannot copy its target (no freeze and thaw), an attempt that died in this process may still hold
-locks and threads, which SIGKILL would have released: then attempts die in the process shell only.
+Without freeze and thaw in the contract, an attempt that died in this process may still hold locks and threads, which
+SIGKILL would have released. Such attempts are killed in the process shell only.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class SimulatedCampaign(Campaign):
         return replace(result, trace=named)  # lines that recoveries execute are left to the closures
 
     def _shortened(self, schedule: Schedule) -> Schedule:
-        """Of many faults those that are needed, if the schedule convicts: a line of ten faults is unreadable."""
+        """Shrinks a convicting schedule of many faults, because a line of ten faults is unreadable."""
         found = next(iter(self.runner.run(schedule).anomalies), None)
         shorter = found and smallest(self.runner, schedule, oracle=found.oracle)
         return shorter.schedule if shorter else schedule
@@ -123,7 +122,7 @@ class SimulatedCampaign(Campaign):
         self.close(self.closures.world(trace_lines=True), depth_most=1)
 
     def read_concurrently(self) -> None:
-        """Where a run takes long, rarer faults are injected once at each step, not three times."""
+        """If a run takes long, rarer faults are injected once at each step instead of three times."""
         deadline = Deadline(SLOW_SECONDS)
         self.run_schedules(rare.with_a_concurrent_reader(self), concurrent_reader=True)
         if self.contract.copies and deadline.over:
@@ -155,7 +154,7 @@ class SimulatedCampaign(Campaign):
         self.crash_job(SPARSE_JOB)
 
     def crash_bulk_at_lines(self) -> None:
-        """Crashes where buffers are flushed in the middle of a call."""
+        """Whole-job crashes while buffers are flushed in the middle of a call."""
         self.close(
             self.closures.world(job=LARGE_BATCHES_JOB, trace_lines=True, times_most=BULK_TIMES_MOST), depth_most=1
         )
@@ -182,7 +181,7 @@ class SimulatedCampaign(Campaign):
         ExhaustiveRuns(self, self.workers).pairs()
 
     def _preludes_to_unstruck_points(self) -> list[tuple[Fault, ...]]:
-        """What leads to steps that were passed without an injected fault, such as the abort of a cancelled attempt."""
+        """Faults that lead to steps without an injected fault, such as the abort of a cancelled attempt."""
         ways = self.results.steering.to_unstruck_points(self.results.coverage)
         found = (each for each in ways if not any(is_virtual(fault.kind) for fault in each.faults))
         schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
@@ -219,7 +218,7 @@ class SimulatedCampaign(Campaign):
             if not go_on():
                 return False
             self.results.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
-            coverage.crashed(world.points)  # at once: `should_stop` may ask at which steps faults were injected
+            coverage.crashed(world.points)  # before `should_stop` reads at which steps faults were injected
             world.points.clear()
             report(closure)
             return not self.should_stop(self.results)

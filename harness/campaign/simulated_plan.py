@@ -1,4 +1,4 @@
-"""What is tried in the simulated shell, in this order: cheap and high-yield first.
+"""The stages of a campaign in the simulated shell, cheap and high-yield ones first.
 
 The verdict rests on everything up to the single faults at executed lines; partial deaths between whole-job crashes and
 ordered pairs of faults go as far as the budget does.

@@ -1,5 +1,5 @@
-"""A campaign on Spark: real jobs, real deaths of attempts, workers, the coordinator, driver and JVM. What is tried
-stands in spark_plan.py.
+"""A campaign on Spark: real jobs, real deaths of attempts, workers, the coordinator, driver and JVM. The stages
+are in spark_plan.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHORT: Final = EndurancePlan(attempts=24, coordinators=3, workers=1, jobs=1, row
 
 
 def endurance_for(budget_seconds: float) -> EndurancePlan:
-    """The endurance job that a budget allows; none where the campaign is to find one finding only."""
+    """The endurance job that a budget allows; none if the campaign ends with its first finding."""
     if budget_seconds >= FULL_SECONDS:
         return FULL
     return SHORT if budget_seconds else EndurancePlan()
@@ -59,7 +59,7 @@ class SparkCampaign(CampaignInProcesses):
         self.has_endurance_job = bool(endurance.attempts) and self.contract.rows == "append"
 
     def prepare(self) -> bool:
-        """Lines of a stranger's sink are points in here, too; those of our own adapters are struck in other shells."""
+        """Lines of a user's sink are points here, too; those of our own adapters are covered by other shells."""
         for schedule in self.first:  # again and again: in real time a zombie resumes at another moment each time
             self.run(schedule)
         self.runner.reset()
@@ -75,8 +75,8 @@ class SparkCampaign(CampaignInProcesses):
         return True
 
     def strike_unstruck_points(self) -> None:
-        """What a recovery passes depends on the moment of the death, which real time does not repeat: where the same
-        death does not lead to a point any more, other deaths do.
+        """The points of a recovery depend on the moment of the death, which real time does not repeat. If a death does
+        not lead to a point any more, others are tried.
         """
         super().strike_unstruck_points()
         steering, coverage = self.results.steering, self.results.coverage

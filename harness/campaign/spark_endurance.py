@@ -1,7 +1,7 @@
 """The endurance job on Spark: one job over millions of rows, in which one process after another is killed.
 
-Each death strikes the next step of the commit protocol in turn, at the first actor that passes it. The next one is
-armed when the job has completed a checkpoint with more rows than before. In the end the job is stopped with a
+Each fault is injected at the next step of the commit protocol in turn, at the first actor that passes it. The next one
+is armed when the job has completed a checkpoint with more rows than before. In the end the job is stopped with a
 checkpoint, and what an independent reader sees is compared with what the sources have read: every row once, none more.
 """
 
@@ -51,11 +51,11 @@ class EndurancePlan:
     pace_ms: int = 4
     batch_rows: int = 250
     interval_ms: int = 10
-    strike_seconds: float = 0.5  # until a step that is not passed is left for the next one
+    strike_seconds: float = 0.5  # after which a step that is not passed is skipped
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
-        """(kind of fault, whom it strikes), mixed evenly."""
+        """(kind of fault, its victim), mixed evenly."""
         wanted = {
             ("kill", "attempt"): self.attempts,
             ("kill", COORDINATOR): self.coordinators,
@@ -87,7 +87,7 @@ class EnduranceJob:
         self, runner: SparkRunner, plan: EndurancePlan, *, steps: Sequence[tuple[str, str]], progress: Progress
     ) -> None:
         self.runner, self.plan, self.progress = runner, plan, progress
-        self.places = {who: cycle(_in_turn(who, steps)) for who in ("attempt", COORDINATOR)}
+        self.places = {victim: cycle(_in_turn(victim, steps)) for victim in ("attempt", COORDINATOR)}
         self.story: list[Happening] = []
         self.rows, self.strikes, self.services_killed = 0, 0, 0
         self.names: tuple[str, ...] = ()
@@ -122,36 +122,36 @@ class EnduranceJob:
 
     def _strike_all(self, execution: Execution) -> None:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
-        for kind, who in self.plan.kinds:
-            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {who}", self.strikes)
+        for kind, victim in self.plan.kinds:
+            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {victim}", self.strikes)
             if kind == SERVICE_KILL:
                 self._kill_services(execution)
             else:
-                self._strike(execution, kind, who)
+                self._strike(execution, kind, victim)
         while self.rows < self.plan.rows:  # a slow machine is no standstill
             self._await_rows(execution)
         execution.stop()
         self._until(execution, lambda: execution.over)
 
-    def _strike(self, execution: Execution, kind: str, who: str) -> None:
+    def _strike(self, execution: Execution, kind: str, victim: str) -> None:
         """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
         struck = self.strikes
         while self.strikes == struck:
-            faults = self._next_faults(kind, who)
+            faults = self._next_faults(kind, victim)
             self.armed.arm(faults)
             self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
         self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
 
     def _kill_services(self, execution: Execution) -> None:
-        """Wherever the job stands; on return all its nodes answer again, and the job has gone on."""
+        """At any moment of the job. On return, all nodes answer again and the job has made progress."""
         self.outages.begin("kill")
         self.services_killed += 1
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         self.outages.await_end()
 
-    def _next_faults(self, kind: str, who: str) -> list[Fault]:
-        """The next place in turn. A step of opening is passed only after a death, which is then struck first."""
-        actor, point = next(self.places[who])
+    def _next_faults(self, kind: str, victim: str) -> list[Fault]:
+        """The next place in turn. A step of opening is passed only after a death, which is then injected first."""
+        actor, point = next(self.places[victim])
         counts = read_counts(self.folder.counts_path(actor))
         last = Fault(actor, point, counts[point] + 1, kind)
         if point not in OPENING:
@@ -163,7 +163,7 @@ class EnduranceJob:
         self._until(execution, lambda: self.strikes >= strikes or patience.over)
 
     def _await_rows(self, execution: Execution, *, seconds: float = SECONDS_STILL) -> None:
-        """Until more of them than now are complete."""
+        """Until more rows than now are complete."""
         before = self.rows
         self._until(execution, lambda: self.rows > before, seconds=seconds)
 
@@ -240,10 +240,10 @@ def _anomalies(seen: Difference) -> list[Anomaly]:
     return found
 
 
-def _in_turn(who: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(actor, point) of the steps that come again and again while rows flow."""
+def _in_turn(victim: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(actor, point) of the steps that are passed repeatedly while rows flow."""
     return [
         (actor, point)
         for actor, point in steps
-        if (actor == COORDINATOR) is (who == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
+        if (actor == COORDINATOR) is (victim == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
     ]

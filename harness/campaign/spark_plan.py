@@ -1,5 +1,6 @@
-"""What is tried in the Spark shell, in this order. Executed lines are struck in the other shells, but for a stranger's
-sink. With an external system everything takes longer than a budget may be, so the endurance job comes first there.
+"""The stages of a campaign in the Spark shell. Faults at executed lines are left to the other shells, except
+for a user's sink. With an external system the budget may not suffice for all stages, so the
+endurance job comes first there.
 """
 
 from __future__ import annotations

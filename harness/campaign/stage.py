@@ -1,4 +1,4 @@
-"""A stage of a campaign: what is tried next, under which conditions. A plan is a tuple of stages, read like a table."""
+"""A stage of a campaign: schedules and their conditions. A plan is a tuple of stages, read like a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Need(Enum):
     RESCALES = "rescales = False: no checkpoint is restored with another parallelism"
     COPIES = "without freeze and thaw the simulated shell cannot copy the target"
     NO_COPIES = "the simulated shell does this on copies of the target"
-    FOREIGN_CODE = "the sink is one of sinkproof's own adapters, whose modules keep nothing between attempts"
+    FOREIGN_CODE = "the sink is one of sinkproof's own adapters; their modules keep nothing between attempts"
     NO_NAMED_POINTS = "the sink names its points itself"
     CONCURRENT_READER = "no claim of this sink needs a concurrent reader"
     CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"
@@ -32,9 +32,9 @@ def nothing(_: Any) -> Iterable[Schedule]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Either `schedules`, a generator of harness/generators, or `explore`, for what is more than a list of schedules.
-    Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: too short a
-    budget does not end the campaign before this stage where a stranger's sink is certified.
+    """Either `schedules`, a generator of harness/generators, or `explore`, for closures and other searches.
+    Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: when a
+    user's sink is certified, the campaign does not end before this stage, however short the budget.
     """
 
     name: str  # printed with its coverage

@@ -1,4 +1,4 @@
-"""What a campaign remembers in order to decide what to try next, and when it may end."""
+"""Remembers which schedules reach points without an injected fault, and decides when a campaign may end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Steering:
     def note(self, result: RunResult, coverage: Coverage) -> None:
         """For each point without an injected fault, remembers up to four shortest schedules that reach it."""
         if not result.fired:
-            self._forget_way(result)
+            self._drop_schedule(result)
             return
         length = len(result.schedule.faults)
         for actor, point in dict.fromkeys(result.trace):
@@ -50,14 +50,14 @@ class Steering:
                 ways.sort(key=lambda way: len(way.before.faults))
                 del ways[WAYS_MOST:]
 
-    def _forget_way(self, result: RunResult) -> None:
-        """What a recovery does may depend on how far a broker had come: this schedule did not reach its last point."""
+    def _drop_schedule(self, result: RunResult) -> None:
+        """Drops a schedule that did not reach its last point: a recovery may depend on the state of a broker."""
         point = result.schedule.faults[-1].point
         self.unreproducible.add(result.schedule)
         self.reaching[point] = [way for way in self.reaching.get(point, ()) if way.schedule != result.schedule]
 
     def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
-        """Schedules that lead to points which were passed without an injected fault, and kill there."""
+        """Schedules that lead to points that were passed without an injected fault, and kill there."""
         points = [*coverage.never_struck(), *sorted(coverage.lines_passed)]
         unstruck = [point for point in points if not coverage.struck[point]]
         return [self.reaching[point][0].schedule for point in unstruck if self.reaching.get(point)]

@@ -1,4 +1,4 @@
-"""What one worker process of a certification is given, and what it returns."""
+"""The input and the result of one worker process of a certification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`locator` of a subject; "" for the canaries, whose controls each get the budget."""
+    """`locator`: of a subject; "" for the canaries, where each control gets the budget."""
 
     locator: str
     shell: str
@@ -21,7 +21,7 @@ class Task:
     schedule: str = ""  # to be replayed; "": the whole campaign
     master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
-    alone: bool = False  # no other shell strikes this subject's lines
+    alone: bool = False  # no other shell injects faults at this subject's lines
     cores: int = 1  # that it may use
     services: ServiceOptions = DEFAULT_SERVICES
 
@@ -32,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellOutcome:
-    """What came of one subject in one shell."""
+    """The result of one subject in one shell."""
 
     result: ShellResult
     findings: Sequence[Finding]

@@ -1,4 +1,4 @@
-"""What a simulation may do to a subject beyond calling its sinks: everything here goes through the contract."""
+"""Lets a simulation act on the subject through its contract: make sinks, break the target, age files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sinkproof.workload.jobs import SECOND_SINK
 
 
 class ContractTarget:
-    """The target, as far as the contract lets something happen to it.
+    """Faults of the target that the contract offers.
 
-    A method that fails is not the sink's fault: it fails on the sink's stack, so that raising there would be taken for
-    an answer of the target. It is kept, and raised when the run is over.
+    A hook is called on the sink's stack, so an error raised there would look like an answer of the target to the sink.
+    The error is kept instead, and raised when the run is over.
     """
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
@@ -34,12 +34,12 @@ class ContractTarget:
         assert call is not None, "a fault that needs the contract's help was let through"
         try:
             call(self.scratch)
-        except Exception as error:  # the border to somebody else's method
+        except Exception as error:  # the border to the user's method
             said = f"{type(error).__name__}: {error}"
             self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
 
     def age(self, seconds: float) -> None:
-        """Files are the only thing that we can make older; any other target goes by `scratch.clock`."""
+        """Ages files; any other target reads the time from `scratch.clock`."""
         for folder, _, names in os.walk(self.scratch.path):
             for path in (folder, *(os.path.join(folder, name) for name in names)):
                 with suppress(FileNotFoundError):
@@ -53,7 +53,7 @@ class ContractTarget:
 
     @contextmanager
     def _no_verdict_on_the_sink(self) -> Iterator[None]:
-        """A service that cannot be broken, or does not come back, is none."""
+        """A service that cannot be broken, or does not come back, is no finding against the sink."""
         try:
             yield
         except ServiceUnavailable as error:
@@ -62,7 +62,7 @@ class ContractTarget:
             self.failed = self.failed or ReaderFailed("has nothing to read from any more", evidence=str(error))
 
     def come_to_rest(self) -> None:
-        """Every writer is gone; what they have sent may still be on its way."""
+        """Waits for requests in flight after every writer has ended."""
         with self._no_verdict_on_the_sink():
             self.outages.await_end()
         self.scratch.services.await_settled()

@@ -1,4 +1,4 @@
-"""Arms the proxies in front of brokers with the message faults of a schedule, and reads which of them struck."""
+"""Arms the proxies in front of brokers with the message faults of a schedule, and reads which of them were injected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 
 def armed(schedule: Schedule, services: ServicesInUse) -> Schedule:
-    """Arms the proxies; returns what is left of the schedule for the engine."""
+    """Arms the proxies; returns the rest of the schedule, for the engine."""
     messages = [fault for fault in schedule.faults if is_message(fault)]
     if messages and not services.proxies():
         raise ContractError(

@@ -1,4 +1,4 @@
-"""Where a subject's attempts are processes: a laboratory whose runs are real, and the servers that fork for it."""
+"""Runs schedules on a subject with each attempt in a process of its own, forked from a server."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 PRELOAD: Final = ("sinkproof.execution.process_runner", "sinkproof.sink_adapters.strategies.adapt_to_sink")
-HASH_SEEDS: Final = (1, 2)  # a restart is another process, and has another one, unless somebody has set it
+HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
 MAKER: Final = "sinkproof.execution.process_runner:make_sink"
 
 
 def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
-    """Called in the attempt's own process: it finds the contract again, and knows nothing else."""
+    """Called in the attempt's own process: it loads the contract again, because nothing else is passed to it."""
     from sinkproof.subject.loading import load
 
     return load(locator).sink(replace(scratch, clock=clock))
 
 
 class Servers(NamedTuple):
-    """Odd generations are forked from the first, even ones from the other, which is started when it is needed."""
+    """Odd generations are forked from the first server, even ones from the second, which starts when it is needed."""
 
     first: ForkServer
     other: Callable[[], ForkServer]
@@ -133,7 +133,7 @@ class ProcessRunner(ScheduleRunner):
         self.target.raise_what_failed()
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        """`trace_lines` is implied where a fault strikes at a line after another fault: lines before it count, too."""
+        """`trace_lines` is implied if a fault is injected at a line after another fault: lines before it count, too."""
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
         try:
             result = super().run(schedule, concurrent_reader=concurrent_reader)
@@ -149,15 +149,16 @@ class ProcessRunner(ScheduleRunner):
 
 
 def plain_scratch(scratch: Scratch) -> Scratch:
-    """What can be sent to another process: the clock is made anew there."""
+    """The scratch without its clock, which cannot be sent to another process."""
     return Scratch(
         name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings, services=scratch.services
     )
 
 
 def libraries_of(contract: Contract) -> list[str]:
-    """What is imported once for all attempts: what the contract names, and what its files import that takes long. With
-    the first rows that it is given, pyarrow imports pandas: a third of a second for each attempt.
+    """Libraries to import once for all attempts: those that the contract names, and heavy imports of its files.
+
+    With its first rows pyarrow imports pandas, which would take a third of a second in each attempt.
     """
     named = contract.libraries
     for file in files_of(contract.given, None):

@@ -1,4 +1,4 @@
-"""Runs one small job in the simulated shell, under virtual time, and records every event in it.
+"""Runs one small job in the simulated shell, in virtual time, and records each of its events.
 
 The demonstrations of `explain` and the comparison table read their figures from such a run.
 """
@@ -304,7 +304,7 @@ def letters(text: str, *, splits: int = 2, batch_rows: int = 1) -> GeneratedInpu
 
 
 def once_each(source: GeneratedInput, visible: Iterable[Identity]) -> tuple[list[Identity], list[Identity]]:
-    """(lost rows, repeated rows: each as often as it is there too often)."""
+    """(lost rows, repeated rows: each as often as it is repeated)."""
     identities = [(split, offset) for split in range(source.splits) for offset in range(source.length(split))]
     have, want = Counter(visible), Counter(identities)
     return sorted((want - have).elements()), sorted((have - want).elements())

@@ -1,4 +1,4 @@
-"""What came of one schedule: a value that campaigns count, judge and report."""
+"""The result of one run of one schedule: a value that campaigns count, judge and report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunResult:
     struck_line: SourceLine | None = None
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
-    broken_rule: str = ""  # of the coordinator, in runs whose coordinator was checked
+    broken_rule: str = ""  # of the coordinator, in runs that checked it
 
     @property
     def event_log(self) -> bytes:

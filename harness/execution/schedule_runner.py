@@ -70,11 +70,11 @@ class ScheduleRunner:
         return self.tracer.files
 
     def find_own_files(self) -> None:
-        """Makes the sink's own lines traceable. Makes a sink to see which classes it consists of."""
+        """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of."""
         self.tracer = LineTracer(files_of(self.contract.given, self.contract.sink(self.scratch)))
 
     def reset(self) -> None:
-        """Back to the empty target."""
+        """Empties the target."""
         if self.contract.copies:
             self.contract.given.thaw(self.scratch, self._empty)
         else:
@@ -91,7 +91,7 @@ class ScheduleRunner:
         return Observer(self.contract, self.scratch, self.ledgers[STANDARD]).read() or []
 
     def ledger(self, job: str) -> Ledger:
-        """What the sources of this job hold."""
+        """The rows that the sources of this job hold."""
         if job not in self.ledgers:
             self.ledgers[job] = Ledger(input_of(job))
         return self.ledgers[job]
@@ -141,7 +141,7 @@ class ScheduleRunner:
         return replace(result, broken_rule=broken) if broken else result
 
     def play(self, simulation: Simulation, *, trace_lines: bool = False) -> None:
-        """Runs it with points at file effects, where the sink has no points of its own, and at lines, if asked for."""
+        """Runs it with points at file effects, unless the sink names points itself, and (`trace_lines`) at lines."""
         own_points = self.contract.marks_points
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
         lines = self.tracer(simulation.reach) if trace_lines else nullcontext()

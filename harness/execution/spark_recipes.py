@@ -1,4 +1,4 @@
-"""What the Spark shell runs when it certifies: recipes, called by name in every process of the job."""
+"""Recipes of the jobs that the Spark shell certifies with, called by name in every process of the job."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
-RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: deaths are what it is about
-PATIENCE_MS: Final = 2_000  # of real time; a restart that nobody needed would only cost time
+RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: its purpose is to be killed often
+PATIENCE_MS: Final = 2_000  # of real time; a restart that is not needed only costs time
 SETTLE_MS: Final = 20_000
 NO_LEDGER: Final = Ledger(INPUTS[STANDARD])
 INTERVAL_MS: Final = 10
@@ -45,7 +45,7 @@ def scratch_at(folder: str, *, name: str, settings: Mapping[str, Any], services:
 
 
 def warm(locator: str) -> Contract:
-    """The contract, with what attempts would else import each for itself."""
+    """Loads the contract and imports what each attempt would otherwise import itself."""
     contract = load(locator)
     for name in contract.libraries:
         if find_spec(name.partition(".")[0]) is not None:  # else the sink says itself what it lacks
@@ -80,7 +80,7 @@ def certifying(
 
 
 def readable(contract: Contract, scratch: Scratch) -> Sequence[Identity] | None:
-    """What is visible now; None where the reader fails: before the first row there may be nothing to be read."""
+    """The visible rows; None if the reader fails: before the first row there may be nothing to read."""
     observer = Observer(contract, scratch, NO_LEDGER)  # whether a failing reader matters is judged at the end
     return observer.read()
 

@@ -22,13 +22,13 @@ PARTITIONS: Final = 4  # Spark's default of 200 costs more than the work itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is read and should not be (or more often than it should), and what is not read."""
+    """Rows that an independent reader should not see (or not so often), and rows that it does not see."""
 
     rows: int  # that an independent reader sees
     lost: tuple[Identity, ...]  # as many as are shown
     lost_total: int
     extra: tuple[Identity, ...]
-    extra_total: int  # repeats, and rows that nobody has read from the source
+    extra_total: int  # repeats, and rows that were not read from the source
 
 
 def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int]) -> Difference:

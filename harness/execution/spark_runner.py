@@ -27,13 +27,13 @@ from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
-RUN_SECONDS: Final = 45.0  # until a run of the small job stands still; it takes a fifth of one
-RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; but a broker that was killed is back when it likes
+RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
+RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; a killed broker takes longer to return
 MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
 
 
 class SparkRunner(ScheduleRunner):
-    """`run` as in the other shells; nothing of a run is simulated."""
+    """Runs schedules on real Spark; no part of a run is simulated."""
 
     def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
         super().__init__(contract, scratch)
@@ -73,7 +73,7 @@ class SparkRunner(ScheduleRunner):
         return replace(result, names=names, trace=trace)
 
     def _look_for_residue(self, observer: Observer, run: SparkRun, *, tasks: int) -> None:
-        """What lingers may still be settled: by one more recovery from the final checkpoint, without faults."""
+        """One more recovery from the final checkpoint, without faults, may still settle what lingers."""
         residue = self.contract.optional("residue")
         if residue is None or not observer.observation.finished or not list(residue(self.scratch)):
             return
@@ -82,7 +82,7 @@ class SparkRunner(ScheduleRunner):
         observer.observation.residue = tuple(map(str, residue(self.scratch)))
 
     def _follow(self, execution: Execution) -> tuple[list[Happening], str]:
-        """Everything that happened, and why the run came to no end, if it did not."""
+        """All events, and why the run did not end (empty if it did)."""
         story: list[Happening] = []
         try:
             story += execution.happenings(
@@ -140,7 +140,7 @@ def _fault(struck: Happening) -> Fault:
 
 
 def deaths(story: Sequence[Happening]) -> list[tuple[Happening, Happening]]:
-    """(who was struck, how it ended) of each fault that killed, as the wait status of the killed process says."""
+    """(injection, end of the victim) of each fault that killed; the end is read from the wait status."""
     found = []
     ended = [each for each in story if each["what"] == "ended" and _killed(each["status"])]
     for strike in (each for each in story if each["what"] == "struck"):
@@ -158,7 +158,7 @@ def _killed(status: int) -> bool:
 
 
 def trace_of(folder: Path, names: Sequence[str]) -> list[tuple[int, str]]:
-    """Who passed which points, each as often as it did; the order between actors is not known."""
+    """The points that each actor passed, each as often as it was passed; the order between actors is not known."""
     found = []
     for actor, name in enumerate(names):
         counts = read_counts(RunFolder(folder).counts_path(name))

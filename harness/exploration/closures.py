@@ -1,13 +1,15 @@
-"""Every sequence of crashes of the certifying job, and what the certificate may say of it.
+"""Explores every sequence of crashes of the certifying job, and says what the certificate may claim of it.
 
+A closure starts from the empty target, crashes the job at each point, and repeats this from each new durable state
+until there is none. There are four kinds:
 1. *plain*: any number of whole-job crashes;
-2. *shifted*: the same with checkpoint ids and generations that begin 1, 8 and 97 higher. What each run passes must be
-   the same but for names: a sink that sorts ids as text, or looks at the parity of a generation, goes other ways;
-3. *ordered*: from each state one run as usual, and one in which the last sink subtask is told first, opened first and
-   snapshots first; also after each lost notification and each declined vote. Each of the three steps alone is turned
-   round in runs that crash once;
+2. *shifted*: the same with checkpoint ids and generations that begin 1, 8 and 97 higher. Each run must pass the same
+   states but for names: a sink that sorts ids as text, or tests the parity of a generation, passes others;
+3. *ordered*: from each state one run in the usual order, and one in which the last sink subtask is notified first,
+   opened first and snapshots first; also after each lost notification and each declined vote. In runs with one crash,
+   each of the three steps is reversed alone, too;
 4. *mixed*: any number of whole-job crashes, and between two of them at most one partial death or zombie. Checkpoint ids
-   begin where they can be found, because deaths use them up.
+   are recognisable in texts, and are replaced by their distance from the last one, because deaths use up ids.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ Close = Callable[..., Explored[JobState]]
 
 
 class Closures:
-    """The closures of one subject. `close` runs one and raises when the campaign is to end; what is known then stays
-    in `plain`, `ordered` and so on. `may`: whether this process can show a fault.
+    """The closures of one subject. `close` runs one, and raises when the campaign must end; results so far stay in
+    `plain`, `ordered` and so on. `may`: whether a fault can be injected in this process.
     """
 
     def __init__(
@@ -56,14 +58,14 @@ class Closures:
         self.others: dict[str, Explored[JobState]] = {}
 
     def world(self, **options: Any) -> JobWorld:
-        """In which runs that are known to end alike are run to their end once. Not for two worlds: what another
-        explorer has visited, this one has not.
+        """A world with a memo of its own: a memo ends runs early at states that its own explorer has visited.
+        Another explorer has not visited what follows them.
         """
         memo = MemoizedRuns(self.runner) if self.runner.contract.copies else None
         return JobWorld(self.runner, memo=memo, **options)
 
     def whole_job(self, preludes: Sequence[tuple[Fault, ...]]) -> None:
-        """`preludes`: what else may strike first."""
+        """`preludes`: faults that may be injected before the first crash of the ordered closure."""
         for step in STEPS:
             self.close(self.world(order=step), depth_most=1)
         self.close(self.world(), keep=self._keep_plain)
@@ -76,7 +78,7 @@ class Closures:
         self.close(world, keep=lambda found: self.others.__setitem__(name, found))
 
     def with_partial_deaths(self) -> None:
-        """Bounded by time: for some strategies there are hundreds of thousands of runs."""
+        """The mixed closure. Bounded by time: some strategies have hundreds of thousands of runs."""
         deadline = Deadline(self.mixed_seconds)
         world = self.world(ids=FINDABLE_IDS, between=self._between)
         self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
@@ -94,30 +96,30 @@ class Closures:
         self.mixed = found
 
     def _between(self, run_result: RunResult, marks: Sequence[Mark]) -> list[Fault]:
-        """One death and one stop wherever they differ. A stopped source is as good as a dead one: nobody hears it
-        later.
+        """One fault of each class of equivalent deaths and suspensions. Sources are only killed: nothing that a
+        suspended source sends later is received, so its suspension equals its death.
         """
         stops = (fault for fault in places(run_result, "stop") if fault.actor.startswith("sink"))
         faults = [fault for fault in (*places(run_result, "kill"), *stops) if self.may(fault)]
         return [first for first, *_ in equivalence_classes(faults, run_result, marks)]
 
-    # -- what may be said --------------------------------------------------------------------------
+    # -- for the certificate -----------------------------------------------------------------------
 
     def summary(self) -> ClosureResult | None:
-        """None: no state was looked at."""
+        """None: no closure was run."""
         best = self.ordered or self.plain
         if best is None:
             return None
         why = self._why_not()
-        looked = [found for found in (self.plain, self.ordered, *self.shifted.values()) if found is not None]
+        explored = [found for found in (self.plain, self.ordered, *self.shifted.values()) if found is not None]
         return ClosureResult(
             states=best.states,
             complete=not why,
             why=why,
             sentence="" if why else SENTENCE,
             depth=best.depth,
-            merges_audited=sum(found.merges_audited for found in looked),
-            merges_differing=sum(found.merges_differing for found in looked),
+            merges_audited=sum(found.merges_audited for found in explored),
+            merges_differing=sum(found.merges_differing for found in explored),
             shifts=tuple(self.shifted),
         )
 

@@ -1,7 +1,8 @@
-"""One schedule whose whole-job crashes are copies: the run goes on, and the next one starts from what a crash had left.
+"""Replays a schedule with whole-job crashes on copies of the durable state.
 
-That is how closures crash sinks that cannot be copied otherwise, and how what they have found is shown again: the dead
-of a crash inside this process would still hold their locks and connections.
+The run that crashes goes on, and the next run starts from a copy of what was durable at the crash. Closures crash sinks
+without freeze and thaw this way, and their findings are replayed this way, because attempts that end inside this
+process may still hold locks and connections.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def needs_copies(runner: ScheduleRunner, schedule: Schedule) -> bool:
 
 
 def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: bool) -> RunResult:
-    """From the empty target to the end, as `Laboratory.run`."""
+    """From the empty target to the end, as `ScheduleRunner.run`."""
     world = JobWorld(runner, job=schedule.job, trace_lines=trace_lines, ids=schedule.ids)
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
@@ -59,7 +60,7 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: 
 
 
 def _segments(faults: Sequence[Fault]) -> list[tuple[tuple[Fault, ...], Fault | None]]:
-    """What strikes before each whole-job crash, and the crash; None after the last one."""
+    """The faults before each whole-job crash, and the crash; None after the last one."""
     found: list[tuple[tuple[Fault, ...], Fault | None]] = []
     before: list[Fault] = []
     for fault in faults:
@@ -85,7 +86,7 @@ def _from_here(fault: Fault, world: JobWorld, state: JobState) -> Fault:
 def _run_until(
     world: JobWorld, state: JobState, *, crash: Fault | None, history: list[tuple[Any, ...]]
 ) -> JobState | None:
-    """What the crash leaves; None if nobody passed there that often."""
+    """The state that the crash leaves; None if its point was not passed that often."""
     left: list[JobState] = []
     ahead = 0 if crash is None else crash.occurrence - _passed(state, world, crash)
 

@@ -1,7 +1,8 @@
-"""Faults of one run that cannot differ: between their places nothing has happened that anybody could notice.
+"""Groups the faults of one run that must have the same outcome, so that one of each group is run.
 
-Who dies leaves what is durable and what it has sent. Who stands still, and goes on later, has missed nothing but what
-others do to the target meanwhile: wherever it stands between two requests of its own, it meets the same.
+Two deaths are equivalent if durable state and sent messages are equal at their places. Two suspensions of one attempt
+are equivalent if the attempt did not access the target or the clock in between: whatever the others change in the
+target meanwhile, the attempt finds the same when it resumes.
 """
 
 from __future__ import annotations
@@ -15,57 +16,61 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.run_memo import Mark
 
 DEATHS: Final = ("kill", "kill-job")
-STANDING_STILL: Final = ("stop", "pause")
+SUSPENSIONS: Final = ("stop", "pause")
 
 
-def left_by_deaths(baseline: RunResult, marks: Sequence[Mark]) -> dict[Fault, Any]:
-    """What a death of one or of all leaves at each place of a run: equal ones come to the same."""
-    left: dict[Fault, Any] = {}
+def classes_of_deaths(baseline: RunResult, marks: Sequence[Mark]) -> dict[Fault, Any]:
+    """The class of each kill and each whole-job crash at each place of a run: deaths of one class are equivalent."""
+    found: dict[Fault, Any] = {}
     seen: Counter[tuple[int, str]] = Counter()
-    since = 0  # the place after which nothing has happened
+    since = 0  # index of the first place of the class
     for at, (place, mark) in enumerate(zip(baseline.trace, marks, strict=False)):
         seen[place] += 1
         kill, crash = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in DEATHS)
         since = since if is_equivalent(kill, marks, at=at, before=at - 1) else at
-        left[kill] = ("kill", since)
-        if mark.left is not None:
-            left[crash] = ("kill-job", mark.left)
-    return left
+        found[kill] = ("kill", since)
+        if mark.crash_state is not None:
+            found[crash] = ("kill-job", mark.crash_state)
+    return found
 
 
 def is_equivalent(fault: Fault, marks: Sequence[Mark], *, at: int, before: int) -> bool:
-    """Whether this fault comes to the same at a place before. A death, if nothing has happened in between that outlives
-    whoever dies: for the whole job that is what is durable; for one of its actors, also what it has sent, and the time,
-    because the others hear of the death so much later. Who stands still must be in the middle of the same.
+    """Whether a fault at the place `at` has the same outcome as one of its kind at the place `before`.
+
+    A whole-job crash: if the durable state is the same. The death of one actor: if, besides, the same actor acted, had
+    sent the same messages, and the time is the same, because the failure is detected relative to it. A suspension: if
+    the marks are equal altogether, with the event being handled and the count of accesses.
     """
     if not 0 <= before < at < len(marks):
         return False
     now, then = marks[at], marks[before]
-    same = now.durable == then.durable or (now.left is not None and now.left == then.left)
-    if fault.kind in STANDING_STILL:
-        return now == then and now.touched is not None
+    same = now.durable == then.durable or (now.crash_state is not None and now.crash_state == then.crash_state)
+    if fault.kind in SUSPENSIONS:
+        return now == then and now.accesses is not None
     same_actor = now.status[0] == then.status[0]
     return same and (fault.kind == "kill-job" or (fault.kind == "kill" and same_actor and now.sent == then.sent))
 
 
-def missed_by_sleepers(baseline: RunResult, marks: Sequence[Mark]) -> dict[Fault, Any]:
-    """What somebody misses who stands still at each place of a run: the same between two of its own requests."""
-    missed: dict[Fault, Any] = {}
+def classes_of_suspensions(baseline: RunResult, marks: Sequence[Mark]) -> dict[Fault, Any]:
+    """The class of each stop and each pause at each place of a run: a class ends with the attempt's next access."""
+    found: dict[Fault, Any] = {}
     seen: Counter[tuple[int, str]] = Counter()
     since = 0
     for at, place in enumerate(baseline.trace[: len(marks)]):
         seen[place] += 1
-        stop, pause = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in STANDING_STILL)
+        stop, pause = (Fault(baseline.names[place[0]], place[1], seen[place], kind) for kind in SUSPENSIONS)
         since = since if is_equivalent(stop, marks, at=at, before=at - 1) else at
-        missed[stop], missed[pause] = ("stop", since), ("pause", since)
-    return missed
+        found[stop], found[pause] = ("stop", since), ("pause", since)
+    return found
 
 
 def equivalence_classes(faults: Iterable[Fault], run_result: RunResult, marks: Sequence[Mark]) -> list[list[Fault]]:
-    """Groups of faults that are alike, each in the order of the run: after the last of a group something happens."""
-    told = all(mark.touched is not None for mark in marks)  # others may count an effect a line after it has happened
-    what = {**left_by_deaths(run_result, marks), **missed_by_sleepers(run_result, marks)} if told else {}
+    """Groups of equivalent faults, each in the order of the run. If the target does not count its accesses, each fault
+    is a group of its own: without the count, an effect may show in the version only a line after it has happened.
+    """
+    counted = all(mark.accesses is not None for mark in marks)
+    class_of = {**classes_of_deaths(run_result, marks), **classes_of_suspensions(run_result, marks)} if counted else {}
     groups: defaultdict[Any, list[Fault]] = defaultdict(list)
     for fault in faults:
-        groups[what.get(fault, fault)].append(fault)
+        groups[class_of.get(fault, fault)].append(fault)
     return list(groups.values())

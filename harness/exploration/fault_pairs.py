@@ -1,7 +1,7 @@
-"""Every ordered pair of faults: the second one wherever an actor passes a point after the first has struck.
+"""Every ordered pair of faults: the second is injected at each point that is passed after the first.
 
-First come the pairs of deaths, zombies and errors at the steps of the protocol; then all others. Second faults that
-strike soonest after the first come first, a few of each first fault in turn: a budget may end at any time.
+First come the pairs of deaths, zombies and errors at the steps of the protocol; then all others. Second faults come in
+the order of the run, a few of each first fault in turn, because the budget may end at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import places
 
-BATCH: Final = 4  # second faults taken from each first one before the next is asked
+BATCH: Final = 4  # second faults taken from each first fault in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ AT_NAMED_POINTS: Final = PairScope(
 
 
 class FaultPairs:
-    """The pairs of one scope. `run`: a run of one schedule; `can_inject`: whether this process can show a fault.
+    """The pairs of one scope. `run`: a run of one schedule; `can_inject`: whether a fault can be injected here.
     `in_bound` counts the pairs known so far, `tried` those that were run.
     """
 
@@ -79,7 +79,7 @@ class FaultPairs:
             queues = left
 
     def _seconds(self, first: Fault) -> Iterator[Fault]:
-        """The first fault is run when its first pair is asked for."""
+        """The first fault is run when its first pair is requested."""
         result = self.run(Schedule((first,)))
         found = [fault for fault in faults_after(result, first, self.scope) if self.can_inject(fault)]
         self.in_bound += len(found) if result.fired else 0
@@ -94,13 +94,13 @@ class FaultPairs:
 
 
 def faults_after(result: RunResult, first: Fault, scope: PairScope) -> Iterator[Fault]:
-    """What can strike once the first fault has, in the order of the run."""
+    """The faults that can be injected after the first one, in the order of the run."""
     seen: Counter[tuple[int, str]] = Counter()
-    struck = False
+    injected = False
     for place in result.trace:
         seen[place] += 1
         actor, point = result.names[place[0]], place[1]
-        if struck and scope.covers(point):
+        if injected and scope.covers(point):
             kinds = [kind for kind in scope.kinds if KINDS[kind].applies(actor, point)]
             yield from (Fault(actor, point, seen[place], kind) for kind in kinds)
-        struck = struck or (actor, point, seen[place]) == (first.actor, first.point, first.occurrence)
+        injected = injected or (actor, point, seen[place]) == (first.actor, first.point, first.occurrence)

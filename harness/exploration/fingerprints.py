@@ -1,8 +1,9 @@
-"""What an object holds, as values that can be compared: whether two sinks of two runs are in the same state.
+"""Turns what an object holds into values that can be compared: are two sinks of two runs in the same state?
 
-Only what can be seen is compared: attributes, containers, closures. Whatever may hide something (an open file, a lock,
-a generator, an object made in C) raises Opaque, and then nobody may be taken for equal. What outlives a run (the
-contract, its store, its disk) is compared elsewhere, as the frozen target; here it is itself.
+Only what Python shows is compared: attributes, containers, closures. An object that may hold hidden state (an open
+file, a lock, a generator, an object made in C) raises Opaque, and its run is never matched with another one. Objects
+that outlive a run (the contract, its store, its disk) are compared by identity here; the frozen target holds their
+contents.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sinkproof.sink_adapters.protocol import Batch, Context
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
 HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
-# What a sink may reach, but does not hold: the shell is compared as such.
+# Modules of objects that a sink refers to but does not own: the shell's state is compared separately.
 SHELLS: Final = (
     "sinkproof.reference_engine.",
     *(
@@ -39,16 +40,16 @@ CONSTANT: Final = (
     SubtaskPlan,
 )  # the same objects in all runs of a job
 DEPTH_OUTSIDE_MOST: Final = 4
-NODES_MOST: Final = 500  # a sink that has just been opened holds a few dozen
+NODES_MOST: Final = 500  # objects; a sink that has just been opened holds a few dozen
 
 
 class Opaque(Exception):
-    """Something that cannot be compared; which type."""
+    """An object that cannot be compared. The message names its type."""
 
 
 def outside_of(given: Any) -> Mapping[int, Any]:
-    """What a contract holds: stores, disks, connections, whoever shares them. By id, and kept: what is made later may
-    otherwise get the id of something that is gone.
+    """All that a contract holds and its sinks share (stores, disks, connections): id -> object. The objects are kept
+    alive, so that no later object gets the id of one that was freed.
     """
     found: dict[int, Any] = {}
     work = [(given, 0)]
@@ -71,20 +72,20 @@ def _parts(thing: Any) -> list[Any]:
 
 
 def fingerprint(thing: Any, outside: Mapping[int, Any]) -> Any:
-    """Equal for two things that hold equal values in the same places. Raises Opaque."""
-    return _Walk(outside).see(thing)
+    """Equal for two objects that hold equal values in the same places. Raises Opaque."""
+    return _Walk(outside).visit(thing)
 
 
 def fingerprint_but_for_names(thing: Any, outside: Mapping[int, Any], *, undrawn: Any) -> Any:
-    """The same; but of a source of names, which each attempt has one of its own of, only whether any was drawn.
-    `undrawn`: its state if none was. Raises Opaque.
+    """As `fingerprint`, but without the random generator from which an attempt draws its names, as long as it has drawn
+    none. `undrawn`: the state of that generator then. Raises Opaque.
     """
-    return _NamelessWalk(outside, undrawn=undrawn).see(thing)
+    return _NamelessWalk(outside, undrawn=undrawn).visit(thing)
 
 
 def fingerprint_of_engine(thing: Any) -> Any:
-    """The same of a subtask or a coordinator. Raises Opaque."""
-    return _EngineWalk({}).see(thing)
+    """The fingerprint of a subtask or a coordinator. Raises Opaque."""
+    return _EngineWalk({}).visit(thing)
 
 
 class _Walk:
@@ -93,7 +94,7 @@ class _Walk:
     def __init__(self, outside: Mapping[int, Any]) -> None:
         self.outside, self.seen = outside, dict[int, int]()
 
-    def see(self, thing: Any) -> Any:
+    def visit(self, thing: Any) -> Any:
         kind = type(thing)
         if kind in PLAIN:
             return thing
@@ -106,45 +107,45 @@ class _Walk:
             raise Opaque("it holds too much")
         self.seen[number] = len(self.seen)
         if kind in (tuple, list, deque):
-            return kind.__name__, [item if type(item) in PLAIN else self.see(item) for item in thing]
+            return kind.__name__, [item if type(item) in PLAIN else self.visit(item) for item in thing]
         if kind is dict:
             return [
-                (key if type(key) in PLAIN else self.see(key), value if type(value) in PLAIN else self.see(value))
+                (key if type(key) in PLAIN else self.visit(key), value if type(value) in PLAIN else self.visit(value))
                 for key, value in thing.items()
             ]
         if kind in (set, frozenset):
-            return sorted(repr(self.see(item)) for item in thing)
-        return self._see_rarer(thing, kind)
+            return sorted(repr(self.visit(item)) for item in thing)
+        return self._visit_rare(thing, kind)
 
-    def _see_rarer(self, thing: Any, kind: type) -> Any:
+    def _visit_rare(self, thing: Any, kind: type) -> Any:
         if kind is MethodType:
-            return thing.__func__.__qualname__, self.see(thing.__self__)
+            return thing.__func__.__qualname__, self.visit(thing.__self__)
         if kind is FunctionType:
-            return id(thing.__code__), [self.see(cell.cell_contents) for cell in thing.__closure__ or ()]
+            return id(thing.__code__), [self.visit(cell.cell_contents) for cell in thing.__closure__ or ()]
         if kind is BuiltinFunctionType:
             owner = thing.__self__
-            return thing.__name__, None if isinstance(owner, ModuleType) else self.see(owner)
+            return thing.__name__, None if isinstance(owner, ModuleType) else self.visit(owner)
         if kind is partial:
-            return self.see(thing.func), self.see(thing.args), self.see(thing.keywords)
-        if kind is Context:  # all of it follows from the restored checkpoint and the generation, but what was drawn
-            return self.see(thing.random)
+            return self.visit(thing.func), self.visit(thing.args), self.visit(thing.keywords)
+        if kind is Context:  # its other fields follow from the restored checkpoint and the generation
+            return self.visit(thing.random)
         if kind is Random:
             return thing.getstate()
         if isinstance(thing, enum.Enum):
             return kind.__name__, thing.name
-        return self._see_object(thing, kind)
+        return self._visit_object(thing, kind)
 
-    def _looks_into(self, kind: type) -> bool:
+    def _descends_into(self, kind: type) -> bool:
         return not kind.__module__.startswith(SHELLS)
 
-    def _see_object(self, thing: Any, kind: type) -> Any:
-        """An object of Python: its value, if it is a number or a text, too, and its attributes."""
-        if not self._looks_into(kind):
+    def _visit_object(self, thing: Any, kind: type) -> Any:
+        """An instance of a Python class: its attributes and, if the class extends a number or a text, its value."""
+        if not self._descends_into(kind):
             return kind.__name__
         valued, slots = _shape_of(kind)
         attributes = [*getattr(thing, "__dict__", {}).items()]
         attributes += [(name, getattr(thing, name)) for name in slots if hasattr(thing, name)]
-        seen = [(name, value if type(value) in PLAIN else self.see(value)) for name, value in attributes]
+        seen = [(name, value if type(value) in PLAIN else self.visit(value)) for name, value in attributes]
         return kind.__qualname__, None if valued is None else _value_as(valued, thing), seen
 
 
@@ -155,27 +156,27 @@ class _NamelessWalk(_Walk):
         super().__init__(outside)
         self.undrawn = undrawn
 
-    def _see_rarer(self, thing: Any, kind: type) -> Any:
+    def _visit_rare(self, thing: Any, kind: type) -> Any:
         if kind is Random and thing.getstate() == self.undrawn:
             return "undrawn"
-        return super()._see_rarer(thing, kind)
+        return super()._visit_rare(thing, kind)
 
 
 class _EngineWalk(_Walk):
-    """Looks into the engine's own objects, but not into what never changes, nor into rows."""
+    """Descends into the engine's own objects, but not into constants of the job, nor into rows."""
 
     __slots__ = ()
 
-    def _see_rarer(self, thing: Any, kind: type) -> Any:
+    def _visit_rare(self, thing: Any, kind: type) -> Any:
         if isinstance(thing, CONSTANT):
             return (id(thing),)
         if kind is CheckpointRecord:
             return thing
         if kind is Batch and not thing.columnar:
             return thing.rows
-        return super()._see_rarer(thing, kind)
+        return super()._visit_rare(thing, kind)
 
-    def _looks_into(self, kind: type) -> bool:
+    def _descends_into(self, kind: type) -> bool:
         return True
 
 
@@ -189,7 +190,7 @@ def _value_as(base: type, thing: Any) -> Any:
 
 @cache
 def _shape_of(kind: type) -> tuple[type | None, tuple[str, ...]]:
-    """The type of what an object of this class is besides (a text, a number), and the names of its slots."""
+    """The built-in type that this class extends (a text, a number; or None), and the names of its slots."""
     if not kind.__flags__ & HEAP_TYPE:
         raise Opaque(kind.__qualname__)
     made_in_c = [base for base in kind.__mro__ if not base.__flags__ & HEAP_TYPE and base is not object]

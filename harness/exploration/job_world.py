@@ -1,4 +1,4 @@
-"""The certifying job as a world for the explorer: its durable state is the target and the checkpoint storage."""
+"""Presents the certifying job to the explorer as states (target and checkpoint storage) and their successors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.scratch import freeze_folder, thaw_folder
 from sinkproof.workload.jobs import named_job
 
-Spy = Callable[[Simulation, str], None]
+PointListener = Callable[[Simulation, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class JobState:
     record: CheckpointRecord | None
     target: Any
     path: tuple[Fault, ...] = ()
-    prelude: tuple[Fault, ...] = ()  # faults that strike on the way from here; occurrences count from here
-    orders: tuple[str, ...] = (IN_ORDER,)  # of every run so far, and of the one from here
+    prelude: tuple[Fault, ...] = ()  # faults injected in the run from here; occurrences count from here
+    orders: tuple[str, ...] = (IN_ORDER,)  # of each run so far, and of the run from here
     passed: Counter[tuple[int, str]] | None = None  # how often each point was passed before the last crash
     names: tuple[str, ...] = ()  # of actors by id
-    is_known: bool = False  # the prelude strikes where a run has stood as another, from which it has struck as well
+    is_known: bool = False  # the prelude was injected in an equal state before, so its outcome is known
 
 
 Between = Callable[[RunResult, Sequence[Mark]], Sequence[Fault]]
@@ -50,10 +50,10 @@ Between = Callable[[RunResult, Sequence[Mark]], Sequence[Fault]]
 class JobWorld:
     """Runs the certifying job from any durable state. `trace_lines` makes executed lines points, too.
 
-    `ids`: what checkpoint ids and generations begin after. `order`: of the first run. `orders`: in which other orders
-    each run is repeated. `between`: what else may strike until the next whole-job crash, made of a run and of what had
-    happened at each of its places. `endings`: of runs, where they are known. `times_most`: how often the same point of
-    the same actor is a place to crash in one run.
+    `ids`: the number after which checkpoint ids and generations begin. `order`: in which subtasks take turns in the
+    first run. `orders`: other orders in which each run is repeated. `between`: computes, from a run and its marks, the
+    faults that may be injected before the next whole-job crash. `memo`: reuses outcomes of equal states. `times_most`:
+    how many passes of one point by one actor are places to crash in one run.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class JobWorld:
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
         self.points: Counter[str] = Counter()  # how often each point was a place to crash
-        self.openings: set[bytes] = set()  # where runs stood, but for names, when all sinks were open
-        self.known_from: int | None = None  # place of the last run behind which it was as another
-        self._told: tuple[Any, str] = (None, "None")
+        self.openings: set[bytes] = set()  # digests of states in which all sinks had just been opened
+        self.known_from: int | None = None  # index in the last trace: the rest is known
+        self._record_text: tuple[Any, str] = (None, "None")  # the last record, and its text
         self._target_version = self.contract.optional("version")
         self._canonical = self.contract.optional("canonical")
         self._while_powered = self.contract.optional("while_powered") if self._canonical is not None else None
@@ -99,22 +99,24 @@ class JobWorld:
         return self._target_version(self.scratch), self._storage().version
 
     def exact(self) -> int | None:
-        """Of targets whose copies are bytes. What only a loss of power shows is in no text either."""
+        """A hash of the exact state, for targets that are copied as bytes. Buffers that only a power loss destroys are
+        left out, as they are from `text`.
+        """
         frozen = self.freeze_target() if self._while_powered is None else self._while_powered(self.scratch)
         return hash((frozen, self._live())) if isinstance(frozen, bytes) else None
 
     def _live(self) -> str:
-        """What is kept outside the target. Made once for each record."""
+        """The checkpoint record as text, computed once for each record."""
         record = self._storage().record
-        if record is not self._told[0]:
-            self._told = record, repr(record)
-        return self._told[1]
+        if record is not self._record_text[0]:
+            self._record_text = record, repr(record)
+        return self._record_text[1]
 
     def text(self) -> str:
         return self._text_with(self._live())
 
     def _text_with(self, live: str) -> str:
-        """The live part is what is kept outside the target; committed things nowhere named in it may be anonymous."""
+        """`live`: the state outside the target. A contract may make names anonymous that `live` does not contain."""
         target = self.freeze_target() if self._canonical is None else self._canonical(self.scratch, live)
         text = live + (repr(target) if self._canonical is None else str(target))
         if self.ids != FINDABLE_IDS:
@@ -138,14 +140,14 @@ class JobWorld:
         )
 
     def branches(self, state: JobState) -> Sequence[JobState]:
-        """The same state, but subtasks take turns in another order, or somebody is struck on the way."""
+        """The same state, but subtasks take turns in another order, or a fault is injected before the next crash."""
         if state.prelude:
             return []
         others = [replace(state, orders=(*state.orders[:-1], order)) for order in self.orders]
         if self.between is None or self.simulation is None:
             return others
-        looked = isinstance(self.simulation, WatchedSimulation) and self.simulation.looks  # at a clock: times differ
-        marks = [] if self.memo is None or looked else self.memo.marks
+        clock_was_read = isinstance(self.simulation, WatchedSimulation) and self.simulation.clock_reads
+        marks = [] if self.memo is None or clock_was_read else self.memo.marks  # marks do not compare clock readings
         faults = self.between(self.last_result(Schedule()), marks)
         return others + [replace(state, prelude=(fault,), is_known=self._is_known(fault)) for fault in faults]
 
@@ -167,7 +169,7 @@ class JobWorld:
         simulation, observer = self.runner.simulation(schedule, storage=storage, shell=kind)
         self.simulation, self.state, self.observer = simulation, state, observer
         if visit is not None:
-            simulation.on_point = self._spy(visit, marking=marking)
+            simulation.on_point = self._listener(visit, marking=marking)
         if marking:
             simulation.actions = {**simulation.actions, "open": self._opening}
             self.known_from = None
@@ -177,14 +179,14 @@ class JobWorld:
             known = 0 if join_point is None else len(join_point.trace)
         else:
             self.runner.play(simulation, trace_lines=self.trace_lines)
-        if visit is not None and not in_full:  # only to be compared: what follows a crash here is not run
+        if visit is not None and not in_full:  # an audit in full only compares states; no crash of it is explored
             self.points.update(point for _, point in simulation.trace)
         found = self.runner.judge(observer)
         claims = self.contract.claims
         return ExploredRun(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))
 
     def _opening(self, shell: Simulation, key: Any, effect: Effect) -> None:
-        """Notes where the run stands when the last sink is open, or that another has stood there."""
+        """When the last sink is open: keeps the state, or notes that an earlier run was in the same state."""
         open_sink(shell, key, effect)
         if self.memo is None or not is_new(shell, opened=True):
             return
@@ -196,37 +198,37 @@ class JobWorld:
                 self.known_from = len(shell.trace)
             self.openings.add(here)
 
-    def _spy(self, visit: Callable[[], None], *, marking: bool) -> Spy:
-        if self.between is not None and not marking:  # what comes before the fault was visited without it
+    def _listener(self, visit: Callable[[], None], *, marking: bool) -> PointListener:
+        if self.between is not None and not marking:  # the points before the fault were visited in the run without it
             return lambda shell, point: visit() if shell.faults.injected else None
         if marking and self.memo is not None and isinstance(self.simulation, WatchedSimulation):
-            return self._marking(visit, note=self.memo.marker(self.simulation, self.observer))
-        return (lambda shell, point: visit()) if self.times_most == inf else self._seldom(visit)
+            return self._mark_and_visit(visit, note=self.memo.marker(self.simulation, self.observer))
+        return (lambda shell, point: visit()) if self.times_most == inf else self._visit_first_passes(visit)
 
-    def _marking(self, visit: Callable[[], None], *, note: Spy) -> Spy:
-        def look(shell: Simulation, point: str) -> None:
+    def _mark_and_visit(self, visit: Callable[[], None], *, note: PointListener) -> PointListener:
+        def on_point(shell: Simulation, point: str) -> None:
             note(shell, point)
             visit()
 
-        return look
+        return on_point
 
-    def _seldom(self, visit: Callable[[], None]) -> Spy:
+    def _visit_first_passes(self, visit: Callable[[], None]) -> PointListener:
         passed: Counter[tuple[int, str]] = Counter()
 
-        def look(shell: Simulation, point: str) -> None:
+        def on_point(shell: Simulation, point: str) -> None:
             place = shell.trace[-1]
             passed[place] += 1
             if passed[place] <= self.times_most:
                 visit()
 
-        return look
+        return on_point
 
     @property
     def names(self) -> Sequence[str]:
         return named_job(self.job).widest.names
 
     def last_result(self, schedule: Schedule) -> RunResult:
-        """The run before, as one of this schedule."""
+        """The result of the last run, as a run of this schedule."""
         assert self.simulation is not None
         return self.runner.result_of(schedule, self.simulation, self.observer)
 
@@ -241,7 +243,7 @@ class JobWorld:
         return freeze_folder(self.scratch.path)
 
     def schedule(self, state: JobState) -> Schedule:
-        """The faults that led to this state, and those that strike on the way from it, as one line."""
+        """The faults that led to this state, and its prelude, as one schedule."""
         faults = (*state.path, *_from_the_start(state.prelude, state))
         return Schedule(faults, job=self.job, ids=self.ids, orders=trimmed(state.orders))
 
@@ -253,7 +255,7 @@ class JobWorld:
 
 
 def _from_the_start(faults: Sequence[Fault], state: JobState) -> tuple[Fault, ...]:
-    """The run from a state counts occurrences from its own beginning; a schedule counts from that of the first."""
+    """A run from a state counts occurrences from its own beginning; a schedule counts from that of the first run."""
     passed = state.passed
     if not passed:
         return tuple(faults)

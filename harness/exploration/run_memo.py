@@ -1,16 +1,19 @@
-"""Runs that cannot end differently are run once.
+"""State matching: a run that reaches a state that an earlier run reached is not run further; its outcome is known.
 
-When all faults of a schedule have struck, a failure leads to a new generation, whose sinks are opened one by one. When
-the last is open and has written nothing, everything that is still to come follows from what can be compared: the
-target, the restored checkpoint, the generation, the events on their way, what the sinks hold. Who was stopped goes on
-long after that; when it has left, what everybody else holds by then is compared, too. A run that stands where
-another has stood ends as that one did: the same rest of the trace, the same view in the end. Of a pair of faults this
-saves half of the run, and more: what strikes later strikes both alike.
+Runs are compared at two moments, and only after all faults of the schedule were injected:
+1. A new generation has opened its last sink (or, for opaque sinks, is about to open its first) and has done nothing
+   else. All that follows then depends on values that can be compared: the target, the restored checkpoint, the
+   generation, the queued events and what the sinks hold.
+2. The last zombie has ended. By then the new generation has worked for some time, so what its subtasks and the
+   coordinator hold is compared, too.
+When all of these are equal, the rest of the trace and the final committed view are equal. A pair of faults costs half
+of a run or less this way, because many second faults lead to the same state.
 
-That is exact for sinks that keep nothing but in the target and in themselves. A sink that may hide something is
-compared before it is opened, when there is nothing to hide. Who looks at the clock is compared with times as they are.
-One in some hundred such runs is done in full all the same and compared; if it differs, nothing of
-this kind is concluded any more. And what breaks a claim is always run in full.
+This is exact for sinks that keep state only in the target and in their own attributes. A sink that holds an object that
+cannot be compared (`Opaque`) is compared before it is opened, when it holds nothing. If a clock was read after the
+state was reached, the times must be equal, too.
+Every 200th reused outcome is checked against a full run; after one difference, no outcome is reused any more. A
+schedule that breaks a claim is always run in full.
 """
 
 from __future__ import annotations
@@ -33,49 +36,50 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Sink
 
 AUDITED_EVERY: Final = 200  # half a percent of the time
-CANDIDATES_MOST: Final = 40  # states under one key; comparing costs 5 us each, and a run saved is worth 200
-KEPT_MOST: Final = 3_000  # places to be compared with, of some 70 KB each
-TRIED: Final = 200  # places kept, after which it is asked whether runs meet there
-WORTH: Final = 0.05  # of them, at least
+CANDIDATES_MOST: Final = 40  # states under one key; a comparison takes 5 us, a saved run 200 us
+KEPT_MOST: Final = 3_000  # states kept for comparison, some 70 KB each
+SAMPLE_SIZE: Final = 200  # states kept before `is_worth_it` judges by the share of runs that matched
+MATCHES_LEAST: Final = 0.05  # matched runs per state kept
 Key = tuple[int, int]
-# Of an observation, what grows while the job runs; of the kinds of faults, none in question excuses anything.
+# The parts of an observation that grow during a run. `kinds` (of faults) is left out: none of those injected in runs
+# that are compared here waives a claim.
 LISTS: Final = tuple(part for part in PARTS if part != "kinds" and isinstance(getattr(Observation(), part), list))
 
 
 class Mark(NamedTuple):
-    """What had happened when somebody stood at a place."""
+    """The state of the job when an actor passed one entry of the trace."""
 
-    status: tuple[Key, int]  # whoever stood there (actor id, generation), and which event it handled
+    status: tuple[Key, int]  # the actor (id, generation), and the event that it was handling
     durable: tuple[Any, int]  # versions of the target and of the checkpoint storage
-    sent: tuple[float, int]  # the time, and how many events were posted
-    left: int | None  # number of what a crash of the whole job leaves here; None: it cannot be compared
-    touched: Any  # how often somebody had asked the target, or the clock; None: nobody counts
+    sent: tuple[float, int]  # the time, and how many events had been posted
+    crash_state: int | None  # number of the state that a whole-job crash leaves here; None: it cannot be compared
+    accesses: Any  # how often the target and the clock had been read; None: the target does not count its accesses
 
 
 class WatchedSimulation(Simulation):
-    """Notes who looks at the clock, and tells when the last zombie has left."""
+    """Counts the reads of the clock by sinks, and calls `on_zombies_ended` when the last zombie has ended."""
 
-    __slots__ = ("crossed_at", "join_points", "left", "looks", "zombie_present")
+    __slots__ = ("clock_reads", "join_points", "matched_at", "on_zombies_ended", "zombie_present")
 
     def __init__(self, *given: Any, schedule: Schedule, **named: Any) -> None:
         super().__init__(*given, schedule=schedule, **named)
-        self.looks, self.crossed_at = 0, 0.0
+        self.clock_reads, self.matched_at = 0, 0.0
         self.join_points: list[tuple[Any, JoinPoint]] = []
         self.actions = {**self.actions, "settle": _settle_at}
-        self.zombie_present = False  # somebody was stopped, and may be there still
-        self.left: Callable[[WatchedSimulation], None] = lambda _: None  # called when it is not any more
+        self.zombie_present = False  # a suspended attempt has resumed, and may still be running
+        self.on_zombies_ended: Callable[[WatchedSimulation], None] = lambda _: None
 
     def clock_for(self, key: Key) -> Callable[[], float]:
-        clock, is_ours = super().clock_for(key), True
+        clock, is_of_engine = super().clock_for(key), True
 
-        def look() -> float:
-            nonlocal is_ours
-            if not is_ours:  # the first look is the engine's, for the deadline
-                self.somebody_looked()
-            is_ours = False
+        def read_clock() -> float:
+            nonlocal is_of_engine
+            if not is_of_engine:  # the engine reads it first, for the deadline
+                self.note_clock_read()
+            is_of_engine = False
             return clock()
 
-        return look
+        return read_clock
 
     def zombie_resuming(self, key: Key) -> None:
         super().zombie_resuming(key)
@@ -83,38 +87,39 @@ class WatchedSimulation(Simulation):
 
     def _zombie_resumed(self, key: Key) -> None:
         super()._zombie_resumed(key)
-        self._look_around()
+        self._check_zombies_ended()
 
     def _cancel(self, key: Key, *, leave: Callable[[Sink], None]) -> None:
         super()._cancel(key, leave=leave)
-        self._look_around()
+        self._check_zombies_ended()
 
     def _attempt_failed(self, key: Key, error: Exception) -> None:
         super()._attempt_failed(key, error)
-        self._look_around()
+        self._check_zombies_ended()
 
-    def _look_around(self) -> None:
+    def _check_zombies_ended(self) -> None:
         if self.zombie_present and not self.points_off and not self.faults.pending and is_new(self, opened=True):
             self.zombie_present = False
-            self.left(self)
+            self.on_zombies_ended(self)
 
-    def somebody_looked(self) -> None:
-        self.looks += 1
+    def note_clock_read(self) -> None:
+        self.clock_reads += 1
         for _, join_point in self.join_points:
-            join_point.asked = True
+            join_point.clock_was_read = True
 
 
 def _settle_at(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
-    """Who settles is told the time."""
-    shell.somebody_looked()
+    """Settling passes the time to the sink."""
+    shell.note_clock_read()
     settle(shell, key, effect)
 
 
 class MemoizedRuns:
-    """Runs schedules as the laboratory does, but none to an end that is known. For contracts that copy their target.
+    """Runs schedules as `ScheduleRunner` does, but ends a run at a state that an earlier run reached, and takes the
+    rest from that run. For contracts with freeze and thaw; with others (`why_not`) every schedule is run in full.
 
-    `confirms`: what breaks a claim is run in full at once; if not, who asks calls `in_full` for what is to be shown.
-    `trace_lines`: executed lines are points, in all runs.
+    `confirms`: a schedule that breaks a claim is run in full at once; without it, the caller calls `in_full` for each
+    result that it shows. `trace_lines`: executed lines are points, in all runs.
     """
 
     def __init__(
@@ -129,16 +134,16 @@ class MemoizedRuns:
         self.trace_lines = trace_lines
         self.known: defaultdict[Any, list[JoinPoint]] = defaultdict(list)
         self.used, self.audited = 0, 0
-        self.kept, self.met = 0, 0
+        self.kept, self.matched = 0, 0
         self.outside = outside_of(runner.contract.given)
-        self.marks: list[Mark] = []  # of the last run that was asked to: at each place, what had happened by then
-        self.sees_through = True  # sinks can be compared when they are open
+        self.marks: list[Mark] = []  # of the last marked run, one for each entry of its trace
+        self.compares_open_sinks = True  # False after a sink was Opaque
         self.why_not = "" if runner.contract.copies else "the contract does not copy its target"
-        self.numbers: dict[Any, int] = {}  # of what crashes of the whole job leave
+        self.crash_states: dict[Any, int] = {}  # state that a whole-job crash leaves -> its number
         self.copy = runner.contract.optional("while_powered") or getattr(runner.contract.given, "freeze", None)
 
     def run(self, schedule: Schedule, *, marked: bool = False) -> RunResult:
-        """`marked`: `marks` are kept, up to where the run stands as an earlier one has stood."""
+        """`marked`: keeps `marks`, up to the state at which the run matches an earlier one."""
         self.marks = []
         if self.why_not:
             return self.runner.run(schedule, trace_lines=self.trace_lines)
@@ -148,8 +153,8 @@ class MemoizedRuns:
         if marked:
             simulation.on_point = self.marker(simulation, observer)
         found = self.play(simulation, observer)
-        if simulation.looks:
-            self.marks = []  # times differ, and somebody has seen it
+        if simulation.clock_reads:
+            self.marks = []  # a sink has read the clock, and marks do not compare what it read
         run_result = self.runner.result_of(schedule, simulation, observer)
         if found is None:
             return run_result
@@ -159,16 +164,16 @@ class MemoizedRuns:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether runs meet earlier ones often enough: what is left behind by every crash keeps them apart."""
-        return self.kept < TRIED or self.met >= WORTH * self.kept
+        """Whether enough runs match earlier ones. Few do if each crash leaves something behind in the target."""
+        return self.kept < SAMPLE_SIZE or self.matched >= MATCHES_LEAST * self.kept
 
     def marker(self, simulation: WatchedSimulation, observer: Observer) -> Callable[[Simulation, str], None]:
-        """To be called at each place of this run."""
+        """A listener that appends a mark to `marks` at each point of this run."""
         self.marks = marks = []
         version, scratch = self.runner.contract.optional("version"), self.runner.scratch
         if version is None:
             return lambda shell, point: None
-        asked = self.runner.contract.optional("touched") or (lambda scratch: None)
+        count_accesses = self.runner.contract.optional("touched") or (lambda scratch: None)
         before: tuple[Any, Any] = (None, None)
 
         def note(shell: Simulation, point: str) -> None:
@@ -176,62 +181,68 @@ class MemoizedRuns:
             durable = version(scratch), shell.storage.version
             moment = durable, observer.is_up_to_date()
             if before[0] != moment:
-                before = moment, self._left_by_crash(shell, observer, is_up_to_date=moment[1])
-            touched = asked(scratch)
-            touched = None if touched is None else (touched, simulation.looks)
+                before = moment, self._crash_state(shell, observer, is_up_to_date=moment[1])
+            accesses = count_accesses(scratch)
+            accesses = None if accesses is None else (accesses, simulation.clock_reads)
             status, sent = (shell.actor, shell.handling), (shell.now, shell.sequence)
-            marks.append(Mark(status, durable, sent, before[1], touched))
+            marks.append(Mark(status, durable, sent, before[1], accesses))
 
         return note
 
-    def _left_by_crash(self, simulation: Simulation, observer: Observer, *, is_up_to_date: bool) -> int | None:
-        """Number of what a crash of the whole job leaves now, and of what was seen by then: equal ones go on alike."""
-        storage, seen = simulation.storage, observer.observation
+    def _crash_state(self, simulation: Simulation, observer: Observer, *, is_up_to_date: bool) -> int | None:
+        """Number of the state that a whole-job crash leaves now, with the observation so far. Runs that crash in states
+        of one number have the same outcome.
+        """
+        storage, observation = simulation.storage, observer.observation
         try:
             target = contents_of(self._target())
-            lists = tuple(tuple(getattr(seen, part)) for part in LISTS)
-            left = target, repr(storage.latest()), simulation.generation, is_up_to_date, lists
-            return self.numbers.setdefault(left, len(self.numbers))
+            lists = tuple(tuple(getattr(observation, part)) for part in LISTS)
+            state = target, repr(storage.latest()), simulation.generation, is_up_to_date, lists
+            return self.crash_states.setdefault(state, len(self.crash_states))
         except (Opaque, TypeError):  # a part of it cannot be hashed
             return None
 
     def _target(self) -> Any:
-        """To be compared. All faults have struck, or none that is still to come takes the power away."""
+        """A copy of the target. Buffers that only a power loss destroys are part of it only if `copy` freezes them: no
+        fault that is still to come cuts the power.
+        """
         assert self.copy is not None
         return self.copy(self.runner.scratch)
 
-    def in_full(self, concluded: RunResult) -> RunResult:
-        """Findings are shown as they happen; and some others are looked at in order to see that this is sound."""
-        run_result = self.runner.run(concluded.schedule, trace_lines=self.trace_lines)
+    def in_full(self, reused: RunResult) -> RunResult:
+        """The full run of the schedule of a reused outcome: for results that are shown, and as an audit. If the
+        outcomes differ, nothing is reused any more.
+        """
+        run_result = self.runner.run(reused.schedule, trace_lines=self.trace_lines)
         self.audited += 1
-        if outcome_of(run_result) != outcome_of(concluded):
-            self.why_not = f"{concluded.schedule} ended otherwise than an equal run"
+        if outcome_of(run_result) != outcome_of(reused):
+            self.why_not = f"{reused.schedule} ended otherwise than an equal run"
         return run_result
 
     def play(self, simulation: WatchedSimulation, observer: Observer, *, resumed: bool = False) -> JoinPoint | None:
-        """To its end, or to where an earlier run has stood: that one, whose end is then this one's, too. `resumed`:
-        it begins with what a crash has left.
+        """Runs the simulation to its end, or to a state that an earlier run reached. Returns that state, from which the
+        rest was copied. `resumed`: the run begins with what a crash has left.
         """
         found: list[JoinPoint] = []
 
-        def cross(shell: WatchedSimulation) -> None:
+        def match(shell: WatchedSimulation) -> None:
             if resumed or shell.faults.injected:
-                self._cross(shell, observer, found=found)
+                self._match_at_open(shell, observer, found=found)
 
         def opening(shell: WatchedSimulation, key: Key, effect: Effect) -> None:
-            if not self.sees_through:
-                cross(shell)
+            if not self.compares_open_sinks:
+                match(shell)
                 open_sink(shell, key, effect)
             else:
                 open_sink(shell, key, effect)
-                cross(shell)
+                match(shell)
 
         simulation.actions = {**simulation.actions, "open": opening}
-        simulation.left = lambda shell: self._compare(shell, observer, found=found, at_rest=True)
+        simulation.on_zombies_ended = lambda shell: self._match(shell, observer, found=found, compares_engine=True)
         self.runner.play(simulation, trace_lines=self.trace_lines)
         if found:
-            self.met += 1
-            found[0].go_on(simulation, observer, at=simulation.crossed_at)
+            self.matched += 1
+            found[0].copy_rest(simulation, observer, at=simulation.matched_at)
         for head, join_point in simulation.join_points:
             candidates = self.known[head]
             if len(candidates) < CANDIDATES_MOST and self.kept < KEPT_MOST:
@@ -239,49 +250,53 @@ class MemoizedRuns:
                 self.kept += 1
         return found[0] if found else None
 
-    def _cross(self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint]) -> None:
-        """Where a generation opens its sinks."""
-        if simulation.points_off or simulation.faults.pending:  # points off: the run was judged already
+    def _match_at_open(self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint]) -> None:
+        """Called whenever a generation opens a sink."""
+        if simulation.points_off or simulation.faults.pending:  # points off: the committed view was read already
             return
-        if is_new(simulation, opened=self.sees_through):
+        if is_new(simulation, opened=self.compares_open_sinks):
             simulation.zombie_present = False
-            self._compare(simulation, observer, found=found, at_rest=False)
+            self._match(simulation, observer, found=found, compares_engine=False)
 
-    def _compare(
-        self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint], at_rest: bool
+    def _match(
+        self, simulation: WatchedSimulation, observer: Observer, *, found: list[JoinPoint], compares_engine: bool
     ) -> None:
-        """Ends the run if it stands where an earlier one has stood; otherwise this place is kept."""
-        if at_rest and not self.sees_through:
+        """Ends the run if an earlier run reached this state; otherwise keeps the state."""
+        if compares_engine and not self.compares_open_sinks:
             return
         outside, target = self.outside, self._target()
         try:
             here = join_point_of(
-                *(simulation, observer), target=target, outside=outside, opened=self.sees_through, at_rest=at_rest
+                *(simulation, observer),
+                target=target,
+                outside=outside,
+                compares_sinks=self.compares_open_sinks,
+                compares_engine=compares_engine,
             )
         except Opaque:
-            self.sees_through = False  # from now on they are compared before they are opened
+            self.compares_open_sinks = False  # from now on, states are compared before sinks are opened
             return
-        head = head_of(simulation, observer, target=target, at_rest=at_rest)
+        head = head_of(simulation, observer, target=target, compares_engine=compares_engine)
         for known in self.known[head]:
             if known.is_same(here):
                 found.append(known)
-                simulation.crossed_at, simulation.over = simulation.now, True
+                simulation.matched_at, simulation.over = simulation.now, True
                 raise Killed
         simulation.join_points.append((head, here))
 
 
-def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, at_rest: bool) -> Any:
-    """What is cheap to look for among the known ones."""
+def head_of(simulation: WatchedSimulation, observer: Observer, *, target: Any, compares_engine: bool) -> Any:
+    """A hashable part of the state, under which known states are found."""
     schedule = simulation.schedule
     return (
-        *(schedule.seed, schedule.job, schedule.orders[simulation.actor_faults.job_crashes :], at_rest),
+        *(schedule.seed, schedule.job, schedule.orders[simulation.actor_faults.job_crashes :], compares_engine),
         *(simulation.generation, simulation.checkpoint_id_last, simulation.actor_faults.checkpoint_id_floor),
         *(observer.is_up_to_date(), key_of(target)),
     )
 
 
 def key_of(target: Any) -> int:
-    """Equal for copies that are the same; others rarely have the same."""
+    """A hash: equal copies have the same one, others rarely."""
     try:
         return hash(contents_of(target))
     except (Opaque, TypeError):  # a part of it cannot be hashed

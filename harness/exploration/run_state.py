@@ -1,7 +1,7 @@
-"""Where a run stands, as values that can be compared; and what came after, for those that come to stand there, too.
+"""The state of a run as values that can be compared, and what followed it, for later runs that reach the same state.
 
-Two moments are looked at: a new generation has opened its sinks and nothing else was done yet; or the last zombie has
-left, and everybody else is in the middle of something. Then what subtasks and coordinator hold is compared as well.
+A state is taken at two moments: a new generation has opened its sinks and has done nothing else; or the last zombie
+has ended while the new generation was working. In the second case, what subtasks and coordinator hold is compared, too.
 """
 
 from __future__ import annotations
@@ -22,95 +22,103 @@ from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 
-DEPTH_OF_ROWS: Final = 3  # of containers in each other
+DEPTH_OF_ROWS: Final = 3  # nested containers that are searched for dictionaries; rows lie deeper
 PARTS: Final = tuple(part.name for part in fields(Observation))
-# Of a coordinator. One restart more or less is no matter: 25 are allowed, and nobody who needs as many recovers.
-TIMES, NO_MATTER = ("ended_last_ms", "unsettled"), ("restart",)
+# Attributes of a coordinator: TIMES are compared relative to now; the restart counter is ignored, because runs use far
+# fewer than the 25 restarts allowed.
+TIMES, IGNORED = ("ended_last_ms", "unsettled"), ("restart",)
 
 
 @dataclass(slots=True)
 class JoinPoint:
-    """A run at such a moment, and, once it is over, what came after."""
+    """The state of a run at one moment and, once the run is over, the rest of the run."""
 
     record: Any
     target: Any
     sinks: Any  # what they hold; None: none is open yet
-    engine: Any  # what subtasks and coordinator hold; None: nothing but what they were restored with
+    engine: Any  # what subtasks and coordinator hold; None: only what they were restored with
     events: list[tuple[Any, ...]]
-    complete: list[Any]  # checkpoints that a reader knows of
+    complete: list[Any]  # checkpoints that the reader has observed to be complete
     now: float
-    marks: tuple[int, ...]  # how long each list of the observation was
-    passed: int
-    told: int
-    asked: bool = False  # whether anybody has looked at the clock since
+    lengths: tuple[int, ...]  # of each list of the observation; -1: the part is no list
+    trace_length: int
+    history_length: int
+    clock_was_read: bool = False  # since this moment
+    # The rest of the run, from this moment on:
     trace: Sequence[tuple[int, str]] = ()
     history: Sequence[tuple[Any, ...]] = ()
-    seen: dict[str, Any] = field(default_factory=dict)
+    observed: dict[str, Any] = field(default_factory=dict)
     finished: bool = False
     failure: str = ""
 
     def is_same(self, other: JoinPoint) -> bool:
-        """Whether both runs go on alike from here."""
+        """Whether both runs have the same rest. Called on the known state: its run is over."""
         mine = (self.events, self.sinks, self.engine, self.complete, self.record)
         if mine != (other.events, other.sinks, other.engine, other.complete, other.record):
             return False
-        return is_same_copy(self.target, other.target) and (not self.asked or self.now == other.now)
+        return is_same_copy(self.target, other.target) and (not self.clock_was_read or self.now == other.now)
 
     def completed(self, simulation: Simulation, observer: Observer) -> JoinPoint:
-        """With all that came after, now that the run is over."""
-        for part, mark in zip(PARTS, self.marks, strict=True):
+        """Adds the rest of the run, which is over."""
+        for part, length in zip(PARTS, self.lengths, strict=True):
             value = getattr(observer.observation, part)
-            self.seen[part] = value[mark:] if mark >= 0 else value
-        self.trace, self.history = simulation.trace[self.passed :], simulation.history[self.told :]
+            self.observed[part] = value[length:] if length >= 0 else value
+        self.trace, self.history = simulation.trace[self.trace_length :], simulation.history[self.history_length :]
         self.finished, self.failure = simulation.finished, simulation.failure
         return self
 
-    def go_on(self, simulation: Simulation, observer: Observer, *, at: float) -> None:
-        """The other run, which stood here at this time, goes on in the same way."""
+    def copy_rest(self, simulation: Simulation, observer: Observer, *, at: float) -> None:
+        """Appends the rest of this run to another run, which reached the same state at time `at`."""
         later, observation = at - self.now, observer.observation
         simulation.trace += self.trace
         simulation.history += [(when + later, *rest) for when, *rest in self.history]
         simulation.finished, simulation.failure = self.finished, self.failure
-        for part, mark in zip(PARTS, self.marks, strict=True):
-            value = self.seen[part]
-            setattr(observation, part, getattr(observation, part) + value if mark >= 0 else value)
+        for part, length in zip(PARTS, self.lengths, strict=True):
+            value = self.observed[part]
+            setattr(observation, part, getattr(observation, part) + value if length >= 0 else value)
 
 
 def join_point_of(
-    simulation: Simulation, observer: Observer, *, target: Any, outside: Mapping[int, Any], opened: bool, at_rest: bool
+    simulation: Simulation,
+    observer: Observer,
+    *,
+    target: Any,
+    outside: Mapping[int, Any],
+    compares_sinks: bool,
+    compares_engine: bool,
 ) -> JoinPoint:
-    """Where it stands now. Raises Opaque if somebody may hide something. `opened`: sinks are compared; `at_rest`: so
-    is everybody else, who has gone on meanwhile.
+    """The state of the run now. `compares_sinks`: with what the sinks hold; `compares_engine`: also with what subtasks
+    and coordinator hold. Raises Opaque if one of them holds an object that cannot be compared.
     """
     observation = observer.observation
     return JoinPoint(
         record=simulation.storage.latest(),
         target=target,
-        sinks=[(key, fingerprint(sink, outside)) for key, sink in simulation.sinks.items()] if opened else None,
-        engine=held_by_engine(simulation) if at_rest else None,
-        events=to_come(simulation),
+        sinks=[(key, fingerprint(sink, outside)) for key, sink in simulation.sinks.items()] if compares_sinks else None,
+        engine=held_by_engine(simulation) if compares_engine else None,
+        events=queued_events(simulation),
         complete=list(observer.checkpoint_rows.complete),
         now=simulation.now,
-        marks=tuple(_length(getattr(observation, part)) for part in PARTS),
-        passed=len(simulation.trace),
-        told=len(simulation.history),
+        lengths=tuple(_length(getattr(observation, part)) for part in PARTS),
+        trace_length=len(simulation.trace),
+        history_length=len(simulation.history),
     )
 
 
 def opening_of(simulation: Simulation, observer: Observer, *, outside: Mapping[int, Any]) -> str:
-    """A job that begins with what a crash has left, and has opened its sinks: all that follows from now on follows from
-    this text and what is durable. Raises Opaque if a sink may hide something.
+    """A job that began with what a crash left, and has opened its sinks, as text: the rest of the run depends only on
+    this text and on the durable state. Raises Opaque if a sink holds an object that cannot be compared.
     """
     sinks = [
         (key, fingerprint_but_for_names(sink, outside, undrawn=simulation.random_for(key).getstate()))
         for key, sink in simulation.sinks.items()
     ]
     reader = list(observer.checkpoint_rows.complete), observer.is_up_to_date()
-    return repr((simulation.now, sinks, to_come(simulation), reader))
+    return repr((simulation.now, sinks, queued_events(simulation), reader))
 
 
 def is_alone(simulation: Simulation) -> bool:
-    """Whether nobody of an older generation is left."""
+    """Whether no attempt of an older generation is left, running or suspended."""
     if (
         simulation.actor_faults.suspended
         or simulation.actor_faults.resumed is not None
@@ -121,16 +129,18 @@ def is_alone(simulation: Simulation) -> bool:
 
 
 def is_new(simulation: Simulation, *, opened: bool) -> bool:
-    """Whether, besides, no sink of this generation was opened, or all, and nothing more."""
+    """Whether no older attempt is left and the generation has done nothing yet but open all of its sinks (`opened`), or
+    not even that.
+    """
     waiting = sum(key[1] == simulation.generation for key in simulation.restored)
     return is_alone(simulation) and waiting == (0 if opened else len(simulation.sinks))
 
 
 def held_by_engine(simulation: Simulation) -> Any:
-    """By subtasks and the coordinator, with times from now, as its events have them."""
+    """What subtasks and the coordinator hold. Times are relative to now, as in `queued_events`."""
     coordinator, now = simulation.coordinator, simulation.now
     assert coordinator is not None
-    held = {name: value for name, value in vars(coordinator).items() if name not in (*TIMES, *NO_MATTER)}
+    held = {name: value for name, value in vars(coordinator).items() if name not in (*TIMES, *IGNORED)}
     in_doubt = [
         (sink, [(checkpoint_id, since - now) for checkpoint_id, since in each.items()])
         for sink, each in coordinator.unsettled.items()
@@ -140,15 +150,15 @@ def held_by_engine(simulation: Simulation) -> Any:
 
 
 def is_same_copy(one: Any, other: Any) -> bool:
-    """Equal, and in the same order: a store may be read in the order in which it was written."""
+    """Equal, and in the same order: a reader may iterate over a store in the order of its writes."""
     try:
         return bool(one == other) and _in_same_order(one, other, depth=0)
-    except (TypeError, ValueError):  # arrays compare element by element, and tell no truth
+    except (TypeError, ValueError):  # arrays compare element by element and have no truth value
         return False
 
 
 def _in_same_order(one: Any, other: Any, *, depth: int) -> bool:
-    """Of values that are equal. Rows are not looked into."""
+    """Whether equal values have their dictionaries in the same order, down to the depth of rows."""
     if isinstance(one, dict):
         return list(one) == list(other) and all(_in_same_order(one[key], other[key], depth=depth + 1) for key in one)
     if isinstance(one, (tuple, list)) and depth < DEPTH_OF_ROWS:
@@ -157,7 +167,9 @@ def _in_same_order(one: Any, other: Any, *, depth: int) -> bool:
 
 
 def contents_of(copy: Any) -> Any:
-    """A key of a frozen target: equal for copies that are the same, in the same order. Raises Opaque if it has none."""
+    """A hashable key of a frozen target: equal for copies with the same contents in the same order. Raises Opaque if
+    there is none.
+    """
     kind = type(copy)
     if kind in PLAIN:
         return copy
@@ -170,8 +182,8 @@ def contents_of(copy: Any) -> Any:
     return copy
 
 
-def to_come(simulation: Simulation) -> list[tuple[Any, ...]]:
-    """Events that somebody will hear, in order, with times from now."""
+def queued_events(simulation: Simulation) -> list[tuple[Any, ...]]:
+    """The queued events with a receiver that still exists, in order, with times relative to now."""
     now, generation, subtasks = simulation.now, simulation.generation, simulation.subtasks
     return [
         (at - now, key, event)

@@ -1,8 +1,8 @@
-"""From a schedule that convicts to the smallest one that does: what need not be there is left out, each try replayed.
+"""Shrinks a convicting schedule: leaves out what is not needed, replaying each candidate.
 
-First the words in front of the faults, then one fault after the other. Without an earlier fault somebody passes a place
-less often; so the one that follows is also tried at its earlier occurrences. What a replay does not show again is not
-shown to anybody.
+First the words before the faults, then one fault after the other. Without an earlier fault, an actor passes a point
+less often; so the fault that follows is also tried at its earlier occurrences. Only findings that a replay shows again
+are reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a generator of schedules may use of the campaign that it works for."""
+"""The part of a campaign that generators of schedules may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sinkproof.subject.contract import Contract
 
 class CampaignView(Protocol):
     """A campaign in progress. `run` and `run_traced` run one schedule, count it, and return its result; they raise when
-    the campaign is to end.
+    the campaign must end.
     """
 
     @property
@@ -32,7 +32,7 @@ class CampaignView(Protocol):
 
     @property
     def rescaled_jobs(self) -> Sequence[str]:
-        """Jobs that go on with another parallelism; empty if the contract rules that out."""
+        """Jobs that restart with another parallelism; empty if the contract rules that out."""
 
     @property
     def has_breakable_service(self) -> bool:
@@ -40,10 +40,10 @@ class CampaignView(Protocol):
 
     @property
     def occurrences_most(self) -> int:
-        """At how many occurrences of one point a rare fault is injected, at most: at one where a run takes long."""
+        """The most occurrences of one point at which a rare fault is injected: one, if a run takes long."""
 
     def can_inject(self, fault: Fault) -> bool:
-        """Whether this shell can show the fault."""
+        """Whether this shell can inject the fault."""
 
     def can_rescale_after(self, fault: Fault) -> bool:
         """Whether attempts that a rescale cancels leave nothing behind in this shell."""

@@ -1,4 +1,4 @@
-"""Where a kind of fault can strike in a run: everywhere, or at the places that tell most."""
+"""The places of a run at which a kind of fault can be injected: all of them, or the most informative ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ EACH: Final = 99  # more often than a certifying job passes any point
 
 
 def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
-    """Where this kind can strike in a run, in order: each occurrence, or (sparse) the first, middle and last
-    of each place.
+    """The places of a run at which this kind applies, in order: each occurrence, or (sparse) the first, middle and last
+    of each actor and point.
     """
     total = Counter(run_result.trace)
     seen: Counter[tuple[int, str]] = Counter()
@@ -34,7 +34,7 @@ def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: boo
 
 
 def spread(run_result: RunResult, kind: str, *, times: int = 3) -> Iterator[Fault]:
-    """Up to so many occurrences of each point, whoever passes it: the first, the last, and those in the middle."""
+    """Up to so many occurrences of each point, by any actor: the first, the last, and some evenly between."""
     passed: defaultdict[str, list[Fault]] = defaultdict(list)
     seen: defaultdict[tuple[int, str], int] = defaultdict(int)
     for actor, point in run_result.trace:
@@ -48,22 +48,22 @@ def spread(run_result: RunResult, kind: str, *, times: int = 3) -> Iterator[Faul
 
 
 def first_of_each(baseline: RunResult, kind: str, *, lines: bool) -> Iterator[Fault]:
-    """The first time that anybody passes each point, in the order of the run."""
-    met: set[str] = set()
+    """The first pass of each point by any actor, in the order of the run."""
+    found: set[str] = set()
     seen: Counter[tuple[int, str]] = Counter()
     for actor, point in baseline.trace:
         seen[actor, point] += 1
         name = baseline.names[actor]
-        if is_line(point) is lines and point not in met and KINDS[kind].applies(name, point):
-            met.add(point)
+        if is_line(point) is lines and point not in found and KINDS[kind].applies(name, point):
+            found.add(point)
             yield Fault(name, point, seen[actor, point], kind)
 
 
 def first_of_each_call(baseline: RunResult, kind: str, *, since: int = 0) -> Iterator[Fault]:
-    """The same for named points, but apart for each line of the sink's code that leads there, where lines are told.
-    `since`: a place of the run.
+    """As `first_of_each` for named points, but, in a run with lines, once for each line of the sink from which the
+    point was reached. `since`: index in the trace.
     """
-    met: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
     seen: Counter[tuple[int, str]] = Counter()
     line: dict[int, str] = {}
     for at, (actor, point) in enumerate(baseline.trace):
@@ -71,19 +71,19 @@ def first_of_each_call(baseline: RunResult, kind: str, *, since: int = 0) -> Ite
         name, call = baseline.names[actor], (point, line.get(actor, ""))
         if is_line(point):
             line[actor] = point
-        elif at >= since and call not in met and KINDS[kind].applies(name, point):
-            met.add(call)
+        elif at >= since and call not in found and KINDS[kind].applies(name, point):
+            found.add(call)
             yield Fault(name, point, seen[actor, point], kind)
 
 
 def last_decision(baseline: RunResult) -> int:
-    """The place of the run after which nothing is made good by a later commit."""
+    """Index in the trace of the last completed checkpoint: no later commit can repair what goes wrong after it."""
     return max((at for at, (_, point) in enumerate(baseline.trace) if point == DECIDED), default=0)
 
 
 def last_before_votes(baseline: RunResult, kind: str) -> Iterator[Fault]:
-    """The last time that each actor passes each named point before its last vote: whoever does not look then what
-    became of it has no later write to look at.
+    """The last pass of each named point by each actor before its last vote: a sink that ignores an error there has no
+    later write that could notice it.
     """
     seen: Counter[tuple[int, str]] = Counter()
     passed: defaultdict[int, dict[str, Fault]] = defaultdict(dict)

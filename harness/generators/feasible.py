@@ -1,4 +1,4 @@
-"""Which faults and jobs a contract and a shell allow at all, and why not."""
+"""Decides which faults and jobs a contract and a shell allow, with the reason if not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> Non
 
 
 def offered(contract: Contract, *kinds: str) -> list[str]:
-    """Those of the kinds that need nothing of the contract, or something that it offers."""
+    """The kinds that need nothing of the contract, or only what it offers."""
     return [kind for kind in kinds if not needs(kind) or contract.offers(needs(kind))]
 
 

@@ -47,7 +47,7 @@ LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
     """One death in each kind of job, right after a decision. `kind`: kill (of the coordinator) or kill-job."""
     decided = tuple(Fault(COORDINATOR, DECIDED, occurrence, kind) for occurrence in (1, 2, 3))
-    # Where attempts cannot die, a cancelled one may still hold what a third one waits for.
+    # In a shell that cannot kill attempts, a cancelled one may still hold a lock that a third one waits for.
     rescaled = campaign.rescaled_jobs if campaign.can_rescale_after(decided[0]) else ()
     if kind == "kill-job":  # the simulated shell begins with shifted ids; a sink in a process sees them here first
         yield Schedule(ids=TWO_DIGITS)
@@ -68,7 +68,7 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
 
 
 def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
-    """High-yield schedules for sinks that are processes: the faults strike where the engine itself stands, attempts die
+    """High-yield schedules for sinks that are processes: the faults are injected in the engine itself, attempts die
     by real kills all the same. In turn, so that a short budget covers something of each.
     """
     baseline, contract = campaign.baseline, campaign.contract

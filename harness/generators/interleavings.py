@@ -1,6 +1,6 @@
 """Schedules in which two attempts of a sink act on the target at the same time.
 
-Each line of a sink is a place to pause, but not at each of them does another subtask act. Right after a decision both
+Each line of a sink is a place to pause, but another subtask acts at few of them. Right after a decision both
 subtasks commit, and nothing else happens if the job is idle; in a recovery both commit again what was pre-committed. A
 zombie that is suspended within its commit resumes beside its own successor, which does the same.
 """
@@ -27,7 +27,7 @@ FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in e
 
 
 def pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """A subtask that waits in vain for the lock of the other one has nothing else to fail at."""
+    """Pauses while the other subtask commits: a wait for its lock that times out is the only possible error."""
     idle = campaign.run_traced(Schedule(job=IDLE_COMMITS))
     yield from (Schedule((fault,), job=IDLE_COMMITS) for fault in within(idle, "notify_complete", "pause"))
 
@@ -42,7 +42,7 @@ def pauses_within_full_commits(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """Both subtasks pause at the same line: each finds what the other has half done."""
+    """Both subtasks pause at the same line: each finds a partial commit of the other."""
     for faults in both_within(campaign.run_traced(Schedule(job=IDLE_COMMITS)), "notify_complete", "pause"):
         yield Schedule(faults, job=IDLE_COMMITS)
 
@@ -65,7 +65,7 @@ def zombies_of_removed_subtasks(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """A successor takes over what was there when its predecessor died within a commit; then the power is lost."""
+    """The power is lost after a successor took over from an attempt that died within a commit."""
     traced = campaign.traced_baseline
     for kind in offered(campaign.contract, "lose-power"):
         lost = [fault for fault in spread(traced, kind) if fault.point == DECIDED][1:2]
@@ -74,7 +74,7 @@ def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator
 
 
 def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
-    """No notification of any checkpoint arrived before the whole job died: each subtask has much to commit at once."""
+    """Before the whole job died no notification arrived, so each subtask has several checkpoints to commit."""
     baseline = campaign.baseline
     death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
     before = (*all_notifications_but_the_last(baseline), death)
@@ -109,7 +109,7 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
     """
     seen: Counter[tuple[int, str]] = Counter()
     inside: set[int] = set()
-    met: dict[str, list[Fault]] = {}
+    passes: dict[str, list[Fault]] = {}
     for actor, point in run.trace:
         seen[actor, point] += 1
         if point == f"{call}.before" and seen[actor, point] > calls_skipped:
@@ -117,6 +117,6 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
         elif point == f"{call}.after":
             inside.discard(actor)
         elif actor in inside and is_line(point):
-            met.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
-    for faults in met.values():
+            passes.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
+    for faults in passes.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

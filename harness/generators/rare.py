@@ -74,7 +74,7 @@ def deaths_in_plain_jobs(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def _death(campaign: CampaignView) -> str:
-    """The whole job dies where the target can be copied; else the coordinator alone."""
+    """A whole-job crash if the target can be copied; otherwise the death of the coordinator."""
     return "kill-job" if campaign.contract.copies else "kill"
 
 
@@ -106,7 +106,7 @@ def engine_faults(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def late_writes_and_repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
-    """Requests that outlive their sender, and calls that fail again and again."""
+    """Requests that outlive their sender, and calls that fail repeatedly."""
     for kind, times in (("land", 3), ("fail", 5)):
         yield from (Schedule((fault,)) for fault in _sites(campaign, campaign.baseline, kind, times=times))
 
@@ -124,7 +124,7 @@ def virtual_jobs(campaign: CampaignView) -> list[str]:
 
 
 def in_job(campaign: CampaignView, job: str) -> Iterator[Schedule]:
-    """What a restart does in this job: after deaths of all and of one, and with zombies."""
+    """Restarts in this job: after deaths of the whole job and of one attempt, and with zombies."""
     alone = campaign.run(Schedule(job=job))
     for kind, times in (("kill", 2), ("stop", 2), ("rewind", 1)):
         yield from (Schedule((fault,), job=job) for fault in _sites(campaign, alone, kind, times=times))
@@ -136,7 +136,7 @@ def in_job(campaign: CampaignView, job: str) -> Iterator[Schedule]:
 
 
 def faults_before_whole_job_crashes(campaign: CampaignView, job: str) -> list[tuple[Fault, ...]]:
-    """What strikes before the whole job dies in this job: for a checkpoint to be in doubt, two have to become due."""
+    """The faults before the whole-job crash in this job: for a checkpoint to be in doubt, two have to become due."""
     if job != LATE_SETTLING_JOB:
         return [()]
     alone = campaign.runner.run(Schedule(job=job))

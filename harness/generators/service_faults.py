@@ -1,4 +1,4 @@
-"""Which faults of external systems are tried, and where: each kind at each step of the commit window."""
+"""Faults of external systems: each kind at each step of the commit window."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import spread
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
-DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are on their way; and must come out now
-# The messages at which each kind strikes. A delay takes seconds; what a client does about a late reply, it does about a
-# late request as well.
+DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are in flight; rows must become visible now
+# The messages at which each kind is injected. A delay takes seconds, and a client handles a late reply as
+# it handles a late request.
 EACH_OF: Final = {
     "drop": ("end_txn.request", "end_txn.reply"),
     "hold": ("end_txn.request",),
@@ -61,7 +61,7 @@ def _next_to_requests(campaign: CampaignView) -> set[str]:
 
 
 def _node_faults(campaign: CampaignView, steps: frozenset[str]) -> Iterator[Schedule]:
-    """Kinds in turn: each takes seconds, and a short budget is to cover something of all."""
+    """Kinds in turn, so that a short budget covers some of each: a fault takes seconds."""
     kinds = NODE_KINDS if campaign.runner.scratch.services.network() is None else (*TOXICS, *NODE_KINDS)
     turns = zip_longest(*(_of_kind(campaign, kind, steps=steps) for kind in kinds))
     yield from (schedule for turn in turns for schedule in turn if schedule is not None)

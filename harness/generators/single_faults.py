@@ -1,4 +1,4 @@
-"""One fault at a time: where each kind is injected in a run without other faults."""
+"""Schedules with a single fault: where each kind is injected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
 
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
-ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush makes up for what the first one spoils
+ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repairs what the first one spoils
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
 

@@ -94,9 +94,9 @@ def by_hand(endpoint: str, rows: int, *, topic: str) -> float:
         subprocess.Popen([*command, str(number), each], stdout=subprocess.PIPE, text=True)
         for number in range(kafka_rows.PARTITIONS)
     ]
-    told = [process.communicate()[0].split() for process in started]
-    began, ended = min(float(one[0]) for one in told), max(float(one[1]) for one in told)
-    return sum(int(one[2]) for one in told) / (ended - began) if ended > began else 0.0
+    printed = [process.communicate()[0].split() for process in started]
+    began, ended = min(float(one[0]) for one in printed), max(float(one[1]) for one in printed)
+    return sum(int(one[2]) for one in printed) / (ended - began) if ended > began else 0.0
 
 
 def structured(endpoint: str, folder: Path, rows: int) -> float:
@@ -148,7 +148,7 @@ def _with_a_producer_each(endpoint: str, rows: Batch) -> Callable[[int], None]:
 
 
 def _with_one_producer(endpoint: str, rows: Batch) -> Callable[[int], None]:
-    """As the library means it; but nobody else could commit such a transaction."""
+    """As the library's documentation shows it; but no other process could commit such a transaction."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": endpoint, "transactional.id": f"one-{os.getpid()}", "linger.ms": 1})
@@ -178,7 +178,7 @@ def measure(seconds: float) -> list[Measured]:
 def _lines(endpoint: str, folder: Path, rows: int) -> list[Measured]:
     ensure_topics(endpoint, "in", partitions=kafka_rows.PARTITIONS)
     kafka_rows.fill(endpoint, "in", rows)
-    by_hand(endpoint, rows, topic="warm-up")  # for seconds the broker compiles what it runs: nobody is measured then
+    by_hand(endpoint, rows, topic="warm-up")  # for some seconds the broker compiles its code; nothing is measured then
     with Cluster(folder=folder / "spark", master="local[2,100000]") as cluster:
         ours = etl(cluster, endpoint, folder)
     wrong = kafka_rows.difference(endpoint, "etl", rows)

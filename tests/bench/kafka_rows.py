@@ -1,4 +1,4 @@
-"""Records of the Kafka benchmarks: numbered, 100 bytes each; made, and looked for again."""
+"""Records of the Kafka benchmarks: numbered, 100 bytes each; produced and read back."""
 
 from __future__ import annotations
 

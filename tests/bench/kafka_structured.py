@@ -1,4 +1,4 @@
-"""The Spark peer: Structured Streaming from topic to topic by its own connector, whose sink is at-least-once.
+"""The Spark peer: Structured Streaming from topic to topic by its own at-least-once connector.
 
 usage: kafka_structured.py FOLDER JARS ENDPOINT FROM TO ROWS_PER_BATCH. Prints rows and ms of each batch as JSON.
 """

@@ -23,7 +23,7 @@ INTERVAL_MS = 50
 INTERVAL_UNDER_DEATHS_MS = 10  # as in the long job: what is measured is the recovery, not the wait for a timer
 WARM_SECONDS = 0.7
 FLINK_ROWS_PER_S = 680_000  # keyed count into its file sink, Java, 2 cores; see `known`
-DEATHS = (  # kind, whom, times, what it is called, cycles a minute to aim at
+DEATHS = (  # kind, victim, times, what it is called, cycles a minute to aim at
     ("kill", "attempt", 60, "attempt killed", 1200),
     ("kill", COORDINATOR, 25, "coordinator killed", None),
     ("kill-worker", "attempt", 8, "worker killed", None),
@@ -64,7 +64,7 @@ def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: f
         run.flow(WARM_SECONDS)
         run.story.clear()
         run.flow(seconds)
-        complete = run.told("complete")
+        complete = run.events("complete")
         run.stop()
         first, last = complete[0], complete[-1]
         took = [1000 * (each["at"] - each["trigger"]) for each in complete]
@@ -77,7 +77,7 @@ def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: f
 
 
 def deaths(cluster: Cluster, *, restarts: float) -> list[Row]:
-    """All in one run, whose output must be exact in the end. `restarts`: full ones a minute, of the peer."""
+    """All deaths in one run; its output must be exact in the end. `restarts`: full restarts a minute of the peer."""
     rows: list[Row] = []
     with folder_on("tmpfs") as folder:
         run = Followed(cluster, folder, form="arrow", counted=False, interval_ms=INTERVAL_UNDER_DEATHS_MS)
@@ -96,9 +96,9 @@ def deaths(cluster: Cluster, *, restarts: float) -> list[Row]:
 def deaths_of_a_kind(
     run: Followed, of: tuple[str, str, int, str, int | None], *, seed: int, restarts: float
 ) -> list[Row]:
-    kind, who, times, called, aim = of
+    kind, victim, times, called, aim = of
     against = restarts if kind == "kill-job" else None
-    seen = cycles(run, kind, who, times=times, seed=seed)
+    seen = cycles(run, kind, victim, times=times, seed=seed)
     aim_ms = 45 if called == "attempt killed" else None
     return [
         line(f"{called} ({times} times)", seen["per_minute"], "cycles/min", aim, against=against),

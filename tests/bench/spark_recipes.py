@@ -31,7 +31,7 @@ def written(
 ) -> Deployment:
     """Two sources, a keyed exchange, two two-phase file sinks; `counted`: each chained behind a keyed count."""
     source = GeneratedColumns(splits=SPLITS, rows_per_split=ROWS_WITHOUT_END, batch_rows=batch_rows)
-    FORMS[form].writer().add(source.batch(0, 0))  # tables, lazy imports: attempts are forked from who has them
+    FORMS[form].writer().add(source.batch(0, 0))  # makes tables and lazy imports before attempts are forked
     job = Job(
         plan=(counting(source) if counted else source_to_sink(source)).plan(),
         configuration=CheckpointConfiguration(

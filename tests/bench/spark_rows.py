@@ -40,7 +40,7 @@ def difference_in(paths: Sequence[Path], lengths: Mapping[int, int], *, counted:
         for split in np.unique(splits).tolist():
             mine = offsets[splits == split]
             if split not in seen or int(mine.max()) >= len(seen[split]):
-                return f"split {split}: offset {int(mine.max())} is there, and nobody has read it"
+                return f"split {split}: offset {int(mine.max())} is there, but was never read"
             seen[split][mine] = True
         if counted:
             numbers.add(table)
@@ -97,6 +97,8 @@ def numbers_of(column: Any) -> Numbers:
     return np.frombuffer(array.buffers()[1], f"i{array.type.bit_width // 8}")[array.offset :][: len(array)]
 
 
-if __name__ == "__main__":  # for who must not keep the memory that this takes. Arguments: folder, lengths as JSON
-    told = json.loads(sys.argv[2])
-    print(difference(Path(sys.argv[1]), {int(split): length for split, length in told.items()}, counted=True), end="")
+if __name__ == "__main__":  # for callers that must not keep the memory. Arguments: folder, lengths as JSON
+    lengths = json.loads(sys.argv[2])
+    print(
+        difference(Path(sys.argv[1]), {int(split): length for split, length in lengths.items()}, counted=True), end=""
+    )

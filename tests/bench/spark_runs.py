@@ -1,4 +1,4 @@
-"""One run of a bench job on Spark, followed event by event: wait for something, strike somebody, stop, compare."""
+"""One run of a bench job on Spark, followed event by event: wait, inject a fault, stop, compare."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 RECIPE = "spark_recipes:written"
 WAIT_SECONDS = 300.0  # a new driver with its JVM takes five on an idle machine, and forty on a crowded one
-STRIKE_SECONDS = 0.5  # until a step that nobody passes is left for another one
+STRIKE_SECONDS = 0.5  # after which a step that is not passed is replaced by another one
 ONCE_PER_LIFE = ("open", "fence", "generation", "end_of_input", "settle", "abort", "notify_aborted", "checkpoint.abort")
 
 
@@ -41,16 +41,16 @@ class Followed:
         self.execution = cluster.begin(run, tasks=len(self.names) - 1)
 
     def until(self, reached: Callable[[], bool], *, seconds: float = WAIT_SECONDS) -> None:
-        """Raises SparkFailed when it does not come to that."""
+        """Raises SparkFailed if that does not happen in time."""
         deadline = Deadline(seconds)
         while not reached():
-            self.look()
+            self.poll()
             if self.execution.over and not reached():
                 raise SparkFailed(f"the run ended by itself: {self.execution.why or list(self.execution.recent)}")
             if deadline.over:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(self.execution.recent)}")
 
-    def look(self) -> None:
+    def poll(self) -> None:
         for happening in self.execution.poll():
             self.story.append(happening)
             self.strikes += happening["what"] == "struck"
@@ -62,7 +62,7 @@ class Followed:
         deadline = Deadline(seconds)
         self.until(lambda: deadline.over, seconds=seconds + WAIT_SECONDS)
 
-    def told(self, what: str) -> list[Happening]:
+    def events(self, what: str) -> list[Happening]:
         return [each for each in self.story if each["what"] == what]
 
     def stop(self) -> None:
@@ -80,8 +80,8 @@ class Followed:
 
     # -- deaths ------------------------------------------------------------------------------------
 
-    def strike(self, kind: str, who: str, random: Random) -> None:
-        """Has somebody struck at a random step that comes again and again; returns when the fault has struck."""
+    def strike(self, kind: str, victim: str, random: Random) -> None:
+        """Injects a fault at a random step that is passed again and again; returns when it was injected."""
         struck = self.strikes
         patience = Deadline(0.0)
 
@@ -89,11 +89,11 @@ class Followed:
             return self.strikes > struck or patience.over
 
         while self.strikes == struck:
-            actor = COORDINATOR if who == COORDINATOR else random.choice(self.names[1:])
+            actor = COORDINATOR if victim == COORDINATOR else random.choice(self.names[1:])
             counts = read_counts(self.folder.counts_path(actor))
             steps = [point for point in counts if not point.startswith(ONCE_PER_LIFE)]
             if not steps:
-                self.look()
+                self.poll()
                 continue
             point = random.choice(steps)
             self.armed.arm([Fault(actor, point, counts[point] + 1, kind)])
@@ -106,7 +106,7 @@ class Followed:
         self.until(lambda: self.rows > before)
 
     def recovery_ms(self) -> list[float]:
-        """From each strike to the next complete checkpoint of a later generation."""
+        """From each injection to the next complete checkpoint of a later generation."""
         found, struck_at, generation = [], 0.0, 0
         for each in self.story:
             if each["what"] == "struck":
@@ -119,13 +119,13 @@ class Followed:
         return found
 
 
-def cycles(followed: Followed, kind: str, who: str, *, times: int, seed: int) -> dict[str, float]:
+def cycles(followed: Followed, kind: str, victim: str, *, times: int, seed: int) -> dict[str, float]:
     """`times` deaths one after another: how many a minute, and ms to the next complete checkpoint."""
     random = Random(seed)
     followed.story.clear()
     began = now()
     for _ in range(times):
-        followed.strike(kind, who, random)
+        followed.strike(kind, victim, random)
         followed.recover()
     per_minute = 60 * times / (now() - began)
     waited = followed.recovery_ms()

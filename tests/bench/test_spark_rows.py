@@ -1,4 +1,4 @@
-"""The comparison on which bench and soak rest finds a lost row, a repeated one, an invented one and a gap in counts."""
+"""The comparison of bench and soak finds a lost row, a repeated one, an invented one and a gap in counts."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def write(folder: Path, identities: list[tuple[int, int]], *, values: list[int] 
         (EXACT[:7] + EXACT[8:], "1 rows are lost, 0 are there again"),
         ([*EXACT, EXACT[7]], "0 rows are lost, 1 are there again"),
         ([*EXACT[1:], EXACT[7]], "1 rows are lost, 1 are there again"),
-        ([*EXACT, (1, ROWS)], f"split 1: offset {ROWS} is there, and nobody has read it"),
+        ([*EXACT, (1, ROWS)], f"split 1: offset {ROWS} is there, but was never read"),
     ],
 )
-def test_every_row_is_to_be_there_once(rows: list[tuple[int, int]], said: str, tmp_path: Path) -> None:
+def test_each_row_must_be_read_once(rows: list[tuple[int, int]], said: str, tmp_path: Path) -> None:
     write(tmp_path, rows)
     assert said == difference(tmp_path, {0: ROWS, 1: ROWS}, counted=False)
 
 
-def test_rows_of_a_key_are_to_be_numbered_without_a_gap(tmp_path: Path) -> None:
+def test_rows_of_a_key_must_be_numbered_without_a_gap(tmp_path: Path) -> None:
     numbers = list(range(1, len(EXACT) + 1))
     write(tmp_path / "right", EXACT, values=numbers[::-1])
     write(tmp_path / "wrong", EXACT, values=[*numbers[:-1], numbers[-2]])

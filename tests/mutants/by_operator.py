@@ -1,9 +1,9 @@
-"""Every mutation that cosmic-ray knows of the files that decide, each looked at by a short certification alone.
+"""Every mutation that cosmic-ray knows of the files that decide, each judged by a short certification alone.
 
 Needs cosmic-ray (`pip install cosmic-ray`), which nothing else of this project does. Each mutant lives in a process
-that is forked from this one, so that nothing is imported twice; what it makes of the pairs below is judged as
-`sinkproof certify` would. Killed: it is not UPHELD at the expected grade, our own assertions fail, or it never ends.
-Why one survives says survivors.py; the command fails if it does not.
+that is forked from this one, so that nothing is imported twice; it certifies the pairs below as `sinkproof certify`
+would. Killed: it is not UPHELD at the expected grade, our own assertions fail, or it never ends.
+survivors.py says why a mutant survives; the command fails if one survives without a reason.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def mutants(code: str) -> Iterator[tuple[str, str]]:
     for name in sorted(operator_names()):
         try:
             operator = get_operator(name)()
-        except TypeError:  # it wants to be told about a variable
+        except TypeError:  # it needs the name of a variable
             continue
         number = 0
         while (mutated := mutate_code(code, operator, number)) is not None:
@@ -91,7 +91,7 @@ def is_code(text: str) -> bool:
 
 
 def without_annotations(code: str) -> str:
-    """What is executed: nobody evaluates annotations here."""
+    """The code that is executed: annotations are not evaluated here."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         for name in ("annotation", "returns"):
@@ -101,7 +101,7 @@ def without_annotations(code: str) -> str:
 
 
 def change(file: str, code: str) -> None:
-    """Executes the mutated code in place of its module, for everybody who has imported something from it."""
+    """Executes the mutated code in place of its module, also for modules that have imported something from it."""
     module = importlib.import_module("sinkproof." + file.removesuffix(".py").replace("/", "."))
     before = {
         name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
@@ -193,7 +193,7 @@ def main() -> int:
             if not how:
                 why = SURVIVORS.get(file, {}).get(lines[0].removeprefix("- ").strip(), "")
                 unexplained += not why
-                print("\n  ".join([f"SURVIVED {file} {operator}: {why or 'nobody has said why'}", *lines]), flush=True)
+                print("\n  ".join([f"SURVIVED {file} {operator}: {why or 'no reason is known'}", *lines]), flush=True)
         print(f"{file}: {killed} of {killed + survived} killed, {undecided} undecided", flush=True)
         if chosen.kept is not None:
             chosen.kept.write_text(json.dumps(kept, indent=1))

@@ -1,4 +1,4 @@
-"""What a mutant is: the package with one line changed, and the certifications that must notice it."""
+"""A mutant: the package with one line changed, and the certifications that must notice it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY_STRATEGY = ("memory/two-phase", "memory/write-ahead-upsert", "memory/maske
 
 @dataclass(frozen=True)
 class Mutant:
-    """`subjects`: the pairs whose certification must notice it."""
+    """`subjects`: the certification of these pairs must notice it."""
 
     name: str
     file: str

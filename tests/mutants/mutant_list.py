@@ -8,7 +8,11 @@ from mutant import Mutant
 from mutants_of_core import ENGINE
 from mutants_of_sinks import STRATEGIES, TARGETS
 
-TRIED_ON_SPARK = ("told before the decision is durable", "two-phase: no re-commit on restore", "two-phase: no fence")
+TRIED_ON_SPARK = (
+    "completion is notified before the decision is durable",
+    "two-phase: no re-commit on restore",
+    "two-phase: no fence",
+)
 SPARK = tuple(
     replace(each, name=f"on Spark: {each.name}", subjects=("files/two-phase",), shell="spark")
     for each in ENGINE + STRATEGIES

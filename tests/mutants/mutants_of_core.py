@@ -20,7 +20,7 @@ ENGINE = (
         new="if len(pending.states) < len(self.plan.subtasks) - 1:",
     ),
     mutant(
-        "told before the decision is durable",
+        "completion is notified before the decision is durable",
         ACTING,
         "        shell.storage.decide(record)",
         new="        pass",
@@ -38,7 +38,7 @@ ENGINE = (
         new="self.checkpoint_id_next = 1",
     ),
     mutant(
-        "nobody is told that a checkpoint is complete",
+        "no subtask is notified of a complete checkpoint",
         COORDINATOR,
         'effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]',
         new="pass",
@@ -50,7 +50,7 @@ ENGINE = (
         new="if not self.closed:",
     ),
     mutant(
-        "a failure restarts nobody",
+        "a failure restarts no subtask",
         COORDINATOR,
         'return [("give_up", why)] if delay is None else [("restart", delay)]',
         new='return [("give_up", why)]',
@@ -136,7 +136,7 @@ ENGINE = (
         new="",
     ),
     mutant(
-        "nobody is told of a final checkpoint that was restored",
+        "no subtask is notified of a restored final checkpoint",
         COORDINATOR,
         'return [("send", subtask, "complete", restored.checkpoint_id, True)]',
         new="return []",
@@ -185,13 +185,13 @@ ENGINE = (
         new='states["sink"] = b""',
     ),
     mutant(
-        "the sink is not told what was restored",
+        "the sink does not receive what was restored",
         ACTING,
         "        restored=restored.sinks,",
         new="        restored=(),",
     ),
     mutant(
-        "the sink is not told which checkpoint was restored",
+        "the sink does not receive which checkpoint was restored",
         ACTING,
         "        checkpoint_id_restored=restored.checkpoint_id,",
         new="        checkpoint_id_restored=None,",

@@ -199,7 +199,7 @@ STRATEGIES = (
         subjects=MASKED,
     ),
     mutant(
-        "masked: the state does not say whose segments they are",
+        "masked: the state does not name the owner of the segments",
         MASKED_FILE,
         "return self._state if self._staged_ever else EMPTY",
         new="return EMPTY",

@@ -30,7 +30,7 @@ PARTS = {
     "sink_adapters": "sink_adapters",
     "reports": "reports",
 }
-BUDGETS = ("2s", "20s")  # most are noticed at once; who survives that is looked at for longer
+BUDGETS = ("2s", "20s")  # most are noticed at once; survivors are certified again for longer
 LIMIT_SECONDS = 240
 
 
@@ -111,7 +111,7 @@ def try_mutant(mutant: Mutant) -> Outcome:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="only mutants whose name contains one of these words")
+    parser.add_argument("names", nargs="*", help="only mutants with one of these words in their name")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     mutants = [each for each in MUTANTS if not chosen.names or any(word in each.name for word in chosen.names)]
@@ -121,7 +121,7 @@ def main() -> int:
             lay_out(Path(name))
             unchanged = describe(*certify(Path(name), subjects, shell=shell, budget=budgets(shell)[0]))
         if unchanged:
-            print(f"the unchanged package does not pass, so nothing can be said of mutants: {unchanged}")
+            print(f"the unchanged package does not pass, so mutants cannot be judged: {unchanged}")
             return 1
     survivors = 0
     with ThreadPoolExecutor(chosen.jobs) as pool:

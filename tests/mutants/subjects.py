@@ -1,6 +1,6 @@
-"""Right sinks around targets that use all that the strategies offer: answers that come late, contexts, time limits.
+"""Right sinks around targets that use all features of the strategies: late answers, contexts, time limits.
 
-No registered pair needs these, so that no certification of the registry would notice what breaks them.
+No registered pair needs these, so no certification of the registry would notice a mutant that breaks them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class StubbornTransactions(ListedTransactions):
 
 
 class UnlistedTransactions(InsistentTransactions):
-    """Cannot list what lingers: it depends on being told, by an attempt that ends in peace."""
+    """Cannot list what lingers: it depends on a notification from an attempt that ends regularly."""
 
     def __getattr__(self, name: str) -> Any:
         if name in ("lingering", "transaction_timeout", "new_user_context", "use_user_contexts", "ready"):

@@ -1,6 +1,6 @@
 """Mutants of by_operator.py that a certification does not notice, by the line that they change, and why it cannot.
 
-What no sink sees of the coordinator is for the referee to notice (harness/judging/coordinator_rules.py).
+Changes of the coordinator that no sink observes are found by its rules (harness/judging/coordinator_rules.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ PEACE: Final = (
     "only for a target that cannot list what lingers, and only when an attempt ends in peace: what is left then is "
     "what a death leaves, which such a target has to live with anyway"
 )
-GREETING: Final = "nobody is told that the attempt is over; a death tells nobody either, so that no right sink needs it"
+GREETING: Final = (
+    "no helper is notified that the attempt is over; a death notifies none either, so no right sink needs it"
+)
 ONE_OBJECT: Final = "small numbers are one object"
 NEVER_MORE: Final = "there are never more, and small numbers are one object"
-WORDS: Final = "the words of an error, which nobody judges"
+WORDS: Final = "the words of an error, which no oracle judges"
 DELETED: Final = "no job that is certified deletes its checkpoints when it is cancelled"
-ONCE: Final = "an event more that nobody hears, or that changes nothing, because the coordinator is over by then"
+ONCE: Final = "one more event that has no receiver or no effect, because the coordinator has ended by then"
 
 SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
     "sink_adapters/strategies/two_phase.py": {

@@ -1,4 +1,4 @@
-"""The list keeps up with the code: a mutant whose line has changed would be an error of `make mutants` only."""
+"""Each mutant's line exists in the code. Otherwise only `make mutants` would show that a line has changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MUTANTS_LEAST = 60
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_its_line_is_there_once(mutant: Mutant, project: Path) -> None:
+def test_the_line_of_a_mutant_exists_once(mutant: Mutant, project: Path) -> None:
     assert 1 == (project / mutant.file).read_text().count(mutant.old)
     assert mutant.old != mutant.new
 
@@ -27,7 +27,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("file", SURVIVORS)
-def test_what_is_said_of_survivors_is_said_of_lines_that_are_there(file: str, project: Path) -> None:
+def test_the_lines_of_survivors_exist(file: str, project: Path) -> None:
     lines = {line.strip() for line in (project / file).read_text().splitlines()}
     assert [] == [line for line in SURVIVORS[file] if line not in lines]
     assert all(SURVIVORS[file].values())

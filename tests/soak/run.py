@@ -1,4 +1,4 @@
-"""`make soak`: the long job on Spark under random deaths of every kind, for an hour, or for as long as is said.
+"""`make soak`: the long job on Spark under random deaths of every kind, for an hour or for the given time.
 
 Rows are counted by key and written by two-phase file sinks, at a pace that keeps the output checkable. Every few
 minutes the job is stopped, what is committed is compared with what was read (each row once, each key's rows numbered
@@ -40,11 +40,11 @@ from sinkproof.subject.scratch import fresh_folder
 JOB = {"form": "jsonl", "counted": True, "interval_ms": 50, "batch_rows": 500, "pace_ms": 20}  # 50,000 rows/s
 ROUND_SECONDS = 120.0
 SAMPLE_SECONDS = 2.0
-TOLD_EVERY_SECONDS = 10.0
+REPORT_EVERY_SECONDS = 10.0
 PAUSE_SECONDS = 0.25  # in the mean, between a recovery and the next death
-AGAIN = 0.25  # how often somebody dies while the job recovers
+AGAIN = 0.25  # share of recoveries in which another process is killed
 AGAIN_SECONDS = 0.08
-DEATHS = {  # (kind, whom) -> how often, relative to the others
+DEATHS = {  # (kind, victim) -> how often, relative to the others
     ("kill", "attempt"): 50,
     ("kill", COORDINATOR): 15,
     ("kill-worker", "attempt"): 8,
@@ -59,9 +59,9 @@ DEATHS = {  # (kind, whom) -> how often, relative to the others
 class Soak:
     def __init__(self, cluster: Cluster, *, seconds: float, seed: int, out: Path) -> None:
         self.cluster, self.seconds, self.seed, self.out = cluster, seconds, seed, out
-        fingerprint()  # of the sources that run, not of those that somebody edits meanwhile
+        fingerprint()  # of the sources that run, before a user edits them
         self.random, self.began = Random(seed), now()
-        self.sampled_at, self.told_at = 0.0, now()
+        self.sampled_at, self.reported_at = 0.0, now()
         self.samples: list[dict[str, int]] = []
         self.deaths: Counter[str] = Counter()
         self.victims: dict[int, str] = {}  # of this round, killed by us at any moment: pid -> what it was
@@ -79,7 +79,7 @@ class Soak:
             try:
                 self.round(folder)
             except SparkFailed as error:
-                self.wrong.append(f"round {self.rounds + 1} stood still: {error}")
+                self.wrong.append(f"round {self.rounds + 1} made no progress: {error}")
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             self.write()
@@ -96,43 +96,43 @@ class Soak:
             run.recover()
             run.flow(self.random.expovariate(1 / PAUSE_SECONDS))
             self.sample()
-            self.tell(run)
+            self.report(run)
         run.stop()
-        self.take_stock(run)
+        self.count_round(run)
 
     def strike(self, run: Followed) -> None:
-        (kind, who), *_ = self.random.choices(list(DEATHS), list(DEATHS.values()))
+        (kind, victim), *_ = self.random.choices(list(DEATHS), list(DEATHS.values()))
         if kind == "at any moment":
-            self.kill_somebody(who)
+            self.kill_one_of(victim)
         else:
-            run.strike(kind, who, self.random)
+            run.strike(kind, victim, self.random)
         if self.random.random() < AGAIN:
             run.flow(self.random.random() * AGAIN_SECONDS)
-            self.kill_somebody(self.random.choice(["attempt", COORDINATOR, "worker"]))
+            self.kill_one_of(self.random.choice(["attempt", COORDINATOR, "worker"]))
 
-    def kill_somebody(self, who: str) -> None:
-        """Wherever it stands: also half way through a system call, and while it recovers."""
-        there = [pid for pid, role in roles(self.cluster).items() if role == who]
+    def kill_one_of(self, victim: str) -> None:
+        """At any moment: also within a system call, and while the job recovers."""
+        there = [pid for pid, role in roles(self.cluster).items() if role == victim]
         if there:
             pid = self.random.choice(there)
-            self.victims[pid] = who
+            self.victims[pid] = victim
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 del self.victims[pid]
 
-    def take_stock(self, run: Followed) -> None:
+    def count_round(self, run: Followed) -> None:
         """Deaths are counted from wait statuses."""
-        ended = {each["child"]: each["status"] for each in run.told("ended")}
+        ended = {each["child"]: each["status"] for each in run.events("ended")}
         for strike, _ in deaths(run.story):
-            self.deaths[f"{_kind(strike)} {_whom(strike)}"] += 1
-        self.deaths["stop attempt"] += sum(bool(each.get("zombie")) for each in run.told("ended"))
+            self.deaths[f"{_kind(strike)} {_victim(strike)}"] += 1
+        self.deaths["stop attempt"] += sum(bool(each.get("zombie")) for each in run.events("ended"))
         self.deaths += Counter(
-            f"kill {who} at any moment" for pid, who in self.victims.items() if ended.get(pid) == signal.SIGKILL
+            f"kill {victim} at any moment" for pid, victim in self.victims.items() if ended.get(pid) == signal.SIGKILL
         )
         self.recoveries += run.recovery_ms()
-        self.restarts += len(run.told("generation")) - 1
-        self.checkpoints += len(run.told("complete"))
+        self.restarts += len(run.events("generation")) - 1
+        self.checkpoints += len(run.events("complete"))
         lengths = run.lengths()
         self.rounds, self.rows = self.rounds + 1, self.rows + sum(lengths.values())
         problem = difference(run.target, lengths)
@@ -142,16 +142,16 @@ class Soak:
         if residue:
             self.wrong.append(f"round {self.rounds}: files of no transaction are left: {residue[:5]}")
 
-    # -- what is told ------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------
 
     def sample(self) -> None:
         if self.elapsed - self.sampled_at >= SAMPLE_SECONDS:
             self.sampled_at = self.elapsed
             self.samples.append(sample(self.cluster))
 
-    def tell(self, run: Followed) -> None:
-        if now() - self.told_at >= TOLD_EVERY_SECONDS:
-            self.told_at = now()
+    def report(self, run: Followed) -> None:
+        if now() - self.reported_at >= REPORT_EVERY_SECONDS:
+            self.reported_at = now()
             rows, megabytes = self.rows + run.rows, {role: size >> 20 for role, size in self.samples[-1].items()}
             left = f"{(self.seconds - self.elapsed) / 60:.1f} min left"
             say(f"{left}, {rows:,} rows, {run.strikes} struck in round {self.rounds + 1}, MB: {megabytes}")
@@ -192,12 +192,12 @@ def _kind(strike: dict[str, Any]) -> str:
     return str(strike["fault"]).rpartition("=")[2]
 
 
-def _whom(strike: dict[str, Any]) -> str:
+def _victim(strike: dict[str, Any]) -> str:
     return COORDINATOR if strike["actor"] == COORDINATOR else "attempt"
 
 
 def difference(target: Path, lengths: dict[int, int]) -> str:
-    """In a process of its own: what it takes is given back."""
+    """In a process of its own, so that its memory is freed."""
     command = [sys.executable, spark_rows.__file__, str(target), json.dumps(lengths)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 

@@ -1,4 +1,4 @@
-"""How much memory the processes of a job on Spark have, by what they are: told from who has started whom."""
+"""How much memory the processes of a job on Spark use, by role; a role follows from the parent process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sinkproof.reference_engine.shells.spark.process_fault_points import parents
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CHILDREN = {"driver": "keeper", "keeper": "coordinator", "JVM": "daemon", "daemon": "worker", "worker": "attempt"}
 GROWTH_MOST = 1.25  # between the first quarter and the last
-GROWTH_FREE_BYTES = 48 << 20  # caches that fill, an allocator's whims; a leak of one batch a second is 1 GB in an hour
-JVM_BYTES_MOST = 1 << 30  # collects garbage when it likes, within its -Xmx
+GROWTH_FREE_BYTES = 48 << 20  # caches that fill, fragmentation; a leak of one batch a second is 1 GB in an hour
+JVM_BYTES_MOST = 1 << 30  # the garbage collector may let it grow up to its -Xmx
 
 
 def roles(cluster: Cluster) -> dict[int, str]:
@@ -57,7 +57,7 @@ def summary(samples: list[dict[str, int]]) -> dict[str, dict[str, int]]:
 
 
 def grown(found: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Roles whose memory is not flat."""
+    """Roles with memory that is not flat."""
     return [role for role, of in found.items() if of["end_bytes"] > most_at_the_end(role, of["start_bytes"])]
 
 

@@ -25,8 +25,8 @@ CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has
 
 @contextmanager
 def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
-    """As many as there are cores, where the subject waits for an external system and its contract says `side_by_side`:
-    its runs do not disturb each other.
+    """One per core, if the subject waits for an external system and its contract says `side_by_side` (its runs do not
+    disturb each other).
     """
     is_breakable = bool(runner.scratch.services.breakable())
     count = min(cores, WORKERS_MOST) - 1 if is_breakable and runner.contract.offers("side_by_side") else 0

@@ -1,6 +1,6 @@
 """Worker processes of a campaign in the simulated shell, where tens of thousands of schedules are to be run.
 
-They run at low priority, and are started when there is enough to do: what they import takes a second.
+They run at low priority, and start only for many schedules, because their imports take a second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HANGS_MOST: Final = 2  # times a call's limit, in which a batch is done; the cam
 
 
 class SimulatedWorkers:
-    """Those of one campaign. `start`: makes them, once they are needed; none, where one core is all there is."""
+    """The workers of one campaign. `start`: makes them once they are needed; none on a single core."""
 
     def __init__(self, *, start: Callable[[], Sequence[PoolWorker]] = lambda: ()) -> None:
         self.start, self.workers = start, list[PoolWorker]()
@@ -94,5 +94,5 @@ def live(inside: Inside, locator: str, name: str) -> None:
 
 
 def without_trace(result: RunResult) -> RunResult:
-    """One of tens of thousands passes what other runs have passed, and the report shows few of them."""
+    """One of tens of thousands of results passes the same points as others, and the report shows few of them."""
     return replace(result, trace=[], history=[]) if result.fired else result

@@ -1,8 +1,8 @@
 """Runs schedules in other processes beside the campaign's own, so that no core is idle.
 
 Each worker has a scratch folder of its own, and a broker of its own where there is one, so that faults of one worker
-reach no other. Results come in the order of the schedules, whichever process made them: what is found, what is found
-first and what is counted depends neither on the speed nor on the number of workers.
+reach no other. Results come in the order of the schedules, whichever process made them, so the findings,
+their order and all counts depend neither on the speed nor on the number of workers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PoolWorker:
             self.child.send(pickle.dumps(([schedule for _, schedule in batch], trace_lines)), Deadline(self.seconds))
 
     def take(self, *, wait: bool) -> list[tuple[int, RunResult]]:
-        """The results of the first batch that it was given; nothing: nothing yet."""
+        """The results of the first batch given; empty: there are none yet."""
         if not self.given:
             return []
         results = self._answer(wait=wait)
@@ -84,7 +84,7 @@ class PoolWorker:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Nothing is concluded about the sink from a worker that has died."""
+        """The death of a worker proves nothing about the sink."""
         try:
             yield
         except NoReply as silence:
@@ -137,7 +137,7 @@ class WorkerPool:
                 worker.give(batch, trace_lines=trace_lines)
 
     def _take(self, done: dict[int, RunResult], *, wait: bool) -> None:
-        """`wait`: for the batch whose turn it is, whichever worker has it."""
+        """`wait`: for the batch that is next in order, from any worker."""
         for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
             while taken := worker.take(wait=wait and bool(worker.given)):
                 done.update(taken)
@@ -174,7 +174,7 @@ def report_ready(inside: Inside) -> None:
 
 @contextmanager
 def reporting_errors(inside: Inside) -> Iterator[None]:
-    """What keeps a worker from a result is raised in the campaign's process."""
+    """Errors of a worker are raised in the campaign's process."""
     try:
         yield
     except (ContractError, ServiceUnavailable) as error:

@@ -1,4 +1,4 @@
-"""A replay whose faults find no place says why, and is UNKNOWN."""
+"""A replay says why a fault did not find its point, and is UNKNOWN."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ BACKUP: Final = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py
         ),
     ],
 )
-def test_what_never_struck_says_why(schedule: str, subject: str, why: str) -> None:
+def test_a_replay_says_why_a_fault_was_never_injected(schedule: str, subject: str, why: str) -> None:
     replayed = replay(schedule, subject)
     assert Verdict.UNKNOWN is replayed.verdict
     assert f"never struck: {schedule.split()[-1]} {why}" in describe(replayed)
 
 
-def test_where_a_fault_never_strikes_it_is_refused() -> None:
+def test_a_fault_at_a_point_where_it_cannot_be_injected_is_refused() -> None:
     refused = "'depose' strikes elsewhere, if at all: split brain: the coordinator is suspended"
     with pytest.raises(ContractError, match=refused):
         replay("generation.after#1=depose", "memory/two-phase")

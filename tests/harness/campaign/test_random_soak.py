@@ -41,7 +41,7 @@ def soaked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shutil.rmtree(folder)
 
 
-def test_what_a_soak_finds_is_one_short_line_that_replay_shows_again(soaked: Any) -> None:
+def test_a_finding_of_a_soak_is_one_short_schedule_that_replay_shows_again(soaked: Any) -> None:
     results = soaked("ListContract", seconds=60)
     (finding,) = results.findings
     assert "O1" == finding.oracle
@@ -52,10 +52,10 @@ def test_what_a_soak_finds_is_one_short_line_that_replay_shows_again(soaked: Any
     assert finding.timeline
     again = replay(finding.schedule, f"{SINKS}:ListContract", here=True)
     assert again.verdict is Verdict.VIOLATED
-    assert list(Path(".hypothesis/examples").iterdir()), "what failed is kept"
+    assert list(Path(".hypothesis/examples").iterdir()), "the failing example is kept"
 
 
-def test_a_right_sink_is_soaked_for_the_whole_time_and_the_tally_says_how_much(soaked: Any) -> None:
+def test_a_right_sink_is_soaked_for_the_whole_time_and_the_results_say_how_much(soaked: Any) -> None:
     results = soaked("CarefulContract", seconds=0.5)
     assert [] == results.findings
     assert results.coverage.runs > 0

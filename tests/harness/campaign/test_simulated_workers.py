@@ -78,10 +78,10 @@ def test_lines_that_a_worker_passes_are_the_same_as_here() -> None:
             own.append(schedule)
             return runner.run(schedule, trace_lines=True)
 
-        trials = list(workers.run_all(schedules, trace_lines=True, run=run))
+        run_results = list(workers.run_all(schedules, trace_lines=True, run=run))
         assert 0 < len(own) < len(schedules)
         assert [(run(schedule).trace, schedule) for schedule in schedules] == [
-            (run_result.trace, run_result.schedule) for run_result in trials
+            (run_result.trace, run_result.schedule) for run_result in run_results
         ]
 
 

@@ -1,4 +1,4 @@
-"""A step that a recovery passes only sometimes is looked for elsewhere when it was not passed again."""
+"""A step that a recovery passes only sometimes is reached by other schedules if it was not passed again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_shortest_way_is_tried_first_and_none_that_leads_over_what_did_not_s
     assert [f"{SECOND} sink[0].abort.before#1=kill"] == to_strike(results)
 
 
-def test_what_was_struck_is_not_looked_for_again() -> None:
+def test_a_point_with_an_injected_fault_is_not_tried_again() -> None:
     results = CampaignResults(contract=load("memory/two-phase"), shell="process")
     results.add(run_result(FIRST, passed=["abort.before"]))
     both = parse(f"{FIRST} sink[0].abort.before#1=kill")

@@ -1,4 +1,4 @@
-"""Several laboratories at once: who runs a schedule is no matter, and trials are told in the order of schedules."""
+"""Several worker processes run the schedules of one campaign; results come in the order of the schedules."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture
-def lane_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
-    """Makes a second laboratory for a subject."""
+def worker_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
+    """Starts a second worker for a subject."""
     with ExitStack() as stack:
 
         def make(subject: str) -> PoolWorker:
@@ -52,8 +52,8 @@ def lane_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
 
 
 @pytest.mark.slow
-def test_a_second_laboratory_tells_what_the_first_one_would(
-    runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]
+def test_a_second_worker_returns_the_results_that_the_first_one_would(
+    runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
 ) -> None:
     own: list[Schedule] = []
 
@@ -61,35 +61,35 @@ def test_a_second_laboratory_tells_what_the_first_one_would(
         own.append(schedule)
         return runner.run(schedule)
 
-    trials = list(WorkerPool([lane_for(SUBJECT)]).run_all(SCHEDULES, trace_lines=False, run=run))
-    assert SCHEDULES == [run_result.schedule for run_result in trials]
+    run_results = list(WorkerPool([worker_for(SUBJECT)]).run_all(SCHEDULES, trace_lines=False, run=run))
+    assert SCHEDULES == [run_result.schedule for run_result in run_results]
     assert 0 < len(own) < len(SCHEDULES)
-    for run_result in trials:
+    for run_result in run_results:
         assert (True, True, (), 1) == (run_result.finished, run_result.fired, run_result.anomalies, run_result.kills)
 
 
 @pytest.mark.slow
-def test_executed_lines_are_recorded_there_too(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
-    workers = WorkerPool([lane_for(SUBJECT)])
+def test_a_worker_records_executed_lines_too(runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]) -> None:
+    workers = WorkerPool([worker_for(SUBJECT)])
     traced = list(workers.run_all([Schedule(), Schedule(job="sparse")], trace_lines=True, run=runner.run))
     assert any(point.startswith("line(two_phase.py") for _, point in traced[0].trace)
 
 
-def test_what_fails_there_is_told_as_if_it_had_failed_here(
-    runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]
+def test_an_error_in_a_worker_is_raised_in_the_campaign(
+    runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
 ) -> None:
     with pytest.raises(ContractError, match="unknown subject"):
-        list(WorkerPool([lane_for("files/never")]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
+        list(WorkerPool([worker_for("files/never")]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
 
 
-def test_one_that_dies_makes_no_verdict(runner: ProcessRunner, lane_for: Callable[[str], PoolWorker]) -> None:
-    worker = lane_for(SUBJECT)
+def test_a_worker_that_dies_makes_no_verdict(runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]) -> None:
+    worker = worker_for(SUBJECT)
     worker.child.kill()
     with pytest.raises(ReaderFailed, match="a worker process is gone"):
         list(WorkerPool([worker]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
 
 
-def test_who_uses_no_external_system_has_no_second_laboratory(runner: ProcessRunner) -> None:
+def test_a_subject_without_external_system_has_no_second_worker(runner: ProcessRunner) -> None:
     """Files are quick: there is nothing to wait for."""
     with workers_beside(runner, 2) as workers:
         assert () == workers.workers

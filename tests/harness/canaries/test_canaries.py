@@ -1,4 +1,4 @@
-"""The checker is checked: every canary is convicted of its own sin and every control is acquitted, in all shells."""
+"""The canaries check the certifier: each is convicted of its own sin, and no control is, in every shell."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_all_anomalies_of_a_state_are_recorded_at_once_and_counted_once(tmp_path
 # -- the kill table as text ---------------------------------------------------------------------------------------
 
 
-def test_the_kill_table_is_grouped_by_root_cause_and_names_escaped_canaries() -> None:
+def test_the_table_is_grouped_by_root_cause_and_names_the_canaries_that_escaped() -> None:
     convicted = CanaryResult(
         name="late", root_cause="R10", convicted=True, seconds=0.25, oracle="O9", schedule="a#1=stop", shell="process"
     )
@@ -226,7 +226,7 @@ def test_canaries_are_convicted_and_controls_acquitted_on_spark() -> None:
     assert [] == [(row.name, row.why) for row in results if row.convicted is row.control]
 
 
-# -- broken sinks of the registered adapters, without named points ---------------------------------
+# -- broken sinks of our own adapters that report no points ----------------------------------------
 
 
 class WithoutPoints:

@@ -54,7 +54,7 @@ def test_anything_else_that_a_notification_returns_is_an_error_that_says_so(answ
         unsettled_ids("notify_complete", answer)
 
 
-def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(tmp_path: Path) -> None:
+def test_transactions_that_open_leaves_in_doubt_are_settled_before_the_next_notification(tmp_path: Path) -> None:
     """The job dies when all is decided: but for the timer, only the closing notification would come."""
     run_result = run("doubtful:NotYet", "checkpoint.persist.after#1=kill", tmp_path)
     assert ((), True) == (run_result.anomalies, run_result.finished)
@@ -64,7 +64,7 @@ def test_what_open_leaves_in_doubt_is_settled_before_anything_is_notified_again(
     assert "settle.before" in points[second : points.index("snapshot.before", second)]
 
 
-def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
+def test_a_settle_that_returns_something_else_than_ids_is_a_contract_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = load(f"{ZOO / 'doubtful'}.py:NotYet")
@@ -78,7 +78,7 @@ def test_whoever_settles_and_returns_something_else_than_ids_is_told_so(
 
 
 @pytest.mark.parametrize(("member", "oracles"), [("OneAtATime", []), ("DecidedIsForgotten", ["O1"])])
-def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
+def test_a_decided_transaction_that_is_not_settled_belongs_into_the_next_snapshot(
     member: str, oracles: list[str], tmp_path: Path
 ) -> None:
     schedule = "checkpoint.notify#1=lose checkpoint.persist.after#3=kill"
@@ -91,14 +91,14 @@ def test_what_is_decided_and_not_yet_settled_belongs_into_the_next_snapshot(
 
 
 @pytest.mark.parametrize("member", ["TooOldIsDropped", "SweepsByAge"])
-def test_who_throws_away_what_has_grown_old_loses_it(member: str, tmp_path: Path) -> None:
+def test_a_sink_that_discards_expired_transactions_loses_rows(member: str, tmp_path: Path) -> None:
     death = "checkpoint.persist.after#1=kill"
     assert () == run(f"doubtful:{member}", death, tmp_path).anomalies
     run_result = run(f"doubtful:{member}", f"job=outage {death}", tmp_path)
     assert (["O1"], True) == ([each.oracle for each in run_result.anomalies], run_result.finished)
 
 
-def test_who_says_that_it_is_too_old_is_right(tmp_path: Path) -> None:
+def test_a_sink_that_reports_an_expired_transaction_is_right(tmp_path: Path) -> None:
     run_result = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
     assert ((), False) == (run_result.anomalies, run_result.finished)
     assert "TransactionLost" in str(noted(run_result, "raised"))
@@ -121,7 +121,7 @@ def test_an_outage_makes_files_and_folders_older(tmp_path: Path) -> None:
     assert [OUTAGE_SECONDS] * 3 == [pytest.approx(before[path] - after[path], abs=0.01) for path in before]
 
 
-# -- late votes, and nothing heard ----------------------------------------------------------------
+# -- late votes, and lost notifications -----------------------------------------------------------
 
 
 def test_a_late_vote_lets_the_next_checkpoint_come_first(tmp_path: Path) -> None:

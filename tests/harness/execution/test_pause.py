@@ -1,4 +1,4 @@
-"""A pause: two subtasks of a sink in the middle of something at once, and nobody is taken for dead."""
+"""A pause: two subtasks of a sink act at the same time, and neither attempt is replaced."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ def paused_at_every_line(name: str, tmp_path: Path) -> list[RunResult]:
 
 
 @pytest.mark.slow
-def test_who_reads_and_then_overwrites_loses_what_others_wrote_meanwhile(tmp_path: Path) -> None:
+def test_a_sink_that_reads_and_then_overwrites_loses_concurrent_writes(tmp_path: Path) -> None:
     wrong = [run_result for run_result in paused_at_every_line("Overwriting", tmp_path) if run_result.anomalies]
     assert wrong
     assert {"O1"} == {anomaly.oracle for run_result in wrong for anomaly in run_result.anomalies}
 
 
 @pytest.mark.slow
-def test_who_is_refused_and_reads_again_loses_nothing(tmp_path: Path) -> None:
-    trials = paused_at_every_line("Right", tmp_path)
-    assert len(trials) > 100
+def test_a_sink_that_reads_again_after_a_conflict_loses_nothing(tmp_path: Path) -> None:
+    run_results = paused_at_every_line("Right", tmp_path)
+    assert len(run_results) > 100
     assert [] == [
         (str(run_result.schedule), run_result.anomalies)
-        for run_result in trials
+        for run_result in run_results
         if run_result.anomalies or not run_result.finished
     ]
     assert {1} == {
-        sum(what == "generation" for _, _, _, what, _ in run_result.history) for run_result in trials
-    }  # nobody died
+        sum(what == "generation" for _, _, _, what, _ in run_result.history) for run_result in run_results
+    }  # no attempt died
 
 
 @pytest.mark.parametrize("subject", ["memory/two-phase", "files/write-ahead-upsert"])
-def test_nothing_overtakes_anything_on_its_way_to_two_who_stand_still_at_once(subject: str, tmp_path: Path) -> None:
+def test_messages_to_two_paused_subtasks_keep_their_order(subject: str, tmp_path: Path) -> None:
     with ScheduleRunner(load(subject), Scratch(name="pauses", path=tmp_path, shell="simulated")) as runner:
         pauses = [fault for fault in places(runner.run(Schedule()), "pause") if fault.point.startswith("write.")]
         both = [Schedule((one, other)) for one in pauses for other in pauses if one.actor < other.actor]
-        trials = [runner.run(schedule) for schedule in both[::3]]
-    met = [run_result for run_result in trials if run_result.fired]
-    assert len(met) > 20
+        run_results = [runner.run(schedule) for schedule in both[::3]]
+    fired = [run_result for run_result in run_results if run_result.fired]
+    assert len(fired) > 20
     assert [] == [
         (str(run_result.schedule), run_result.anomalies)
-        for run_result in met
+        for run_result in fired
         if run_result.anomalies or not run_result.finished
     ]
 

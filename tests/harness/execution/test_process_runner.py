@@ -1,4 +1,4 @@
-"""What a laboratory of processes prepares for its attempts: libraries that take long to import are imported once."""
+"""The fork server imports heavy libraries once, before it forks attempts."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def subject(folder: Path, *, imports: str = "", libraries: str = "") -> str:
         ("import json", "libraries = ('sqlite3', 'there_is_no_such_module.part')", ["sqlite3"]),
     ],
 )
-def test_what_a_file_imports_that_takes_long_is_known(
-    imports: str, libraries: str, found: list[str], tmp_path: Path
-) -> None:
+def test_heavy_imports_of_a_file_are_found(imports: str, libraries: str, found: list[str], tmp_path: Path) -> None:
     assert found == libraries_of(load(subject(tmp_path, imports=imports, libraries=libraries)))
 
 

@@ -1,4 +1,4 @@
-"""Laboratories to explore in."""
+"""Schedule runners for exploration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SINKS = Path(__file__).parents[2] / "support" / "explored_sinks.py"
 
 @pytest.fixture
 def runner() -> Iterator[Callable[[str], ScheduleRunner]]:
-    """Makes laboratories, of registry names or of contracts in explored_sinks.py."""
+    """Makes schedule runners, of registry names or of contracts in explored_sinks.py."""
     opened: list[ScheduleRunner] = []
 
     def make(subject: str) -> ScheduleRunner:

@@ -1,4 +1,4 @@
-"""Which worlds a campaign explores besides those whose every crash the verdict rests on."""
+"""The worlds that a campaign explores in addition to the closures of the verdict."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def test_lines_are_crashed_at_in_bulk_and_while_another_parallelism_takes_over(
         assert ["checkpoint.persist.after"] == [fault.point for prelude in world.preludes for fault in prelude]
 
 
-def test_somebody_sleeps_through_ten_checkpoints_once_at_each_step(runner: Any) -> None:
+def test_an_attempt_is_suspended_for_ten_checkpoints_once_at_each_step(runner: Any) -> None:
     bench = runner("memory/two-phase")
     campaign = SimulatedCampaign(bench, CampaignResults(contract=bench.contract, shell="simulated"))
     assert campaign.prepare()
     baseline = campaign.baseline
     (stage,) = [stage for stage in SINGLE_FAULTS if stage.name == "very late zombies"]
-    overslept = list(stage.schedules(campaign))
-    steps = Counter(fault.point for each in overslept for fault in each.faults)
+    schedules = list(stage.schedules(campaign))
+    steps = Counter(fault.point for each in schedules for fault in each.faults)
     assert {fault.point for fault in places(baseline, "stop")} == set(steps)
-    assert {"stop"} == {fault.kind for each in overslept for fault in each.faults}
+    assert {"stop"} == {fault.kind for each in schedules for fault in each.faults}
     assert {1} == set(steps.values())
-    slept = bench.run(next(each for each in overslept if each.faults[0].point == "commit.before"))
-    completed = [event for event in slept.history if event[3] == "complete" and event[2] > slept.history[0][2]]
-    assert slept.fired
+    result = bench.run(next(each for each in schedules if each.faults[0].point == "commit.before"))
+    completed = [event for event in result.history if event[3] == "complete" and event[2] > result.history[0][2]]
+    assert result.fired
     assert len({event[4] for event in completed}) > 8, "by newer attempts"
 
 

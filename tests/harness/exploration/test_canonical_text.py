@@ -16,11 +16,13 @@ def test_generations_are_renamed_by_rank_and_drawn_names_by_appearance() -> None
 
 def test_a_checkpoint_that_will_come_again_is_named_by_its_distance() -> None:
     assert by_distance("9003 9004", last=9003) == by_distance("9007 9008", last=9007)
-    assert by_distance("9003 9004", last=9003) != by_distance("9003 9005", last=9003), "the next one meets it, or not"
+    assert by_distance("9003 9004", last=9003) != by_distance("9003 9005", last=9003), (
+        "the next checkpoint reuses 9004, but not yet 9005"
+    )
     assert by_distance("9001", last=9000) != by_distance("9002", last=9000)
 
 
-def test_of_checkpoints_that_never_come_again_only_the_order_counts() -> None:
+def test_only_the_order_of_earlier_checkpoints_counts() -> None:
     assert by_distance("9001 9002 9003", last=9003) == by_distance("9001 9004 9006", last=9006)
     assert by_distance("9001 9002", last=9002) != by_distance("9002 9001", last=9002)
     assert by_distance("9003 9004", last=9004) != by_distance("9004 9005", last=9004)

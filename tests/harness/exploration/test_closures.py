@@ -45,7 +45,7 @@ def wrong(runner: ScheduleRunner, schedule: Schedule) -> bool:
     return bool(run_result.anomalies)
 
 
-def test_its_right_twin_is_acquitted_and_its_closure_complete(runner: Any) -> None:
+def test_the_right_twin_of_that_sink_is_upheld_with_a_complete_closure(runner: Any) -> None:
     closure = explore(JobWorld(runner("CarefulContract")))
     assert closure.complete, closure.why
     assert [] == closure.findings
@@ -78,15 +78,15 @@ def test_shifted_ids_change_nothing_for_our_own_sinks(runner: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_sink_that_looks_at_the_parity_of_its_generation_is_no_complete_closure(runner: Any) -> None:
+def test_the_closure_of_a_sink_that_reads_the_parity_of_its_generation_is_not_complete(runner: Any) -> None:
     bench = runner("ParityContract")
     closures = Closures(bench, close=closing, may=lambda fault: True)
     closures.whole_job([])
-    told = closures.summary()
-    assert told is not None
-    assert not told.complete
-    assert "" == told.sentence
-    assert "shifted by 1" in told.why or "behaved differently" in told.why
+    summary = closures.summary()
+    assert summary is not None
+    assert not summary.complete
+    assert "" == summary.sentence
+    assert "shifted by 1" in summary.why or "behaved differently" in summary.why
 
 
 def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job(runner: Any) -> None:
@@ -102,21 +102,21 @@ def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(runner:
     bench = runner("CarefulContract")
     closures = Closures(bench, close=closing, may=lambda fault: str(fault).startswith("sink[0].commit.b"))
     closures.with_partial_deaths()
-    (told,) = closures.other_summaries()
-    assert told.complete, told.why
+    (summary,) = closures.other_summaries()
+    assert summary.complete, summary.why
     assert closures.mixed is not None
     assert [] == closures.mixed.findings
     assert closures.mixed.runs > 2 * closures.mixed.states
     assert closures.mixed.states >= explore(JobWorld(bench)).states, "partial deaths lead to states of their own"
 
 
-def test_a_mixed_closure_that_time_has_ended_says_how_deep_it_went(runner: Any) -> None:
+def test_a_mixed_closure_that_ran_out_of_time_says_how_deep_it_went(runner: Any) -> None:
     closures = Closures(runner("CarefulContract"), close=closing, may=lambda fault: True, mixed_seconds=0.2)
     closures.with_partial_deaths()
-    (told,) = closures.other_summaries()
-    assert not told.complete
-    assert re.search(r"\d+ states and [\d,]+ branches from others were not run yet", told.why), told.why
-    assert told.depth in (0, 1, 2)
+    (summary,) = closures.other_summaries()
+    assert not summary.complete
+    assert re.search(r"\d+ states and [\d,]+ branches from others were not run yet", summary.why), summary.why
+    assert summary.depth in (0, 1, 2)
 
 
 def test_a_mixed_path_is_written_with_occurrences_from_the_start(runner: Any) -> None:

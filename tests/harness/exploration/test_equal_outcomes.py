@@ -14,7 +14,7 @@ import pytest
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.exploration.equivalent_faults import is_equivalent, left_by_deaths
+from sinkproof.exploration.equivalent_faults import classes_of_deaths, is_equivalent
 from sinkproof.exploration.fault_pairs import AT_NAMED_POINTS, faults_after
 from sinkproof.exploration.fingerprints import Opaque
 from sinkproof.exploration.run_memo import MemoizedRuns, WatchedSimulation, outcome_of
@@ -59,11 +59,11 @@ def test_deaths_that_leave_the_same_durable_state_have_equal_outcomes(runner: Sc
     memo = MemoizedRuns(runner)
     baseline = memo.run(Schedule(), marked=True)
     groups: defaultdict[Any, list[Fault]] = defaultdict(list)
-    for fault, left in left_by_deaths(baseline, memo.marks).items():
-        groups[left].append(fault)
-    alike = [faults for faults in groups.values() if len(faults) > 1]
-    assert {"kill", "kill-job"} == {faults[0].kind for faults in alike}
-    for faults in alike[:: len(alike) // 12]:
+    for fault, its_class in classes_of_deaths(baseline, memo.marks).items():
+        groups[its_class].append(fault)
+    equivalent = [faults for faults in groups.values() if len(faults) > 1]
+    assert {"kill", "kill-job"} == {faults[0].kind for faults in equivalent}
+    for faults in equivalent[:: len(equivalent) // 12]:
         ends = [outcome_of(runner.run(Schedule((fault,)))) for fault in (faults[0], faults[-1])]
         assert ends[0] == ends[1], faults
 
@@ -85,20 +85,20 @@ def test_zombies_suspended_between_the_same_two_requests_have_equal_outcomes(run
 
 @every_right
 def test_whole_job_crashes_that_leave_the_same_durable_state_have_equal_outcomes(runner: ScheduleRunner) -> None:
-    """Whatever came before."""
+    """The first faults of their schedules differ."""
     memo = MemoizedRuns(runner)
     baseline = memo.run(Schedule())
-    left: defaultdict[int, list[Schedule]] = defaultdict(list)
+    by_crash_state: defaultdict[int, list[Schedule]] = defaultdict(list)
     for first in [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][30::61]:
         run_result = memo.run(Schedule((first,)), marked=True)
         for at, second in points_after(run_result, first):
             if second.kind == "kill-job" and at < len(memo.marks):
-                number = memo.marks[at].left
+                number = memo.marks[at].crash_state
                 assert number is not None
-                left[number].append(Schedule((first, second)))
-    alike = [(each[0], each[-1]) for each in left.values() if each[0].faults[0] != each[-1].faults[0]]
-    assert len(alike) > 5
-    for one, other in alike[:: len(alike) // 5]:
+                by_crash_state[number].append(Schedule((first, second)))
+    pairs = [(each[0], each[-1]) for each in by_crash_state.values() if each[0].faults[0] != each[-1].faults[0]]
+    assert len(pairs) > 5
+    for one, other in pairs[:: len(pairs) // 5]:
         ends = [after(runner.run(schedule), schedule.faults[1]) for schedule in (one, other)]
         assert ends[0] == ends[1], (one, other)
 
@@ -109,13 +109,13 @@ def test_a_run_that_equals_another_after_its_zombie_ended_has_the_same_outcome(r
     stops = [fault for fault in places(runner.run(Schedule()), "stop") if fault.actor.startswith("sink")]
     used = 0
     for stop in stops[::4]:
-        concluded = memo.run(Schedule((stop,)))
+        reused = memo.run(Schedule((stop,)))
         if memo.used > used:
             used, full = memo.used, runner.run(Schedule((stop,)))
             assert (full.trace, full.history, full.anomalies) == (
-                concluded.trace,
-                concluded.history,
-                concluded.anomalies,
+                reused.trace,
+                reused.history,
+                reused.anomalies,
             )
     assert used > 3
 
@@ -124,7 +124,7 @@ def test_a_run_that_equals_another_after_its_zombie_ended_has_the_same_outcome(r
 def test_states_of_subtasks_and_coordinator_are_part_of_the_comparison(runner: ScheduleRunner) -> None:
     held: list[Any] = []
 
-    def look(simulation: WatchedSimulation) -> None:
+    def compare(simulation: WatchedSimulation) -> None:
         coordinator = simulation.coordinator
         assert coordinator is not None
         coordinator.ended_last_ms = simulation.now - 3
@@ -141,7 +141,7 @@ def test_states_of_subtasks_and_coordinator_are_part_of_the_comparison(runner: S
 
     simulation, _ = runner.simulation(parse("sink[1].commit.before#1=stop"), shell=WatchedSimulation)
     assert isinstance(simulation, WatchedSimulation)
-    simulation.left = look
+    simulation.on_zombies_ended = compare
     runner.play(simulation)
     assert 4 + len(simulation.names[1:]) == len(held), "once, when no attempt of the old generation is left"
     assert held[0] == held[1], "times count from now"

@@ -1,4 +1,4 @@
-"""Faults at executed lines of which one stands for several: they end alike, and who only seems alike is found out."""
+"""Equivalent faults at executed lines have equal outcomes, and an audit finds classes that are wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNCOUNTED = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:
 @pytest.fixture
 def runner(request: Any) -> Iterator[ScheduleRunner]:
     folder = fresh_folder()
-    with ScheduleRunner(load(request.param), Scratch(name="alike", path=folder)) as made:
+    with ScheduleRunner(load(request.param), Scratch(name="equivalent", path=folder)) as made:
         yield made
     shutil.rmtree(folder)
 
@@ -47,7 +47,7 @@ def groups_of(runner: ScheduleRunner, *kinds: str) -> tuple[MemoizedRuns, list[l
     [pytest.param("files/write-ahead", marks=pytest.mark.slow), "files/idempotent", "memory/masked"],
     indirect=True,
 )
-def test_faults_of_one_group_end_alike(runner: ScheduleRunner) -> None:
+def test_faults_of_one_group_have_equal_outcomes(runner: ScheduleRunner) -> None:
     memo, groups = groups_of(runner, *LINE_KINDS)
     several = [group for group in groups if len(group) > 1]
     assert len(several) < len(groups) < sum(map(len, groups)) / 3
@@ -57,39 +57,39 @@ def test_faults_of_one_group_end_alike(runner: ScheduleRunner) -> None:
 
 
 @pytest.mark.parametrize("runner", ["memory/write-ahead"], indirect=True)
-def test_a_question_to_the_target_keeps_sleepers_apart_but_no_deaths(runner: ScheduleRunner) -> None:
-    """`is_recorded` changes nothing: who dies before or after it leaves the same. But who sleeps before it hears what
-    was recorded meanwhile.
+def test_a_read_of_the_target_separates_suspensions_but_not_deaths(runner: ScheduleRunner) -> None:
+    """`is_recorded` changes nothing: deaths before and after it leave the same state. But an attempt suspended before
+    it reads what was recorded meanwhile.
     """
     _, deaths = groups_of(runner, "kill")
-    _, sleepers = groups_of(runner, "stop")
-    same_for_the_dead = {(fault.actor, fault.point, fault.occurrence): group for group in deaths for fault in group}
-    apart = [
+    _, suspensions = groups_of(runner, "stop")
+    group_of_deaths = {(fault.actor, fault.point, fault.occurrence): group for group in deaths for fault in group}
+    separated = [
         (one, other)
-        for one, other in pairwise(sleepers)
-        if same_for_the_dead[one[-1].actor, one[-1].point, one[-1].occurrence]
-        is same_for_the_dead[other[0].actor, other[0].point, other[0].occurrence]
+        for one, other in pairwise(suspensions)
+        if group_of_deaths[one[-1].actor, one[-1].point, one[-1].occurrence]
+        is group_of_deaths[other[0].actor, other[0].point, other[0].occurrence]
     ]
-    assert any("write_ahead.py" in other[0].point or "memory.py" in one[-1].point for one, other in apart)
+    assert any("write_ahead.py" in other[0].point or "memory.py" in one[-1].point for one, other in separated)
 
 
 @pytest.mark.parametrize("runner", [UNCOUNTED], indirect=True)
-def test_where_nobody_counts_requests_every_fault_stands_for_itself(runner: ScheduleRunner) -> None:
+def test_each_fault_is_a_group_of_its_own_if_the_target_does_not_count_accesses(runner: ScheduleRunner) -> None:
     _, groups = groups_of(runner, *LINE_KINDS)
     assert groups
     assert all(len(group) == 1 for group in groups)
 
 
 @pytest.mark.parametrize("runner", ["memory/plain"], indirect=True)
-@pytest.mark.parametrize("truly_alike", [True, False])
-def test_if_some_are_not_alike_after_all_each_is_run(
-    runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch, *, truly_alike: bool
+@pytest.mark.parametrize("truly_equivalent", [True, False])
+def test_each_fault_is_run_after_two_of_one_group_had_different_outcomes(
+    runner: ScheduleRunner, monkeypatch: pytest.MonkeyPatch, *, truly_equivalent: bool
 ) -> None:
     _, groups = groups_of(runner, *LINE_KINDS)
     every, results = sum(map(len, groups)), CampaignResults(contract=runner.contract, shell="simulated")
-    if not truly_alike:
+    if not truly_equivalent:
         monkeypatch.setattr(exhaustive, "equivalence_classes", lambda faults, *_: [[*faults]])
     ExhaustiveRuns(SimulatedCampaign(runner, results), ALONE).at_lines()
-    assert bool(results.notes) is not truly_alike
+    assert bool(results.notes) is not truly_equivalent
     fewer = len(groups) + (every - len(groups)) // COMPARED_EVERY + 1
-    assert results.coverage.runs == (fewer if truly_alike else every)
+    assert results.coverage.runs == (fewer if truly_equivalent else every)

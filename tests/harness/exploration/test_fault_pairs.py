@@ -1,4 +1,4 @@
-"""Ordered pairs of faults, and runs that end as others did."""
+"""Ordered pairs of faults, and outcomes that are known from an equal state."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def shown(run_result: RunResult) -> tuple[Any, ...]:
     )
 
 
-# -- runs that end as others did ----------------------------------------------------------------
+# -- state matching -----------------------------------------------------------------------------
 
 
-def test_a_run_that_ends_as_another_did_is_told_as_if_it_had_been_run(runner: ScheduleRunner) -> None:
+def test_a_reused_outcome_equals_that_of_the_full_run(runner: ScheduleRunner) -> None:
     memo = MemoizedRuns(runner)
     baseline = runner.run(Schedule())
     faults = [fault for kind in AT_NAMED_POINTS.kinds for fault in places(baseline, kind)][::16]
@@ -65,21 +65,23 @@ def test_a_run_that_ends_as_another_did_is_told_as_if_it_had_been_run(runner: Sc
     assert "" == memo.why_not
 
 
-def test_an_audit_that_differs_ends_it(careful: ScheduleRunner) -> None:
+def test_no_outcome_is_reused_after_an_audit_that_differs(careful: ScheduleRunner) -> None:
     memo = MemoizedRuns(careful, audited_every=1)
     schedule = Schedule((Fault("sink[0]", "write.after", 1, "kill"),))
     memo.run(schedule)
     (join_points,) = memo.known.values()
-    join_points[0].seen["committed"] = join_points[0].seen["committed"][:-1]
+    join_points[0].observed["committed"] = join_points[0].observed["committed"][:-1]
     found = memo.run(schedule)
-    assert () == found.anomalies, "what would break a claim is run in full, and that is believed"
+    assert () == found.anomalies, "a schedule that breaks a claim is run in full, and that result counts"
     assert "ended otherwise" in memo.why_not
     used = memo.used
     memo.run(schedule)
     assert used == memo.used
 
 
-def test_who_looks_at_the_clock_is_compared_at_the_same_time_only(careful: ScheduleRunner, monkeypatch: Any) -> None:
+def test_states_match_only_at_the_same_time_if_the_sink_reads_the_clock(
+    careful: ScheduleRunner, monkeypatch: Any
+) -> None:
     kind = careful.contract.given.kind
     plain = kind.notify_complete
     monkeypatch.setattr(kind, "notify_complete", lambda self, id: (self.context.clock(), plain(self, id))[1])
@@ -91,7 +93,7 @@ def test_who_looks_at_the_clock_is_compared_at_the_same_time_only(careful: Sched
     assert 1 == memo.used
 
 
-def test_copies_are_the_same_only_if_they_are_read_in_the_same_order() -> None:
+def test_copies_are_the_same_only_in_the_same_order() -> None:
     one, other = {"a": [1], "b": [2]}, {"b": [2], "a": [1]}
     assert one == other
     assert is_same_copy(one, {**one})
@@ -115,7 +117,7 @@ def test_copies_that_cannot_be_compared_are_not_the_same() -> None:
     assert not is_same_copy(Array(), Array())
 
 
-# -- what sinks hold ----------------------------------------------------------------------------
+# -- fingerprints of sinks ----------------------------------------------------------------------
 
 
 class Held:
@@ -130,19 +132,19 @@ def test_two_objects_that_hold_the_same_are_equal_and_others_are_not() -> None:
     assert of([1, {"a": b"b"}], {1, 2}) == of([1, {"a": b"b"}], {2, 1})
     assert of([1]) != of([2])
     assert of([1]) != of((1,))
-    assert of({"a": 1, "b": 2}) != of({"b": 2, "a": 1}), "who goes through a dictionary goes in its order"
+    assert of({"a": 1, "b": 2}) != of({"b": 2, "a": 1}), "a sink may iterate over a dictionary in its order"
     number = 1
     assert of(lambda: number) != of(lambda: number), "two functions"
 
 
-def test_what_may_hide_something_is_never_equal(tmp_path: Path) -> None:
+def test_an_object_that_may_hide_state_is_opaque(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file, pytest.raises(Opaque):
         fingerprint(Held(file), {})
     with pytest.raises(Opaque):
         fingerprint(Held(iter([1])), {})
 
 
-def test_what_outlives_a_run_is_itself() -> None:
+def test_objects_that_outlive_a_run_are_compared_by_identity() -> None:
     contract, shared = Held([1]), Held([2])
     contract.store = shared  # type: ignore[attr-defined]
     outside = outside_of(contract)
@@ -150,7 +152,7 @@ def test_what_outlives_a_run_is_itself() -> None:
     assert fingerprint(Held(shared), outside) != fingerprint(Held(contract), outside)
 
 
-def test_what_was_outside_and_is_gone_is_never_taken_for_something_new() -> None:
+def test_a_new_object_never_gets_the_id_of_an_outside_object() -> None:
     contract = Held([1], [2], [3])
     outside = outside_of(contract)
     contract.parts = ()
@@ -209,7 +211,7 @@ def test_the_summary_says_how_many_pairs_were_run(careful: ScheduleRunner) -> No
     assert f"1,200 {scope}: all were run" == pairs.summary(is_done=True)
 
 
-# -- the words in front -------------------------------------------------------------------------
+# -- the words before the faults ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["ids=8 orders=-/notify+open sink[0].write.after#1=kill", "orders=snapshot no-fault"])

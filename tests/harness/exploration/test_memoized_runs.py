@@ -1,4 +1,4 @@
-"""Runs that end where an earlier one has stood: the closure is the same, and it is audited."""
+"""Runs that end at a state that an earlier run reached: the closure is the same, and it is audited."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures
 from sinkproof.exploration.job_world import JobWorld
-from sinkproof.exploration.run_memo import TRIED, MemoizedRuns
+from sinkproof.exploration.run_memo import SAMPLE_SIZE, MemoizedRuns
 
 from .exploring import closing, explore
 
 
 @pytest.mark.parametrize("subject", ["memory/two-phase", "memory/write-ahead", "files/masked", "BackupsContract"])
-def test_a_closure_whose_runs_end_early_is_the_same(runner: Any, subject: str) -> None:
+def test_a_closure_with_runs_that_end_early_equals_one_without(runner: Any, subject: str) -> None:
     bench = runner(subject)
     early, whole = JobWorld(bench, memo=MemoizedRuns(bench)), JobWorld(bench)
     sooner, later = explore(early, depth_most=3), explore(whole, depth_most=3)
@@ -35,20 +35,20 @@ def test_a_closure_whose_runs_end_early_is_the_same(runner: Any, subject: str) -
     assert early.points == whole.points
 
 
-def test_runs_that_never_meet_are_soon_compared_no_more(runner: Any) -> None:
+def test_states_are_compared_no_more_if_too_few_match(runner: Any) -> None:
     bench = runner("memory/write-ahead")
     memo = MemoizedRuns(bench)
     world = JobWorld(bench, memo=memo)
     (start,) = world.beginnings()
     kept = []
-    for generation in range(TRIED + 3):  # each in a generation of its own: none stands where another has stood
+    for generation in range(SAMPLE_SIZE + 3):  # each in another generation, so no two states are equal
         world.run(replace(start, generation=start.generation + generation), None)
         kept.append(memo.kept)
-    assert [*range(1, TRIED + 1), *3 * [TRIED]] == kept
+    assert [*range(1, SAMPLE_SIZE + 1), *3 * [SAMPLE_SIZE]] == kept
     assert not memo.is_worth_it
 
 
-def test_what_is_kept_to_be_met_again_is_bounded(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_states_kept_is_bounded(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinkproof.exploration.run_memo.KEPT_MOST", 5)
     bench = runner("memory/two-phase")
     memo = MemoizedRuns(bench)
@@ -57,17 +57,17 @@ def test_what_is_kept_to_be_met_again_is_bounded(runner: Any, monkeypatch: pytes
     assert bounded.states == explore(JobWorld(bench), depth_most=2).states
 
 
-def test_what_one_exploration_has_seen_another_has_yet_to_see(runner: Any) -> None:
+def test_explorations_share_no_known_states(runner: Any) -> None:
     closures = Closures(runner("memory/two-phase"), close=closing, may=lambda fault: True)
     one, other = (explore(closures.world(), depth_most=3) for _ in range(2))
     assert one.states > 100
     assert (one.states, one.runs, one.crashes) == (other.states, other.runs, other.crashes)
 
 
-# -- what is shown --------------------------------------------------------------------------------
+# -- full runs ------------------------------------------------------------------------------------
 
 
-def test_what_is_shown_is_run_to_its_end(runner: Any) -> None:
+def test_a_finding_that_is_shown_is_run_in_full(runner: Any) -> None:
     bench = runner("TextContract")
     shown = bench.run(parse("ids=8 no-fault"))
     assert shown.anomalies
@@ -79,7 +79,7 @@ def test_what_is_shown_is_run_to_its_end(runner: Any) -> None:
     assert quiet is exhaustive._shown(quiet, memo.in_full)
 
 
-def test_it_passes_lines_again_if_it_has_passed_lines(runner: Any) -> None:
+def test_a_full_run_traces_lines_if_the_first_run_did(runner: Any) -> None:
     bench = runner("memory/masked")
     bench.find_own_files()
     traced = MemoizedRuns(bench, trace_lines=True).in_full(bench.run(Schedule()))
@@ -87,8 +87,8 @@ def test_it_passes_lines_again_if_it_has_passed_lines(runner: Any) -> None:
     assert not any(is_line(point) for _, point in MemoizedRuns(bench).in_full(traced).trace)
 
 
-class Deceived:
-    """Two states. The second run is spared in the belief that it shows nothing new."""
+class WronglyEnded:
+    """A world of two states. The second run ends early, wrongly, as if it were known."""
 
     def __init__(self, *, hidden: str) -> None:
         self.hidden, self.now = hidden, ""
@@ -120,8 +120,8 @@ class Deceived:
     freeze = text
 
 
-class NotBegun(Deceived):
-    """Of the second run nothing is done at all, in the belief that it is the first once more."""
+class WronglySkipped(WronglyEnded):
+    """The second run is skipped, wrongly, as if it were equal to the first."""
 
     def run(self, state: str, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
         if state == "second" and not in_full:
@@ -133,20 +133,20 @@ class NotBegun(Deceived):
 
 
 @pytest.mark.parametrize("hidden", ["", "state", "finding"])
-def test_a_closure_in_which_a_run_that_was_not_begun_shows_something_new_is_not_complete(
+def test_a_closure_is_not_complete_if_a_skipped_run_shows_a_new_state_or_finding(
     hidden: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sinkproof.chaos.explorer.NOT_BEGUN_AUDITED_EVERY", ENDED_EARLY_AUDITED_EVERY)
-    closure = explore(NotBegun(hidden=hidden), depth_most=1)
+    closure = explore(WronglySkipped(hidden=hidden), depth_most=1)
     assert (1, hidden != "state") == (closure.merges_audited, closure.complete)
     assert [("second", "lost")] * (hidden == "finding") == closure.findings
-    assert ENDED_EARLY_AUDITED_EVERY + 1 + closure.states == closure.runs, "what was not run is not counted"
+    assert ENDED_EARLY_AUDITED_EVERY + 1 + closure.states == closure.runs, "skipped runs are not counted"
 
 
 @pytest.mark.parametrize("hidden", ["", "state", "finding"])
-def test_a_closure_in_which_a_spared_run_shows_something_new_is_not_complete(hidden: str) -> None:
-    closure = explore(Deceived(hidden=hidden), depth_most=1)
+def test_a_closure_is_not_complete_if_a_run_ended_early_shows_a_new_state_or_finding(hidden: str) -> None:
+    closure = explore(WronglyEnded(hidden=hidden), depth_most=1)
     assert closure.merges_audited >= 1
     assert closure.complete is (not hidden)
     assert ("behaved differently" in closure.why) is bool(hidden)
-    assert closure.crashes > closure.runs, "those that were spared count"
+    assert closure.crashes > closure.runs, "crashes of runs that ended early count"

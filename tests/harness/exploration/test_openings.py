@@ -1,4 +1,4 @@
-"""Faults behind the place where a run stands as another has stood, but for names, are not tried again."""
+"""Faults after the moment at which a run equals an earlier one, but for names, are not tried again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def late_or_in_recoveries(fault: Fault) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", ["CarefulContract", "memory/masked"])
-def test_what_is_not_tried_again_shows_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_faults_would_show_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, sooner = mixed(runner(subject), late_or_in_recoveries)
     monkeypatch.setattr(JobWorld, "_is_known", lambda world, fault: False)
     _, later = mixed(runner(subject), late_or_in_recoveries)
@@ -47,9 +47,9 @@ def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_expl
     runner: Any, subject: str
 ) -> None:
     closures, found = mixed(runner(subject), lambda fault: True)
-    (told,) = closures.others_told()
-    assert told.complete, told.why
-    assert told.depth >= 2
+    (summary,) = closures.other_summaries()
+    assert summary.complete, summary.why
+    assert summary.depth >= 2
     assert found.merges_audited > 30
     assert not any(anomaly.oracle == "O1" for _, anomaly in found.findings)
 
@@ -60,17 +60,17 @@ def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(runner: Any, m
     def dies_voting(fault: Fault) -> bool:
         return fault.actor == "sink[1]" and fault.point == "acknowledge.before" and fault.kind == "kill"
 
-    _, told = mixed(runner("memory/write-ahead"), dies_voting)
+    _, by_distance = mixed(runner("memory/write-ahead"), dies_voting)
     monkeypatch.setattr("sinkproof.exploration.job_world.by_distance", lambda text, *, last: text)
-    _, untold = mixed(runner("memory/write-ahead"), dies_voting)
-    assert told.complete, told.why
-    assert told.states < untold.states / 2
+    _, by_id = mixed(runner("memory/write-ahead"), dies_voting)
+    assert by_distance.complete, by_distance.why
+    assert by_distance.states < by_id.states / 2
 
 
-# -- what two runs are told apart by -------------------------------------------------------------------------------
+# -- what is compared --------------------------------------------------------------------------------------
 
 
-def test_a_source_of_names_counts_by_whether_any_was_drawn() -> None:
+def test_a_name_generator_is_compared_only_after_a_name_was_drawn() -> None:
     one, other = Random(1), Random(2)
     seen = [fingerprint_but_for_names([each], {}, undrawn=each.getstate()) for each in (one, other)]
     assert seen[0] == seen[1]
@@ -79,7 +79,7 @@ def test_a_source_of_names_counts_by_whether_any_was_drawn() -> None:
     assert seen[0] != fingerprint_but_for_names([other], {}, undrawn=before)
 
 
-def test_of_a_sink_that_may_hide_something_everything_is_tried(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_fault_is_tried_on_a_sink_with_hidden_state(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = runner("CarefulContract")
     given = bench.contract.given.sink
 
@@ -96,7 +96,7 @@ def test_of_a_sink_that_may_hide_something_everything_is_tried(runner: Any, monk
     assert set() == world.openings
 
 
-def test_what_breaks_no_claim_is_not_run_again(runner: Any) -> None:
+def test_an_anomaly_that_breaks_no_claim_is_not_run_again(runner: Any) -> None:
     """Write-ahead on a log repeats rows, and says so."""
     bench = runner("memory/write-ahead")
     world = JobWorld(bench)

@@ -1,4 +1,4 @@
-"""The smallest schedule that shows the same."""
+"""Shrinking: the smallest schedule that shows the same anomaly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sinkproof.exploration.shrinking import smallest
 from .exploring import explore
 
 
-def test_what_is_not_needed_is_left_out_of_a_schedule(runner: Any) -> None:
+def test_shrinking_leaves_out_faults_that_are_not_needed(runner: Any) -> None:
     bench = runner("TextContract")
     long = parse("ids=8 orders=notify sink[0].write.after#1=kill checkpoint.trigger#3=kill-job")
     found = smallest(bench, long, oracle="O3")
@@ -32,6 +32,6 @@ def test_all_three_crashes_are_kept_where_all_are_needed(runner: Any) -> None:
     assert found.result.fired
 
 
-def test_a_schedule_that_shows_nothing_again_is_nobody_s_smallest(runner: Any) -> None:
+def test_a_schedule_is_not_shrunk_if_its_replay_shows_no_anomaly(runner: Any) -> None:
     bench = runner("CarefulContract")
     assert smallest(bench, Schedule(), oracle="O1") is None

@@ -1,4 +1,4 @@
-"""Where in a run an error tells most: what goes wrong last is put right by no later call."""
+"""Where in a run an error is most informative: no later call repairs the last errors."""
 
 from __future__ import annotations
 

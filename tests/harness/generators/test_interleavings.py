@@ -1,4 +1,4 @@
-"""Two attempts in the middle of the same thing: who waits for whom, and for how long the other one sleeps."""
+"""Two attempts act on the target at the same time: lock waits, and how long the other one is suspended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runner(name: str, folder: Path) -> Iterator[ProcessRunner]:
 
 
 @pytest.mark.parametrize("fault", ["pause", "stop"])
-def test_who_sleeps_with_a_lock_is_woken_as_soon_as_somebody_waits_for_it(fault: str, tmp_path: Path) -> None:
+def test_an_attempt_suspended_with_a_lock_resumes_as_soon_as_another_waits_for_it(fault: str, tmp_path: Path) -> None:
     with runner("Locked", tmp_path) as made:
         assert () == made.run(Schedule()).anomalies
         patience = max(PATIENCE_SECONDS, 3 * made.slowest_seconds)
@@ -43,7 +43,7 @@ def test_who_sleeps_with_a_lock_is_woken_as_soon_as_somebody_waits_for_it(fault:
     assert (True, True, ()) == (run_result.fired, run_result.finished, run_result.anomalies)
     assert patience <= now() - began
     assert (fault == "stop") is any(what == "generation" and at > 0 for at, _, _, what, _ in run_result.history[1:])
-    assert [] == [detail for _, _, _, what, detail in run_result.history if what == "raised"]  # nobody waited in vain
+    assert [] == [detail for _, _, _, what, detail in run_result.history if what == "raised"]  # no wait timed out
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_who_sleeps_with_a_lock_is_woken_as_soon_as_somebody_waits_for_it(fault:
         ("LooksAndThenAppends", "standard", "with open(log", "stop", "O2"),
     ],
 )
-def test_what_a_sleeper_holds_or_knows_convicts_who_relies_on_it(
+def test_a_sink_that_relies_on_stale_reads_or_held_locks_is_convicted(
     name: str, job: str, place: str, fault: str, oracle: str, tmp_path: Path
 ) -> None:
     with runner(name, tmp_path) as made:

@@ -132,7 +132,7 @@ def run(name: str, schedule: str, folder: Path) -> RunResult:
         return made.run(parse(schedule))
 
 
-def test_a_transaction_that_the_target_has_dropped_is_said_loudly_or_is_lost_silently(tmp_path: Path) -> None:
+def test_a_dropped_transaction_is_either_reported_or_lost_silently(tmp_path: Path) -> None:
     schedule = "sink[0].notify_complete.before#1=expire"
     loud = run("hard_targets:TimesOutLoudly", schedule, tmp_path)
     silent = run("hard_targets:TimesOutSilently", schedule, tmp_path)
@@ -261,7 +261,7 @@ def test_a_time_limit_that_is_none_is_refused(limit: Any) -> None:
 
 
 class Sloppy(FilesContract):
-    """Files that are never forced to disk, or whose names are not."""
+    """Files that are not forced to disk, or only their folder is not."""
 
     def __init__(self, strategy: str, *leaves_out: str) -> None:
         super().__init__(strategy)

@@ -129,7 +129,7 @@ def test_every_rule_is_broken_by_one_of_these_changes() -> None:
     assert [] == [rule for rule in (*RULES, OVER) if not any(words in rule for words, *_ in BROKEN)]
 
 
-def test_a_cancelled_job_whose_checkpoints_are_to_be_deleted_must_delete_them(runner: ScheduleRunner) -> None:
+def test_a_cancelled_job_with_delete_on_cancellation_must_delete_its_checkpoints(runner: ScheduleRunner) -> None:
     terms, configuration = terms_of(runner, "checkpoint.notify#2=cancel")
     deleting = replace(configuration, externalized_checkpoint_cleanup=Cleanup.DELETE_ON_CANCELLATION)
     assert "a cancelled job" in broken_rule(terms, deleting)

@@ -45,7 +45,7 @@ def test_a_marker_reveals_rows_once_whatever_dies(run: RunPair, schedule: str) -
 
 @pytest.mark.row("S24")
 def test_rows_that_are_sent_again_are_upserted_again(run: RunPair) -> None:
-    """Sent, and not recorded: a table forgives it, and only a reader of its changes has met rows twice."""
+    """Sent, but not recorded: the table is idempotent; only a reader of its change log receives rows twice."""
     assert set() == oracles(run("cassandra/write-ahead", "no-fault"))
     run_result = run("cassandra/write-ahead", "sink[0].publish.after#1=kill")
     assert ({"O3"}, 24) == (oracles(run_result), run_result.rows_committed)
@@ -53,7 +53,7 @@ def test_rows_that_are_sent_again_are_upserted_again(run: RunPair) -> None:
 
 @pytest.mark.row("S24")
 @pytest.mark.parametrize("pair", ["cassandra/write-ahead-counter", "cassandra/write-ahead-list"])
-def test_what_adds_up_does_not_forgive_it(run: RunPair, pair: str) -> None:
+def test_counters_and_lists_duplicate_rows_that_are_sent_again(run: RunPair, pair: str) -> None:
     assert set() == oracles(run(pair, "sink[0].record.after#1=kill"))
     run_result = run(pair, "sink[0].publish.after#1=kill")
     assert {"O2"} == oracles(run_result)
@@ -82,7 +82,7 @@ def test_every_pair_has_its_claims_and_grade_and_a_sentence() -> None:
 
 @pytest.fixture(scope="module")
 def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunResult]]:
-    """A trial of the masked pair on a node of its own, which may be broken."""
+    """A run of the masked pair on a node of its own, which may be broken."""
     with runs_on_own_service("cassandra/masked", tmp_path_factory) as play:
         yield play
 
