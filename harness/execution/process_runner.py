@@ -156,8 +156,8 @@ def plain_scratch(scratch: Scratch) -> Scratch:
 
 
 def libraries_of(contract: Contract) -> list[str]:
-    """Libraries to import once for all attempts: those that the contract names, and heavy imports of its files. With its
-    first rows pyarrow imports pandas, which would take a third of a second in each attempt.
+    """Libraries to import once for all attempts: those that the contract names, and heavy imports of its files. With
+    its first rows pyarrow imports pandas, which would take a third of a second in each attempt.
     """
     named = contract.libraries
     for file in files_of(contract.given, None):

@@ -47,7 +47,9 @@ SURVIVORS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "reference_engine/checkpointing/coordinator.py": {
         "delete = self.configuration.externalized_checkpoint_cleanup is Cleanup.DELETE_ON_CANCELLATION": AN_ENUM,
-        "checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is CheckpointPhase.TRIGGERED": AN_ENUM,
+        "checkpoint_id for checkpoint_id, one in self.pending.items() if one.phase is CheckpointPhase.TRIGGERED": (
+            AN_ENUM
+        ),
         "discarded = [*undecided, *([0] if delete else [])]  # 0: the retained ones": DELETED,
         "late = [one for one, since in doubtful.items() if now - since >= self.configuration.settle_deadline]": (
             "the timer rings at that very moment, and each checkpoint in doubt has one"
