@@ -149,5 +149,5 @@ def differs(plain: Explored[Any], other: Explored[Any]) -> str:
     """Why two explorations are not the same but for names; empty if they are."""
     for number, (walk, again) in enumerate(zip(plain.walks, other.walks, strict=False)):
         if walk != again:
-            return f"run {number} passes other states than without: the sink looks at numbers inside names"
+            return f"run {number} passes other states than without: the sink reads numbers inside names"
     return "" if other.complete and len(plain.walks) == len(other.walks) else other.why or "there are other states"

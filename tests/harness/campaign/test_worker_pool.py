@@ -72,7 +72,7 @@ def test_a_second_worker_returns_the_results_that_the_first_one_would(
 def test_a_worker_records_executed_lines_too(runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]) -> None:
     workers = WorkerPool([worker_for(SUBJECT)])
     traced = list(workers.run_all([Schedule(), Schedule(job="sparse")], trace_lines=True, run=runner.run))
-    assert any(point.startswith("line(two_phase.py") for _, point in traced[0].trace)
+    assert any(point.startswith("line(strategies/two_phase.py") for _, point in traced[0].trace)
 
 
 def test_an_error_in_a_worker_is_raised_in_the_campaign(
