@@ -2,7 +2,7 @@
 
 `Schedule` (schedule.py) is the main type: which faults are injected at which points. faults/ has one module per fault
 kind, messages/ breaks single broker messages, processes/ forks and kills processes, services/ runs and breaks external
-systems, shared/ has state that survives a SIGKILL. explorer.py covers every sequence of crashes. May import: chaos
+systems, shared/ has state that survives a SIGKILL. crash_closure.py covers every sequence of crashes. May import: chaos
 only.
 """
 

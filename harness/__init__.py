@@ -14,7 +14,7 @@ if __name__ != "sinkproof":
 if TYPE_CHECKING:
     from sinkproof.certifier.certify import Options, certify
     from sinkproof.certifier.replay import replay
-    from sinkproof.judging.verdict import Verdict
+    from sinkproof.judging.verdict_and_exit_codes import Verdict
     from sinkproof.pytest_plugin.classes import certification
     from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row, Sink, TransactionLost
     from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
@@ -43,7 +43,7 @@ _HOMES = {
     "Sink": "sink_adapters.protocol",
     "TransactionLost": "sink_adapters.protocol",
     "TwoPhaseCommitSink": "sink_adapters.strategies.two_phase",
-    "Verdict": "judging.verdict",
+    "Verdict": "judging.verdict_and_exit_codes",
     "WriteAheadSink": "sink_adapters.strategies.write_ahead",
     "certification": "pytest_plugin.classes",
     "certify": "certifier.certify",

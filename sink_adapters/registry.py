@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
-from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES
+from sinkproof.sink_adapters.strategies.strategy_claims import ON_DISK, STRATEGIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from sinkproof.sink_adapters.cassandra.cassandra_contracts import CassandraContr
 from sinkproof.sink_adapters.kafka import kafka_contracts as kafka_contract
 from sinkproof.sink_adapters.kafka.kafka_contracts import KafkaContract
 from sinkproof.sink_adapters.registry import Pair
-from sinkproof.sink_adapters.strategies.guarantees import AT_LEAST, EXACTLY, STRATEGIES, Strategy
+from sinkproof.sink_adapters.strategies.strategy_claims import AT_LEAST, EXACTLY, STRATEGIES, Strategy
 
 MARKED: Final = Strategy(
     sentence="rows wait in the state and are sent, with a marker, in one transaction when their checkpoint is complete",

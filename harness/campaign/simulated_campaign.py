@@ -19,7 +19,7 @@ from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.simulated_workers import ALONE, SimulatedWorkers
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.explorer import ExploredClosure, Explorer
+from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.chaos.faults import is_virtual
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule

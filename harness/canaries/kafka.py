@@ -20,8 +20,8 @@ from sinkproof.sink_adapters.kafka.records import RecordSender, SendFailed, enco
 from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import BrokerConnection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
-from sinkproof.sink_adapters.strategies.guarantees import EXACTLY
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.strategy_claims import EXACTLY
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 SHORT_SECONDS: Final = 1.0

@@ -18,7 +18,7 @@ from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
-from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
 from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import ContractError

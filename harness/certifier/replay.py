@@ -19,7 +19,7 @@ from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import refuse_impossible
 from sinkproof.judging.oracle import named
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError

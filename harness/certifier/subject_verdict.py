@@ -9,7 +9,7 @@ from typing import Final
 from sinkproof.campaign.coverage import CONCURRENT_READER
 from sinkproof.campaign.results import LINES_UNSTRUCK_MOST
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.judging.verdict import Verdict, merge
+from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
 from sinkproof.subject.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.subject.contract import Contract

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from sinkproof.cli.command_parts import SHELL_CHOICE, progress_on, shells_for
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 
 SERVICES: Final = ("kafka", "cassandra")  # canaries on a real service, which is started for them
 

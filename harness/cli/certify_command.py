@@ -13,7 +13,7 @@ import click
 from sinkproof.cli.command_parts import SHELL_CHOICE, Seconds, in_words, progress_on, shells_for
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
-from sinkproof.judging.verdict import EXIT_INTERRUPTED
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
 from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file
 from sinkproof.subject.contract import ContractError
 

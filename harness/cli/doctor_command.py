@@ -9,7 +9,7 @@ import click
 
 from sinkproof.cli.exit_status import leave_on_service_errors
 from sinkproof.cli.service_flags import SERVICES, version_options
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 
 
 @click.command()

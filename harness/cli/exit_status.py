@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE
 
 
 class Terminated(BaseException):

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 
 NARROW, WIDE = 80, 120  # characters: narrower timelines show nothing, wider ones are hard to read
 

@@ -27,7 +27,7 @@ from sinkproof.cli.report_command import report
 from sinkproof.cli.run_command import run
 from sinkproof.cli.services_command import services
 from sinkproof.cli.table_command import table
-from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 from sinkproof.reports.document import DocumentError
 from sinkproof.subject.contract import ContractError
 

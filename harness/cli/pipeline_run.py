@@ -18,7 +18,7 @@ import click
 
 from sinkproof.chaos.clock import now
 from sinkproof.cli.exit_status import leave
-from sinkproof.judging.verdict import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder

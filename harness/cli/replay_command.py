@@ -10,7 +10,7 @@ import click
 
 from sinkproof.cli.exit_status import leave
 from sinkproof.cli.service_flags import service_options
-from sinkproof.judging.verdict import EXIT_INTERNAL, Verdict
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, Verdict
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions

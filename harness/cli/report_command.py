@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 
 
 @click.command()

@@ -11,7 +11,7 @@ import click
 from sinkproof.cli.exit_status import leave
 from sinkproof.cli.pipeline_run import Milliseconds, options_of_all, run_pipeline
 from sinkproof.cli.run_topics_command import etl, windows
-from sinkproof.judging.verdict import EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.pipeline_runner import Pipeline

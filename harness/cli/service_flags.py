@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from sinkproof.cli.exit_status import leave
-from sinkproof.judging.verdict import EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions

@@ -12,7 +12,7 @@ import click
 
 from sinkproof.chaos.clock import now
 from sinkproof.cli.service_flags import services_option
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.document import DocumentError, replace_file
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _kept(path: Path) -> Mapping[str, Any]:
 
 
 def _target(pair: str) -> str:
-    from sinkproof.table.expectations import EVERY_PAIR, cell_of
+    from sinkproof.table.expected_and_empty_cells import EVERY_PAIR, cell_of
 
     if pair not in EVERY_PAIR:
         raise click.BadParameter(f"there is no pair {pair!r}. Known: {', '.join(EVERY_PAIR)}", param_hint="PAIRS")
@@ -157,7 +157,7 @@ def _write(document: Mapping[str, Any], out: Path) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from sinkproof.table.expectations import EVERY_PAIR
+    from sinkproof.table.expected_and_empty_cells import EVERY_PAIR
 
     rows = [
         {"name": name, "claims": list(pair.claims), "grade": pair.grade, "what": pair.sentence}

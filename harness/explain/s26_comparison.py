@@ -26,7 +26,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
-from sinkproof.table.expectations import EXPIRES, checkpoints_to_wait, offers
+from sinkproof.table.expected_and_empty_cells import EXPIRES, checkpoints_to_wait, offers
 from sinkproof.table.late_recovery import LATE, SOURCE, TIMEOUT_SECONDS, recovered_late, run_job
 
 LESSON: Final = (

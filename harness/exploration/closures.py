@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from sinkproof.chaos.canonical_text import FINDABLE_IDS
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.explorer import ExploredClosure as Explored
+from sinkproof.chaos.crash_closure import ExploredClosure as Explored
 from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
-from sinkproof.chaos.explorer import ExploredRun, digest
+from sinkproof.chaos.crash_closure import ExploredRun, digest
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner

@@ -23,8 +23,8 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.real_streaming import StreamingRunner
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, KILL, LOSE
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session

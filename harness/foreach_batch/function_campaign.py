@@ -12,8 +12,8 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.real_streaming import Experiment, StreamingRunner
 from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
 from sinkproof.foreach_batch.streaming_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE
 from sinkproof.reports.document import ClosureResult
 

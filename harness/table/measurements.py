@@ -24,7 +24,7 @@ from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
 from sinkproof.table.driven_sink import LOST, ROW_BYTES, DriverTask
-from sinkproof.table.expectations import EMBEDDED, EVERY_PAIR, EXPIRES, cell_of, checkpoints_to_wait
+from sinkproof.table.expected_and_empty_cells import EMBEDDED, EVERY_PAIR, EXPIRES, cell_of, checkpoints_to_wait
 from sinkproof.table.late_recovery import recovered_late
 
 ENTRY: Final = "sinkproof.table.driven_sink:drive"

@@ -11,7 +11,7 @@ from sinkproof.chaos.clock import now
 from sinkproof.chaos.processes.spawn import ForkServerError
 from sinkproof.chaos.services.service import ServiceError
 from sinkproof.judging.observer import NeverQuiet
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.sink_adapters.cassandra.cassandra_client import NotAcknowledged
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed
@@ -19,7 +19,7 @@ from sinkproof.sink_adapters.kafka.transaction_control import NotNow
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.driven_sink import BULK_ROWS, HELD_ROWS, ROW_BYTES
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, cell_of, offers, pairs_on
+from sinkproof.table.expected_and_empty_cells import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, cell_of, offers, pairs_on
 from sinkproof.table.machine import disk_folder, machine
 from sinkproof.table.measurements import INTERVAL_SECONDS, NotMeasured, differences, expected, measure
 

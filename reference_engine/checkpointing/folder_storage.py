@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from sinkproof.reference_engine.checkpointing.checkpoint_encoding import (
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     States,
     decode_decision,

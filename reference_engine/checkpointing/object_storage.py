@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import quote
 
-from sinkproof.reference_engine.checkpointing.checkpoint_encoding import (
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     States,
     decode_decision,

@@ -13,9 +13,9 @@ from sinkproof.sink_adapters.cassandra import masked_partitions as cassandra_mas
 from sinkproof.sink_adapters.cassandra import visible_rows as cassandra_rows
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.protocol import Row, Sink, without_line_points
-from sinkproof.sink_adapters.strategies.guarantees import WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
+from sinkproof.sink_adapters.strategies.strategy_claims import WHOLE
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 
 PLACE: Final = "place"  # the file from which the attempts of a run read where to write

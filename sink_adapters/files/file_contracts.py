@@ -16,10 +16,10 @@ from sinkproof.sink_adapters.files.log_files import FileCommitter, FileLog
 from sinkproof.sink_adapters.files.masked_files import MaskedFiles
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, Identity
 from sinkproof.sink_adapters.protocol import Sink, without_line_points
-from sinkproof.sink_adapters.strategies.guarantees import ON_DISK, STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
+from sinkproof.sink_adapters.strategies.strategy_claims import ON_DISK, STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 

@@ -18,10 +18,10 @@ from sinkproof.sink_adapters.memory.memory_clients import (
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Sink, without_line_points
-from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
+from sinkproof.sink_adapters.strategies.strategy_claims import STRATEGIES, WHOLE
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 

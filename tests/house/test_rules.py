@@ -44,7 +44,7 @@ GUILTY: Final[list[tuple[str, Files]]] = [
 ]
 INNOCENT: Final[list[tuple[str, Files]]] = [
     ("imports_a_higher_layer", {"harness/judging/a.py": "from sinkproof.workload.ledger import Ledger"}),
-    ("imports_a_higher_layer", {"harness/judging/a.py": "from sinkproof.judging.verdict import Verdict"}),
+    ("imports_a_higher_layer", {"harness/judging/a.py": "from sinkproof.judging.oracle import judge"}),
     ("imports_a_higher_layer", {"reference_engine/a.py": "from sinkproof.sink_adapters.protocol import Row"}),
     ("imports_a_higher_layer", {"reference_engine/shells/spark/a.py": "import sinkproof.reference_engine.shells.job"}),
     ("imports_a_higher_layer", {"harness/strategies.py": "from sinkproof.exploration.shrinking import smallest"}),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinkproof.reference_engine.checkpointing.checkpoint_encoding import (
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     decode_states,
     digest_of,

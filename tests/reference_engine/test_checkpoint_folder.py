@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.reference_engine.checkpointing.checkpoint_encoding import Reference
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import Reference
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint, MemoryCheckpointStorage

@@ -12,7 +12,7 @@ from sinkproof.campaign.results import replay_line
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.cli.certify_command import certify
-from sinkproof.judging.verdict import EXIT_USAGE
+from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 from sinkproof.subject import service_outages
 from sinkproof.subject.service_outages import Outages
 from sinkproof.subject.services_in_use import ServicesInUse

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from sinkproof.certifier.replay import describe, replay
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.subject.contract import ContractError
 
 BACKUP: Final = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:OneBackupContract"

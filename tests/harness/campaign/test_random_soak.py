@@ -15,7 +15,7 @@ from sinkproof.campaign.random_soak import soak
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.judging.verdict import Verdict
+from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.strategies import interleavings, jobs, orders, run_in, schedules, tried
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder

@@ -30,7 +30,7 @@ from sinkproof.canaries.on_spark import convicting_schedules
 from sinkproof.canaries.try_canaries import try_all
 from sinkproof.certifier.certify import WITHOUT_SPARK
 from sinkproof.certifier.perform import explore_subject
-from sinkproof.chaos.explorer import ExploredClosure, Explorer
+from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld

@@ -59,7 +59,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     ),
     "S08": RowMutant(
         "digests are not checked",
-        "reference_engine/checkpointing/checkpoint_encoding.py",
+        "reference_engine/checkpointing/checkpoint_encoding_and_digests.py",
         "if digest_of(data) != reference.sha256:",
         "if False:",
     ),
@@ -167,7 +167,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     ),
     "S26": RowMutant(
         "the plain sink claims exactly-once",
-        "sink_adapters/strategies/guarantees.py",
+        "sink_adapters/strategies/strategy_claims.py",
         'what an exactly-once engine alone gives",\n        claims=AT_LEAST,',
         'what an exactly-once engine alone gives",\n        claims=EXACTLY,',
     ),

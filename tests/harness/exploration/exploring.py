@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sinkproof.chaos.explorer import ExploredClosure, Explorer
+from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.exploration.job_world import JobWorld
 
 Found = ExploredClosure[Any]

@@ -10,7 +10,7 @@ import pytest
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import BULK_TIMES_MOST, SimulatedCampaign
 from sinkproof.campaign.simulated_plan import CLOSURES, FIRST, RARE_FAULTS, SINGLE_FAULTS
-from sinkproof.chaos.explorer import ExploredClosure
+from sinkproof.chaos.crash_closure import ExploredClosure
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.exploration.job_world import JobWorld
 from sinkproof.generators.fault_sites import places

@@ -12,7 +12,7 @@ from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.workers.simulated_workers import ALONE
-from sinkproof.chaos.explorer import ENDED_EARLY_AUDITED_EVERY, ExploredRun
+from sinkproof.chaos.crash_closure import ENDED_EARLY_AUDITED_EVERY, ExploredRun
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.exploration.closures import Closures
@@ -136,7 +136,7 @@ class WronglySkipped(WronglyEnded):
 def test_a_closure_is_not_complete_if_a_skipped_run_shows_a_new_state_or_finding(
     hidden: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sinkproof.chaos.explorer.NOT_BEGUN_AUDITED_EVERY", ENDED_EARLY_AUDITED_EVERY)
+    monkeypatch.setattr("sinkproof.chaos.crash_closure.NOT_BEGUN_AUDITED_EVERY", ENDED_EARLY_AUDITED_EVERY)
     closure = explore(WronglySkipped(hidden=hidden), depth_most=1)
     assert (1, hidden != "state") == (closure.merges_audited, closure.complete)
     assert [("second", "lost")] * (hidden == "finding") == closure.findings

@@ -18,7 +18,7 @@ from sinkproof.certifier.subject_verdict import SubjectProgress, claimed_names, 
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.judging.verdict import Verdict, merge
+from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import Finding, PointOutcome, ShellResult
 from sinkproof.subject.claims import Claim, Grade, names
 from sinkproof.subject.contract import Contract

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from sinkproof.table import table_document as run
-from sinkproof.table.expectations import EVERY_PAIR, TARGETS, WAYS, WHY_NOT, TableCell, cell_of, offers, pairs_on
+from sinkproof.table.expected_and_empty_cells import (
+    EVERY_PAIR,
+    TARGETS,
+    WAYS,
+    WHY_NOT,
+    TableCell,
+    cell_of,
+    offers,
+    pairs_on,
+)
 from sinkproof.table.machine import file_system
 from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST, NotMeasured, PairMeasures, differences
 

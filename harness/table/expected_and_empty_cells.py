@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from sinkproof.sink_adapters.registry import PAIRS
 from sinkproof.sink_adapters.service_pairs import MARKED, SERVICE_PAIRS
-from sinkproof.sink_adapters.strategies.guarantees import STRATEGIES
 from sinkproof.sink_adapters.strategies.idempotent import UpsertTarget
 from sinkproof.sink_adapters.strategies.masked import MaskedTarget
 from sinkproof.sink_adapters.strategies.plain import AppendTarget
+from sinkproof.sink_adapters.strategies.strategy_claims import STRATEGIES
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseTarget
 from sinkproof.sink_adapters.strategies.write_ahead import CheckpointCommitter, WriteAheadTarget
 
