@@ -114,7 +114,7 @@ def _process(
     from sinkproof.campaign.workers.process_workers import workers_beside
     from sinkproof.execution.process_runner import process_runner
 
-    if hasattr(results.contract.given, "command"):
+    if results.contract.kind == "command":
         results.notes.append(
             "a command's interior is not explored: it dies and stops between requests and replies only"
         )

@@ -91,11 +91,12 @@ class ProcessRunner(ScheduleRunner):
         return self.host
 
     def _make_host(self) -> AttemptHost:
-        command = getattr(self.contract.given, "command", None)
-        if command is not None:
+        if self.contract.kind == "command":
             from sinkproof.reference_engine.shells.process.command_host import CommandHost
 
-            return CommandHost(self.servers.first, command, self.scratch.path, hang_seconds=self.hang_seconds)
+            return CommandHost(
+                self.servers.first, self.contract.given.command, self.scratch.path, hang_seconds=self.hang_seconds
+            )
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
@@ -172,7 +173,7 @@ def process_runner(
     contract: Contract, scratch: Scratch, *, hang_seconds: float = HANG_SECONDS
 ) -> Iterator[ProcessRunner]:
     """A runner with a fork server that has imported the contract once."""
-    is_command = getattr(contract.given, "command", None) is not None
+    is_command = contract.kind == "command"
     warm = [] if is_command else [("sinkproof.subject.loading:load", contract.locator)]
     with (
         fork_servers(preload=(*PRELOAD, *libraries_of(contract)), warm=warm) as servers,

@@ -16,22 +16,22 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from sinkproof import reference_engine
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.dataflow.job_graph import Plan, SubtaskOutput, SubtaskPlan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
+from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
 HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
-# Modules of objects that a sink refers to but does not own: the shell's state is compared separately.
-SHELLS: Final = (
-    "sinkproof.reference_engine.",
-    *(
-        f"sinkproof.{name}"
-        for name in ("exploration.run_memo", "execution.schedule_runner", "subject.scratch", "subject.contract")
-    ),
-)
+# Objects that a sink refers to but does not own: the shell's state is compared separately.
+ENGINE: Final = f"{reference_engine.__name__}."
+OF_SHELLS: Final = (Contract, Scratch, ScheduleRunner, Simulation)  # the last one: what extends it outside the engine
 CONSTANT: Final = (
     CheckpointConfiguration,
     Input,
@@ -136,7 +136,7 @@ class _Walk:
         return self._visit_object(thing, kind)
 
     def _descends_into(self, kind: type) -> bool:
-        return not kind.__module__.startswith(SHELLS)
+        return not (kind.__module__.startswith(ENGINE) or issubclass(kind, OF_SHELLS))
 
     def _visit_object(self, thing: Any, kind: type) -> Any:
         """An instance of a Python class: its attributes and, if the class extends a number or a text, its value."""

@@ -65,6 +65,6 @@ def of_target(contract: Contract) -> list[str]:
 
 def settles(runner: ScheduleRunner) -> bool:
     """Whether the sink has a `settle` that retries what could not be committed."""
-    if hasattr(runner.contract.given, "command"):
+    if runner.contract.kind == "command":
         return True
     return callable(getattr(runner.contract.sink(runner.scratch), "settle", None))

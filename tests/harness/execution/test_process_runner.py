@@ -65,3 +65,12 @@ def test_attempts_find_it_imported(tmp_path: Path) -> None:
         runner.run(Schedule())
         loaded = (scratch.path / "loaded").read_text().split()
     assert {"pyarrow.parquet", "pandas"} <= {*loaded}
+
+
+def test_a_sink_with_an_attribute_named_command_is_no_command(tmp_path: Path) -> None:
+    contract = load(subject(tmp_path, libraries="command = ['true']"))
+    (tmp_path / "scratch").mkdir()
+    scratch = Scratch(name="sink", path=tmp_path / "scratch", shell="process")
+    with process_runner(contract, scratch) as runner:
+        runner.run(Schedule())
+    assert (scratch.path / "loaded").exists()
