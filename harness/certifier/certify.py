@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
+from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.certifier.glossary import glossary
-from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge

@@ -15,6 +15,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, parse
 from sinkproof.execution.run_result import RunResult
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, KILL, LOSE
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
     STREAMING_FUNCTION_PLAN,
@@ -25,7 +26,6 @@ from sinkproof.foreach_batch.function_canaries import blind_spots
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
-from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, KILL, LOSE
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.reports.document import ClosureResult

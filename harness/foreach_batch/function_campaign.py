@@ -11,10 +11,10 @@ from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
-from sinkproof.foreach_batch.streaming_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE
 from sinkproof.reports.document import ClosureResult
 
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
-from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, KILL
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, clear_folder

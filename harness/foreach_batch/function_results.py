@@ -11,7 +11,7 @@ from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.streaming_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, QueryEnding
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, QueryEnding
 from sinkproof.judging.oracle import Anomaly, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
@@ -27,7 +27,7 @@ INTERIOR: Final = (
 
 class FunctionResults(CampaignResults):
     """Its cells count every fault of a schedule, and violations of claims only. Its protocol points are those of
-    streaming_query.py.
+    certifying_query.py.
     """
 
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:

@@ -20,7 +20,7 @@ from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
-from sinkproof.foreach_batch.streaming_query import (
+from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_BATCH,

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.schedule import Fault, parse
-from sinkproof.foreach_batch.simulated_batches import describe_error, read
-from sinkproof.foreach_batch.streaming_query import (
+from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_BATCH,
@@ -28,6 +27,7 @@ from sinkproof.foreach_batch.streaming_query import (
     QueryEnding,
     endless_frame,
 )
+from sinkproof.foreach_batch.simulated_batches import describe_error, read
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load

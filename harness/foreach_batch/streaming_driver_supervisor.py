@@ -21,8 +21,8 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
-from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import Progress

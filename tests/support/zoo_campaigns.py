@@ -14,7 +14,7 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import begin, conclude, has_least, run_campaign
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.certifier.subject_verdict import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import SubjectResult

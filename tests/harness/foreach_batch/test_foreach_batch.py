@@ -20,9 +20,9 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
 from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
-from sinkproof.foreach_batch.streaming_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder

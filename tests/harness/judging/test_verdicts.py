@@ -14,7 +14,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import has_least
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import _missed
-from sinkproof.certifier.subject_verdict import SubjectProgress, claimed_names, judge_subject
+from sinkproof.certifier.claim_verdicts import SubjectProgress, claimed_names, judge_subject
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.oracle import Anomaly
