@@ -107,6 +107,7 @@ def test_the_broker_names_the_transaction_that_hides_rows(runner: ProcessRunner)
 @pytest.fixture
 def through_toxiproxy(runner: ProcessRunner) -> Iterator[ServiceOptions]:
     """For runners that reach the same broker through a real toxiproxy."""
+    runner.run(Schedule())  # starts the broker, whichever test comes first
     yield ServiceOptions(network="toxiproxy")
     end_own_services("toxiproxy")
     broker = runner.scratch.services.own["kafka"]
