@@ -213,7 +213,7 @@ def test_windows_count_each_record_once_under_every_fault(
     ("arguments", "words"),
     [
         (["--from", "in", "--to", "kafka:out"], "'in' names no topic. Write kafka:NAME"),
-        (["--from", "kafka:a", "--to", "kafka:a"], "would read what it writes"),
+        (["--from", "kafka:a", "--to", "kafka:a"], "would read its own output endlessly"),
         (["--from", "kafka:a", "--to", "kafka:b", "--transform", "no.py:f"], "no.py.*Name a function as path"),
         (["--from", "kafka:no-such", "--to", "kafka:b"], "topic no-such cannot be read"),
         (["--from", "kafka:a", "--to", "kafka:b", "--kafka", "127.0.0.1:1"], "broker at 127.0.0.1:1 does not answer"),
