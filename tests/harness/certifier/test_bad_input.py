@@ -209,14 +209,14 @@ def test_a_replay_survives_the_failure_of_its_sink(sinkproof_command: Run, name:
 LIMITED = """
 import resource, sys
 from sinkproof.cli.main import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 main()
 """
 
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up_during_a_run_is_reported(tmp_path: Path, command_environment: dict[str, str]) -> None:
-    """Files may not exceed 12,000 bytes; the certificate does with its first subject."""
+    """Files may not exceed 20,000 bytes; the certificate does with its first subject."""
     arguments = ["certify", "memory/two-phase", "--on", "simulated", "--no-canaries", "--budget", "1s", "--out", "out"]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *arguments],
