@@ -149,14 +149,14 @@ def test_ctrl_c_when_all_is_done_changes_nothing(
     script = """
 import os, signal, sys
 from sinkproof.cli.main import main
-from sinkproof.reference_engine.shells.spark import cluster
+from sinkproof.reference_engine.shells.spark import driver_supervisor
 
-class Interrupted(cluster.Cluster):
+class Interrupted(driver_supervisor.Cluster):
     def close(self):
         os.kill(os.getpid(), signal.SIGINT)
         super().close()
 
-cluster.Cluster = Interrupted
+driver_supervisor.Cluster = Interrupted
 main()
 """
     arguments = ["run", "count", "--rows", str(rows), "--key", "user", "--out", "out", "--json"]
