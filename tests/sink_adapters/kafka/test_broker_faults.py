@@ -113,7 +113,7 @@ def through_toxiproxy(runner: ProcessRunner) -> Iterator[ServiceOptions]:
     broker = runner.scratch.services.own["kafka"]
     assert isinstance(broker, LocalKafka)
     assert broker.messages is not None
-    broker.messages.lead({})
+    broker.messages.reroute({})
 
 
 def test_connections_break_although_brokers_advertise_their_own_addresses(through_toxiproxy: ServiceOptions) -> None:
