@@ -327,9 +327,12 @@ def visible(text: object) -> str:
 
 
 def stage_coverage(stage: Document) -> str:
-    """How far a stage of a campaign came: `14 of 14`, or why it was skipped."""
+    """How far a stage of a campaign came: `14`, `14 of 20, not finished`, or why it was skipped."""
+    run, planned = stage["run"], stage["planned"]
     if stage["skipped"]:
         return f"skipped: {stage['skipped']}"
-    if stage["planned"]:
-        return f"{count(stage['run'])} of {count(stage['planned'])}"
-    return "nothing to run" if stage["finished"] else "not reached"
+    if stage["finished"]:
+        return count(run) if run else "nothing to run"
+    if not planned:
+        return "not reached"
+    return f"{count(run)} of {count(planned)}, not finished" if run < planned else f"{count(run)}, not finished"

@@ -153,12 +153,14 @@ class Campaign(ABC):
         return True
 
     def run(self, schedule: Schedule) -> RunResult:
-        result = self.take(self.play(schedule))
-        self.stop_if_asked()
-        return result
+        return self._run_now(schedule, lines=False)
 
     def run_traced(self, schedule: Schedule) -> RunResult:
-        result = self.take(self.play(schedule, lines=True))
+        return self._run_now(schedule, lines=True)
+
+    def _run_now(self, schedule: Schedule, *, lines: bool) -> RunResult:
+        self.stage.planned += 1
+        result = self.take(self.play(schedule, lines=lines))
         self.stop_if_asked()
         return result
 

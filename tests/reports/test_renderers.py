@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -280,3 +281,21 @@ def test_unknown_words_are_shown_unchanged() -> None:
     text = readable("page", page.render(document))
     for word in ("teleport", "solar-flare", "luck 7", "the janitor: swept", "R99"):
         assert word in text, word
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ({"run": 1400, "planned": 1400, "finished": True}, "1,400"),
+        ({"run": 0, "planned": 0, "finished": True}, "nothing to run"),
+        ({"run": 8, "planned": 20, "finished": False}, "8 of 20, not finished"),
+        ({"run": 20, "planned": 20, "finished": False}, "20, not finished"),  # it would have planned more
+        ({"run": 0, "planned": 0, "finished": False}, "not reached"),
+        ({"run": 0, "planned": 0, "finished": False, "skipped": "no service <here>"}, "skipped: no service <here>"),
+    ],
+)
+def test_the_page_shows_how_far_each_stage_of_a_campaign_came(stage: dict[str, Any], words: str) -> None:
+    document = sample()
+    document["subjects"][0]["shells"][0]["stages"] = [{"name": "kill & pause", "skipped": "", **stage}]
+    (row,) = re.findall(r'<tr><th scope="row">kill &amp; pause</th><td>(.*?)</td>', page.render(document))
+    assert words == html.unescape(row)

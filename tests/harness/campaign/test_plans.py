@@ -1,0 +1,139 @@
+"""A plan runs as its table says: in order, each schedule once, and with a reason where a stage is skipped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sinkproof.campaign.loop import CONDITIONS
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.run import run_campaign
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
+from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
+from sinkproof.campaign.spark_plan import SPARK_PLAN
+from sinkproof.campaign.stage import Need, Stage, nothing
+from sinkproof.campaign.task import Task
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.cli.certify_command import certify
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+
+PLANS = {"simulated": SIMULATED_PLAN, "process": PROCESS_PLAN, "spark": SPARK_PLAN}
+KILL, LATER_KILL, STOP = (parse(f"sink[0].notify_complete.before#{fault}") for fault in ("1=kill", "2=kill", "1=stop"))
+
+
+@pytest.fixture
+def campaign() -> Iterator[SimulatedCampaign]:
+    folder, contract = fresh_folder(), load("memory/two-phase")
+    with ScheduleRunner(contract, Scratch(name="plan", path=folder)) as runner:
+        yield SimulatedCampaign(runner, CampaignResults(contract=contract, shell="simulated"))
+    shutil.rmtree(folder)
+
+
+def stage(name: str, *schedules: Schedule, **options: Any) -> Stage:
+    return Stage(name=name, schedules=lambda campaign: schedules, **options)
+
+
+def progress_of(campaign: SimulatedCampaign) -> Sequence[tuple[str, int, int, bool]]:
+    return [(each.name, each.run, each.planned, each.finished) for each in campaign.results.coverage.stages]
+
+
+def ask_once_run(campaign: SimulatedCampaign, schedule: Schedule) -> None:
+    """From here on the campaign is asked to stop as soon as this schedule has run."""
+    campaign.should_stop = lambda results: schedule in campaign.tried
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+
+def test_each_schedule_of_a_plan_runs_once(campaign: SimulatedCampaign) -> None:
+    campaign.carry_out((stage("first", KILL, STOP, KILL), stage("second", STOP, LATER_KILL)))
+    assert [("first", 2, 2, True), ("second", 1, 1, True)] == progress_of(campaign)
+    assert {KILL, STOP, LATER_KILL} <= campaign.tried
+
+
+def test_a_schedule_runs_again_with_a_concurrent_reader(campaign: SimulatedCampaign) -> None:
+    campaign.carry_out((stage("first", KILL), stage("reader", KILL, concurrent_reader=True)))
+    assert [("first", 1, 1, True), ("reader", 1, 1, True)] == progress_of(campaign)
+
+
+def test_runs_outside_a_list_of_schedules_are_counted(campaign: SimulatedCampaign) -> None:
+    """A generator runs one schedule to find the places for others."""
+
+    def places(campaign: Any) -> Iterator[Schedule]:
+        assert campaign.run(KILL).fired
+        yield STOP
+
+    campaign.carry_out((Stage(name="search", schedules=places),))
+    assert [("search", 2, 2, True)] == progress_of(campaign)
+
+
+def test_a_stage_with_an_unmet_condition_is_skipped_and_says_why(campaign: SimulatedCampaign) -> None:
+    campaign.carry_out((stage("broken service", KILL, needs=(Need.COPIES, Need.SERVICE)), stage("next", STOP)))
+    assert [("broken service", 0, 0, False), ("next", 1, 1, True)] == progress_of(campaign)
+    assert [Need.SERVICE.value, ""] == [each.skipped for each in campaign.results.coverage.stages]
+    assert KILL not in campaign.tried
+
+
+def test_a_stopped_campaign_shows_how_far_each_stage_came(campaign: SimulatedCampaign) -> None:
+    ask_once_run(campaign, KILL)
+    campaign.carry_out((stage("first", KILL, STOP), stage("second", LATER_KILL)))
+    assert [("first", 1, 2, False), ("second", 0, 0, False)] == progress_of(campaign)
+
+
+@pytest.mark.parametrize(("ended_by", "done"), [(STOP, False), (LATER_KILL, True)])
+def test_required_stages_are_done_when_the_last_of_them_is(
+    campaign: SimulatedCampaign, ended_by: Schedule, done: bool
+) -> None:
+    ask_once_run(campaign, ended_by)
+    campaign.carry_out(
+        (stage("first", KILL), stage("last", KILL, STOP, required=True), stage("spare", LATER_KILL, STOP))
+    )
+    assert done is campaign.results.steering.required_stages_done
+
+
+# -- the three plans -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", PLANS)
+def test_each_stage_of_a_plan_has_a_name_of_its_own_and_something_to_run(shell: str) -> None:
+    names = [each.name for each in PLANS[shell]]
+    assert len(set(names)) == len(names)
+    assert [] == [each.name for each in PLANS[shell] if (each.explore is None) == (each.schedules is nothing)]
+
+
+def test_every_condition_can_be_checked_and_has_a_sentence_of_its_own() -> None:
+    assert set(Need) == set(CONDITIONS)
+    assert len(Need) == len({need.value for need in Need})
+
+
+@pytest.mark.parametrize("shell", PLANS)
+def test_the_command_prints_a_plan_in_its_order_and_runs_nothing(shell: str, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = CliRunner().invoke(certify, ["--plan", "--on", shell, "memory/two-phase"])
+    assert 0 == printed.exit_code
+    heading, *lines = printed.output.splitlines()
+    assert f"{shell}: {len(PLANS[shell])} stages" == heading
+    assert len(PLANS[shell]) == len(lines)
+    for each, line in zip(PLANS[shell], lines, strict=True):
+        assert line.strip().startswith(each.name)
+        assert all(need.name.lower().replace("_", " ") in line for need in each.needs)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_certificate_holds_the_stages_of_the_plan() -> None:
+    folder = fresh_folder()
+    task = Task(locator="memory/two-phase", shell="simulated", budget_seconds=0)
+    outcome = run_campaign(
+        load("memory/two-phase"), task, folder=folder, progress=SILENT, should_stop=lambda results: True
+    )
+    assert [each.name for each in SIMULATED_PLAN] == [each.name for each in outcome.result.stages]
+    assert not outcome.result.stages[-1].finished
+    shutil.rmtree(folder, ignore_errors=True)
