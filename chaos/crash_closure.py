@@ -5,7 +5,7 @@ the worklist. When the worklist is empty, every sequence of any number of crashe
 empty, residue accumulates, which is a finding of its own. The explorer does not depend on files or databases: it
 explores an ExploredWorld with states that are opaque values with a text.
 
-States that differ only in names are merged (canonical_text.py). That is sound only for sinks that treat names as
+States that differ only in names are merged (canonical_names.py). That is sound only for sinks that treat names as
 opaque, so the *merge audit* runs both states of some merges and compares. An exploration is recorded as *walks*: the
 numbers of the states that each run passed, in order. Two worlds that differ in names only have equal walks.
 
@@ -27,7 +27,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from sinkproof.chaos.canonical_text import canonical
+from sinkproof.chaos.canonical_names import canonical
 
 State = TypeVar("State")
 MERGES_AUDITED_MOST: Final = 20

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sinkproof.chaos.canonical_text import FINDABLE_IDS
+from sinkproof.chaos.canonical_names import FINDABLE_IDS
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.crash_closure import ExploredClosure as Explored
 from sinkproof.chaos.schedule import EVERY_STEP, STEPS, Fault

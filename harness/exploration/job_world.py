@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical
+from sinkproof.chaos.canonical_names import FINDABLE_IDS, by_distance, canonical
 from sinkproof.chaos.crash_closure import ExploredRun, digest
 from sinkproof.chaos.schedule import IN_ORDER, STANDARD, Fault, Schedule, trimmed
 from sinkproof.execution.run_result import RunResult

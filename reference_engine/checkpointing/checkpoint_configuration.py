@@ -8,7 +8,10 @@ from __future__ import annotations
 import enum
 import warnings
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sinkproof.reference_engine.dataflow.job_graph import Plan
 
 MEMORY: Final = "memory"  # the coordinator's own: lost with it
 LEAST: Final = {
@@ -142,3 +145,16 @@ class CheckpointConfiguration:
     def unaligned(self) -> bool:
         """Whether barriers may overtake rows, after Flink's resolution of doubtful combinations."""
         return self.unaligned_checkpoints and self.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
+
+
+def refuse_unsuitable(plan: Plan, configuration: CheckpointConfiguration) -> None:
+    """Rows in flight behind a custom partitioner cannot be rerouted when the parallelism changes."""
+    if not configuration.unaligned or configuration.force_unaligned_checkpoints:
+        return
+    for subtask in plan.subtasks:
+        if any(output.partitioner is not None for output in subtask.outputs):
+            raise ConfigurationError(
+                f"unaligned_checkpoints and the custom exchange behind {subtask.vertex} exclude each other: rows that "
+                "are on their way there could not be restored with another parallelism. Set "
+                "force_unaligned_checkpoints if it will never change, or use a keyed exchange"
+            )

@@ -11,9 +11,9 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored
 from sinkproof.reference_engine.dataflow.subtask import Effect, Subtask
+from sinkproof.reference_engine.shells.held_back_notifications import LATE_VOTE_MS, Held
+from sinkproof.reference_engine.shells.held_back_notifications import send as send_message
 from sinkproof.reference_engine.shells.job import Job, RunningJob
-from sinkproof.reference_engine.shells.notification_delivery import LATE_VOTE_MS, Held
-from sinkproof.reference_engine.shells.notification_delivery import send as send_message
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
-from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, refuse_unsuitable
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, RestartStrategy
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
 from sinkproof.reference_engine.dataflow.job_graph import Plan
-from sinkproof.reference_engine.shells.subtask_modes import refuse_unsuitable
 from sinkproof.reference_engine.shells.virtual_timing import Clock, Latencies, Timing
 from sinkproof.sink_adapters.protocol import Sink
 

@@ -1,15 +1,11 @@
-"""Chooses the kind of subtask that a configuration needs, and refuses job graphs that it cannot be used with."""
+"""Chooses the kind of subtask that a configuration needs."""
 
 from __future__ import annotations
 
-from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
-    CheckpointConfiguration,
-    CheckpointingMode,
-    ConfigurationError,
-)
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, CheckpointingMode
 from sinkproof.reference_engine.dataflow.buffered_input import BufferedSubtask
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
-from sinkproof.reference_engine.dataflow.job_graph import Plan, SubtaskPlan
+from sinkproof.reference_engine.dataflow.job_graph import SubtaskPlan
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.dataflow.unaligned_barriers import UnalignedSubtask
 
@@ -25,16 +21,3 @@ def subtask_for(
     if configuration.unaligned:
         return UnalignedSubtask(plan, timeout_ms=timeout_ms, barrier_every=every)
     return Subtask(plan, aligned=aligned, barrier_every=every)
-
-
-def refuse_unsuitable(plan: Plan, configuration: CheckpointConfiguration) -> None:
-    """Rows in flight behind a custom partitioner cannot be rerouted when the parallelism changes."""
-    if not configuration.unaligned or configuration.force_unaligned_checkpoints:
-        return
-    for subtask in plan.subtasks:
-        if any(output.partitioner is not None for output in subtask.outputs):
-            raise ConfigurationError(
-                f"unaligned_checkpoints and the custom exchange behind {subtask.vertex} exclude each other: rows that "
-                "are on their way there could not be restored with another parallelism. Set "
-                "force_unaligned_checkpoints if it will never change, or use a keyed exchange"
-            )

@@ -32,8 +32,8 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
 )
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.effects import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
+from sinkproof.reference_engine.shells.held_back_notifications import Held
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
-from sinkproof.reference_engine.shells.notification_delivery import Held
 from sinkproof.reference_engine.shells.simulated.actor_faults import ActorFaults
 from sinkproof.reference_engine.shells.simulated.engine_faults import EngineFaults
 from sinkproof.reference_engine.shells.simulated.fault_injection import FaultInjector

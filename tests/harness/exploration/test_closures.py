@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.canonical_text import FINDABLE_IDS
+from sinkproof.chaos.canonical_names import FINDABLE_IDS
 from sinkproof.chaos.crash_closure import Explorer
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.canonical_text import FINDABLE_IDS
+from sinkproof.chaos.canonical_names import FINDABLE_IDS
 from sinkproof.chaos.schedule import Fault
 from sinkproof.exploration.closures import Closures
 from sinkproof.exploration.fingerprints import fingerprint_but_for_names

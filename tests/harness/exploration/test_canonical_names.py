@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sinkproof.chaos.canonical_text import FINDABLE_IDS, by_distance, canonical, name_drawn, rank_generations
+from sinkproof.chaos.canonical_names import FINDABLE_IDS, by_distance, canonical, name_drawn, rank_generations
 
 
 def test_generations_are_renamed_by_rank_and_drawn_names_by_appearance() -> None:
