@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, TimelineEntry, row_name, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import COUNTED, counting, run_job
+from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch
 
@@ -41,13 +41,13 @@ def _single_subtask() -> Scene:
         steps += [TimelineEntry(at=number, lane=lane, what=text) for lane, text in texts]
     barrier = sent.index("barrier 1")
     before, after = sent[:barrier], sent[barrier + 1 :]
-    scene = SceneBuilder("One subtask with two input channels, event by event", unit="event")
-    scene.ran("a count with two input channels, 1 and 2; seven events are passed to it, its effects are carried out")
+    scene = Scene("One subtask with two input channels, event by event", unit="event")
+    scene.ran = "a count with two input channels, 1 and 2; seven events are passed to it, its effects are carried out"
     scene.steps = tuple(steps)
     scene.check("rows before both barriers are in the snapshot", ["(0,0)", "(1,0)"], before)
     scene.check("the rows behind the early barrier follow, before newer ones", ["(0,1)", "(0,2)", "(1,1)"], after)
     scene.check("channel 1 is blocked from its barrier to the last one", [[], [1], [1], [1], [1], [], []], blocked)
-    return scene.outcome(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
+    return scene.with_outcome(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
 
 
 def _events() -> list[tuple[str, int, Any]]:
@@ -110,9 +110,11 @@ def _running() -> Scene:
     following = [row[:2] for each in lane[at + 1 :] if each.kind == "sends" for row in each.detail[1]]
     checkpoint_id = barriers[-1].detail[1]
     waited = barriers[-1].at_ms - barriers[0].at_ms
-    scene = SceneBuilder("In a running job: one of two barriers is early")
-    scene.ran(f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}")
-    scene.timeline(run, "barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms)
+    scene = Scene("In a running job: one of two barriers is early")
+    scene.ran = f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}"
+    scene.steps = timeline(
+        run, "barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms
+    )
     scene.fact(f"the first barrier waited {waited:g} ms for the second", waited)
     scene.fact(f"rows held back meanwhile: {rows_named(held_rows)}", held_rows)
     scene.check(
@@ -126,7 +128,7 @@ def _running() -> Scene:
         (lane[at - 1].kind, lane[at - 1].detail[1]) if at else ("nothing", 0),
     )
     scene.check("the held rows are processed first", held_rows, following[: len(held_rows)])
-    return scene.outcome(
+    return scene.with_outcome(
         f"snapshot {checkpoint_id} holds the rows that the offsets {run.offsets(checkpoint_id)} cover; then "
         f"the barrier is forwarded, then {rows_named(held_rows)} are processed"
     )

@@ -6,14 +6,11 @@ import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene, counts_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import COUNTED, COUNTING, Transactional, greatest_values, run_job, true_counts
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.small_jobs import COUNTED, listing, run_counting, scratch_folder
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
@@ -38,13 +35,6 @@ def scenes() -> tuple[Scene, ...]:
     )
 
 
-def _run(storage: Any, *, schedule: str = CRASH) -> tuple[RecordedRun, dict[str, int]]:
-    """And the counts delivered."""
-    target = Transactional()
-    run = run_job(plan=COUNTING, target=target, storage=storage, schedule=schedule)
-    return run, greatest_values(target.rows)
-
-
 def _parts(record: CheckpointRecord) -> tuple[dict[int, int], dict[str, int], list[str]]:
     """(offsets, counts, pre-committed transactions)."""
     states = record.states.values()
@@ -55,20 +45,20 @@ def _parts(record: CheckpointRecord) -> tuple[dict[int, int], dict[str, int], li
 
 
 def _content() -> Scene:
-    run, _ = _run(MemoryCheckpointStorage(), schedule="no-fault")
+    run = run_counting().run
     record = run.seen.decided[0]
     offsets, counts, pending = _parts(record)
     rows = [COUNTED.batch(*row).rows[0] for row in run.covered(record.checkpoint_id)]
     right = {key: sum(row.key == key for row in rows) for key in sorted({row.key for row in rows})}
-    scene = SceneBuilder("What checkpoint 1 holds")
-    scene.ran("2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded")
+    scene = Scene("What checkpoint 1 holds")
+    scene.ran = "2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded"
     scene.fact(f"system state, offsets of the splits: {offsets}", offsets)
     scene.fact(f"user state, counts by key: {counts_named(counts)}", counts)
     scene.fact(f"system state, pre-committed transactions: {', '.join(pending)}", pending)
     scene.check("the counts are those of the covered rows", right, counts)
     scene.check("the sink's part names its pre-committed transaction", 1, len(pending))
     scene.check("a part for each subtask", ["sink[0]", "source[0]", "source[1]"], sorted(record.states))
-    return scene.outcome(
+    return scene.with_outcome(
         f"the {len(rows)} rows below the offsets have the counts {counts_named(right)}, as in the state"
     )
 
@@ -82,18 +72,18 @@ class CoordinatorMemory(MemoryCheckpointStorage):
 
 
 def _lost_with_memory() -> Scene:
-    run, _ = _run(CoordinatorMemory())
+    run = run_counting(storage=CoordinatorMemory(), schedule=CRASH).run
     before, decided, restored = len(run.seen.visible_at_fault[0]), run.complete_at_crash, run.restored_from()
     _, repeated = run.lost_and_repeated
-    scene = SceneBuilder("In the coordinator's memory: lost with it")
-    scene.ran(f"the same job, {CRASH}; the new coordinator's memory is empty")
-    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene = Scene("In the coordinator's memory: lost with it")
+    scene.ran = f"the same job, {CRASH}; the new coordinator's memory is empty"
+    scene.steps = timeline(run, *RECOVERY, until=run.crash_ms + 12)
     scene.fact(f"checkpoints {decided} were complete, {before} rows visible", decided)
     scene.fact(f"rows that become visible a second time: {len(repeated)}", repeated)
     scene.check("a checkpoint was complete", True, bool(decided))
     scene.check("no checkpoint is left", [0], restored)
     scene.check("the rows visible at the crash are the repeated rows", before, len(repeated))
-    return scene.outcome(
+    return scene.with_outcome(
         f"generation 2 begins from {'nothing' if restored == [0] else restored}: the rows committed before "
         f"are delivered again ({len(repeated)} rows repeated)"
     )
@@ -114,14 +104,14 @@ class FolderWithDecisions(FolderCheckpointStorage):
 def _folder() -> Scene:
     with scratch_folder() as folder:
         storage = FolderWithDecisions(folder)
-        run, counts = _run(storage)
+        run, counts, right = run_counting(storage=storage, schedule=CRASH)
         left = listing(folder, pattern="chk-*/*")
     decided, restored = storage.decisions[0], run.restored_from()
     kinds = sorted({type(state).__name__ for state in decided.states.values()})
     sizes = {name: state.size_bytes for name, state in decided.states.items()}
-    scene = SceneBuilder("In a folder: it survives every process")
-    scene.ran(f"the same job, checkpoints in a folder, {CRASH}")
-    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene = Scene("In a folder: it survives every process")
+    scene.ran = f"the same job, checkpoints in a folder, {CRASH}"
+    scene.steps = timeline(run, *RECOVERY, until=run.crash_ms + 12)
     scene.fact(
         f"what the coordinator keeps of checkpoint {decided.checkpoint_id}: {', '.join(kinds)} only, for "
         f"{sum(sizes.values())} bytes of states",
@@ -133,10 +123,10 @@ def _folder() -> Scene:
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check(
         "no row is lost or repeated, and the counts are right",
-        ([], [], true_counts(COUNTED)),
+        ([], [], right),
         (*run.lost_and_repeated, counts),
     )
-    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
 
 
 def _objects() -> Scene:
@@ -144,7 +134,7 @@ def _objects() -> Scene:
     with scratch_folder() as folder:
         url = f"local://{folder}/objects"
         storage = ObjectCheckpointStorage(url, say=lambda text: None)
-        run, counts = _run(storage)
+        run, counts, _ = run_counting(storage=storage, schedule=CRASH)
         lines = listing(folder, pattern="objects/log/*")
         ObjectCheckpointStorage(url).claim_generation()
         fenced = ""
@@ -153,15 +143,15 @@ def _objects() -> Scene:
         except Fenced as error:
             fenced = str(error).replace(str(folder), "FOLDER")
     restored, complete = run.restored_from(), len(run.of("complete"))
-    scene = SceneBuilder("At any URL: immutable objects, and a log of decisions")
-    scene.ran(f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation")
+    scene = Scene("At any URL: immutable objects, and a log of decisions")
+    scene.ran = f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation"
     scene.fact(f"entries of the log: {len(lines)}, for {run.generations} generations and {complete} decisions", lines)
     scene.fact(f"a later decision of the superseded coordinator: {fenced or 'is accepted'}", fenced)
     scene.check("one log entry for each decision and each generation", run.generations + complete, len(lines))
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check_each_row_once(run)
     scene.check("the superseded coordinator is fenced", True, bool(fenced))
-    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
 
 
 def _damaged() -> Scene:
@@ -169,7 +159,7 @@ def _damaged() -> Scene:
     said: list[str] = []
     with scratch_folder() as folder:
         storage = FolderCheckpointStorage(folder, retained=2, say=said.append)
-        _run(storage, schedule="no-fault")
+        run_counting(storage=storage)
         older, newer = storage.complete()
         victim = sorted((folder / f"chk-{newer}").glob("sink*.state"))[0]
         data = bytearray(victim.read_bytes())
@@ -182,8 +172,8 @@ def _damaged() -> Scene:
         text = said[0].replace(str(folder), "FOLDER") if said else "nothing"
         text = re.sub(r"-[0-9a-f]{16}\.state", ".state", text)  # without digests
         aside = [name.rpartition("-")[0] for name in listing(folder, pattern="damaged-*")]
-    scene = SceneBuilder("One byte changes on disk")
-    scene.ran(
+    scene = Scene("One byte changes on disk")
+    scene.ran = (
         f"two checkpoints retained ({[older, newer]}); the last byte of a state of the newer one is flipped, then "
         "restored"
     )
@@ -191,6 +181,6 @@ def _damaged() -> Scene:
     scene.check("the damaged one is refused, the one before it used", older, used)
     scene.check("one message says so", 1, len(said))
     scene.check("the damaged one is kept for inspection", [f"damaged-{newer}"], aside)
-    return scene.outcome(
+    return scene.with_outcome(
         f"checkpoint {used or 'none'} is used instead of {newer}; the damaged one is set aside as {', '.join(aside)}"
     )

@@ -7,11 +7,9 @@ from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun, letters
-from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import COUNTING, requested_at, run_job, slow_upload
+from sinkproof.explain.small_jobs import COUNTING, listing, requested_at, run_job, scratch_folder, slow_upload
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
@@ -36,7 +34,7 @@ def scenes() -> tuple[Scene, ...]:
     return (_timing(), _failures(), _modes(), _storage(), _refused())
 
 
-class OptionScene(SceneBuilder):
+class OptionScene(Scene):
     """Its facts are settings with their effects."""
 
     def setting(self, setting: str, effect: str, value: Any) -> None:
@@ -44,7 +42,7 @@ class OptionScene(SceneBuilder):
 
     def compared(self) -> Scene:
         values = {str(fact.value) for fact in self.facts}
-        return self.outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
+        return self.with_outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
 
 
 def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
@@ -59,7 +57,7 @@ def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
 
 def _timing() -> Scene:
     scene = OptionScene("When checkpoints are triggered, and how many may be pending")
-    scene.ran("source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated")
+    scene.ran = "source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated"
     gaps = {n: _gaps(_run(checkpoint_interval=n, max_concurrent_checkpoints=9)) for n in (8, 20)}
     for n, found in gaps.items():
         scene.setting(f"checkpoint_interval={n}", f"triggers {sorted(set(found))} ms apart", found)
@@ -97,7 +95,7 @@ def _least_pause(run: RecordedRun) -> float:
 
 def _failures() -> Scene:
     scene = OptionScene("Which failures are tolerated")
-    scene.ran(f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink")
+    scene.ran = f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink"
     aborted = {}
     for n in (25, 600):
         run = _run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2)
@@ -132,7 +130,7 @@ MODES: Final[dict[str, dict[str, Any]]] = {
 def _modes() -> Scene:
     """The same latencies and the same crash in each mode: rows repeated, in flight, lost."""
     scene = OptionScene("Modes")
-    scene.ran("2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job")
+    scene.ran = "2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job"
     found = []
     for name, options in MODES.items():
         options = {**EVERY, "checkpoint_interval": 7, **options}
@@ -156,7 +154,9 @@ def _modes() -> Scene:
 
 def _storage() -> Scene:
     scene = OptionScene("What is retained")
-    scene.ran("the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator")
+    scene.ran = (
+        "the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator"
+    )
     cleanups = {cleanup.value: _after_cancellation(cleanup) for cleanup in Cleanup}
     for name, left in cleanups.items():
         scene.setting(
@@ -207,7 +207,7 @@ DOUBTFUL: Final[tuple[tuple[dict[str, Any], tuple[int, bool, int]], ...]] = (  #
 
 def _refused() -> Scene:
     scene = OptionScene("What is refused, and what is warned about")
-    scene.ran("configurations constructed, no job run")
+    scene.ran = "configurations constructed, no job run"
     refusals = [_refusal(options) for options in IMPOSSIBLE]
     for options, why in zip(IMPOSSIBLE, refusals, strict=True):
         scene.setting(_named(options), f"refused: {why}" if why else "accepted", why)

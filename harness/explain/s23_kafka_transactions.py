@@ -14,9 +14,8 @@ from sinkproof.explain.models.broker_transactions import (
     WithoutSweep,
 )
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import run_job
-from sinkproof.explain.timeline import ENDS, RECOVERY
+from sinkproof.explain.timeline import ENDS, RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.protocol import Context
@@ -58,14 +57,14 @@ def _resumed() -> Scene:
     names = run.seen.probed_at_fault[0]
     first = next(each.at_ms for each in run.points("commit.after") if each.at_ms > run.crash_ms)
     committed = sorted(set(names) & set(broker.markers()))
-    scene = SceneBuilder("A transaction is committed by another process, by producer id and epoch")
-    scene.ran(f"2 sources -> two-phase sink into {SIMULATED}; {run.schedule}")
-    scene.timeline(run, *RECOVERY, points=ENDS, since=run.crash_ms - 3, until=first + 1)
+    scene = Scene("A transaction is committed by another process, by producer id and epoch")
+    scene.ran = f"2 sources -> two-phase sink into {SIMULATED}; {run.schedule}"
+    scene.steps = timeline(run, *RECOVERY, points=ENDS, since=run.crash_ms - 3, until=first + 1)
     scene.fact(f"open at the crash: {', '.join(names)}", names)
     scene.check("a covered transaction is committed by a process that did not begin it", True, bool(committed))
     scene.check("not every open transaction was covered", True, len(committed) < len(names))
     scene.check_each_row_once(run)
-    return scene.outcome(
+    return scene.with_outcome(
         f"the next process commits {', '.join(committed)} and aborts the others; {len(run.visible)} rows are "
         "read, each once"
     )
@@ -77,15 +76,15 @@ def _lingering(transactions: Transactions, title: str) -> Scene:
     lost, repeated = run.lost_and_repeated
     everything, still_open = set(broker.read(committed=False)), broker.open_ids()
     stable, end = broker.last_stable_offset(0), len(broker.logs[0])
-    scene = SceneBuilder(title)
-    scene.ran(f"the same job, {run.schedule}")
+    scene = Scene(title)
+    scene.ran = f"the same job, {run.schedule}"
     scene.fact(f"open when the job has ended: {', '.join(still_open) or 'none'}", still_open)
     scene.fact(f"last stable offset {stable} of {end}", [stable, end])
     scene.check("every row is in the log", ROW_COUNT, len(everything))
     scene.check("no transaction is left open" if right else "a transaction is left open", right, not still_open)
     scene.check("readers get everything" if right else "readers are blocked", right, not lost)
     scene.check("no row is repeated", [], repeated)
-    return scene.outcome(
+    return scene.with_outcome(
         f"a reader of committed rows gets {len(run.visible)} of {len(everything)}: "
         + (f"the rows behind offset {stable} are blocked" if lost else "no transaction blocks it")
     )
@@ -110,16 +109,16 @@ def _reused(transactions: Transactions, title: str) -> Scene:
     restored = run.offsets(complete[-1])
     beyond = sorted(row for row in run.rows_written(generation=1) if row[1] >= restored[row[0]])
     lost, repeated = run.lost_and_repeated
-    scene = SceneBuilder(title)
-    scene.ran(f"the same job, persisting checkpoint 2 takes {SLOW_MS} ms, {run.schedule}")
+    scene = Scene(title)
+    scene.ran = f"the same job, persisting checkpoint 2 takes {SLOW_MS} ms, {run.schedule}"
     points, actors = ("begin.after", *ENDS), ("coordinator", "sink")
-    scene.timeline(run, "snapshot", *RECOVERY, points=points, actors=actors, since=10, until=run.crash_ms + 12)
+    scene.steps = timeline(run, "snapshot", *RECOVERY, points=points, actors=actors, since=10, until=run.crash_ms + 12)
     scene.fact(f"complete at the crash: {complete}, covering {restored}; written beyond: {rows_named(beyond)}", beyond)
     scene.check("rows beyond the checkpoint were open at the crash", True, bool(beyond))
     scene.check("they are not repeated" if right else "some of them are repeated", right, not repeated)
     scene.check("no other row is repeated", [], sorted(set(repeated) - set(beyond)))
     scene.check("no row is lost", [], lost)
-    return scene.outcome(
+    return scene.with_outcome(
         f"recovery commits checkpoint {complete[-1]} once more: "
         + (
             f"and so the rows of a later one; {rows_named(repeated)} are there twice"
@@ -143,13 +142,13 @@ def _marked() -> Scene:
         outcomes = [target.commit(handle), target.commit(handle)]
         broker.expire_ids()
         found[name] = [outcome.value for outcome in (*outcomes, target.commit(handle))]
-    scene = SceneBuilder("A marker in the transaction makes commit idempotent for ever")
-    scene.ran("one transaction: committed, committed again, and again when its transactional id has expired")
+    scene = Scene("A marker in the transaction makes commit idempotent for ever")
+    scene.ran = "one transaction: committed, committed again, and again when its transactional id has expired"
     for name, values in found.items():
         scene.fact(f"{name}: {', '.join(values)}", values)
     scene.check("with a marker", ["committed", "already", "already"], found["with a marker"])
     scene.check("without, it cannot be distinguished from a loss", ["committed", "already", "lost"], found["without"])
-    return scene.outcome(
+    return scene.with_outcome(
         f"once the id has expired the answer is {found['with a marker'][-1]!r} with a marker, and "
         f"{found['without'][-1]!r} without, although the rows are there"
     )
@@ -159,14 +158,14 @@ def _cost() -> Scene:
     """Requests to the broker for the same rows."""
     each, pool = (_run(one)[1].requests for one in (ProducerPerTransaction, PoolOfTwo))
     transactions = each["EndTxn"]
-    scene = SceneBuilder("What it costs")
-    scene.ran("the same job without a crash, requests counted by the broker")
+    scene = Scene("What it costs")
+    scene.ran = "the same job without a crash, requests counted by the broker"
     for name, counts in (("a producer for each transaction", each), ("a pool of two", pool)):
         scene.fact(f"{name}: {counts_named(counts)}", dict(counts))
     scene.check("a request for each transaction's producer", transactions, each["InitProducerId"])
     scene.check("two for the pool", 2, pool["InitProducerId"])
     scene.check("a marker for each transaction", ROW_COUNT + transactions, each["Produce"])
-    return scene.outcome(
+    return scene.with_outcome(
         f"for {transactions} transactions and {ROW_COUNT} rows: {each['InitProducerId'] - pool['InitProducerId']} "
         f"requests more for producers and {each['Produce'] - pool['Produce']} for markers, that is "
         f"{(sum(each.values()) - sum(pool.values())) / transactions:g} for each transaction"

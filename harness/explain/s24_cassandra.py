@@ -9,9 +9,8 @@ from typing import Final
 from sinkproof.execution.recorded_job import Identity, RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job, true_counts, wrong_counts
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.sink_adapters.protocol import Context, Row, Sink
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
@@ -107,9 +106,9 @@ def _write_ahead() -> Scene:
     before: Counter[str] = run.seen.probed_at_fault[0]
     statements, early = target.table.statements, run.seen.visible_when_deciding[1]
     points, actors = ("publish.after", "record.after"), ("coordinator", "sink[0]")
-    scene = SceneBuilder("Write-ahead, with a committer in a table of its own")
-    scene.ran(f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}")
-    scene.timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
+    scene = Scene("Write-ahead, with a committer in a table of its own")
+    scene.ran = f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}"
+    scene.steps = timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
     scene.fact(
         f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
         dict(before),
@@ -119,7 +118,7 @@ def _write_ahead() -> Scene:
     scene.check("rows were written twice", True, target.written_again > 0)
     scene.check_each_row_once(run)
     scene.check("every part is recorded once", len(target.table.sent), statements["INSERT sent"])
-    return scene.outcome(
+    return scene.with_outcome(
         f"{target.written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
     )
 
@@ -128,14 +127,14 @@ def _idempotent() -> Scene:
     target = IdempotentTarget()
     run = _run(target, "sink[0].write.after#5=kill-job")
     statements, early = target.table.statements, run.seen.visible_when_deciding[1]
-    scene = SceneBuilder("Idempotent: every row at once, under its own key")
-    scene.ran(f"the same rows into an idempotent sink; {run.schedule}")
+    scene = Scene("Idempotent: every row at once, under its own key")
+    scene.ran = f"the same rows into an idempotent sink; {run.schedule}"
     scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
     scene.fact(f"statements: {counts_named(statements)}", dict(statements))
     scene.check("rows were written twice", True, target.written_again > 0)
     scene.check("readers see rows early", True, bool(early))
     scene.check_each_row_once(run)
-    return scene.outcome(
+    return scene.with_outcome(
         f"{target.written_again} rows were written again; in the end {len(run.visible)} rows, each once, and "
         "visible early"
     )
@@ -147,8 +146,8 @@ def _write_ahead_into_counters() -> Scene:
     run = _run(target, BEFORE_RECORD)
     counts, right = dict(target.table.counters), true_counts(LETTERS)
     wrong = wrong_counts(counts, right)
-    scene = SceneBuilder("The same into counters: a wrong result")
-    scene.ran(f"the same write-ahead sink, into counters by key; {run.schedule}")
+    scene = Scene("The same into counters: a wrong result")
+    scene.ran = f"the same write-ahead sink, into counters by key; {run.schedule}"
     scene.fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts)
     scene.check(
         "counters are too great by the rows sent again",
@@ -157,4 +156,4 @@ def _write_ahead_into_counters() -> Scene:
     )
     scene.check("some are wrong", True, bool(wrong))
     scene.check("the rows beside them are right", ([], []), run.lost_and_repeated)
-    return scene.outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")
+    return scene.with_outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")

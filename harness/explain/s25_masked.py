@@ -8,9 +8,8 @@ from typing import Final
 from sinkproof.execution.recorded_job import Identity, record_job
 from sinkproof.explain.demonstration import Scene, rows_named
 from sinkproof.explain.models.masked_worlds import InFiles, InLog, InMemory, InTable, MaskedExample
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import LETTERS_TO_SINK, run_job
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.timeline import RECOVERY, timeline
 
 LESSON: Final = (
     "rows are neither moved nor sent twice: the marker is one fact, written in one step, and readers honour it. So a "
@@ -36,9 +35,9 @@ def _revealed(target: MaskedExample) -> Scene:
     staged, visible = held[0]
     last = run.seen.visible_when_deciding[run.seen.decided[-1].checkpoint_id]
     until = run.points("reveal.after")[1].at_ms
-    scene = SceneBuilder(f"In {target.name}: hidden, then visible")
-    scene.ran(f"source x2 -> masked sink x2 into {target.name}")
-    scene.timeline(run, "writes", "complete", points=["reveal.after"], until=until)
+    scene = Scene(f"In {target.name}: hidden, then visible")
+    scene.ran = f"source x2 -> masked sink x2 into {target.name}"
+    scene.steps = timeline(run, "writes", "complete", points=["reveal.after"], until=until)
     scene.fact(f"when checkpoint 1 was decided the target held {rows_named(staged)}", staged)
     scene.fact(f"a reader saw {rows_named(visible)}; at the last decision {rows_named(sorted(last))}", visible)
     scene.fact(f"markers in the end: {', '.join(target.markers())}", target.markers())
@@ -46,7 +45,7 @@ def _revealed(target: MaskedExample) -> Scene:
     scene.check("later a reader sees some", True, bool(last))
     scene.check_each_row_once(run)
     scene.check("no row stays hidden", [], target.hidden())
-    return scene.outcome(f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}")
+    return scene.with_outcome(f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}")
 
 
 def _crashed(target: MaskedExample) -> Scene:
@@ -59,9 +58,9 @@ def _crashed(target: MaskedExample) -> Scene:
     again = set(run.rows_written(generation=2))
     log = isinstance(target, InLog)
     since, until = run.crash_ms - 6, run.points("collect.after")[-1].at_ms
-    scene = SceneBuilder(f"In {target.name}: a crash before the marker of checkpoint {decided}")
-    scene.ran(f"the same job, {BEFORE_REVEAL}")
-    scene.timeline(run, *RECOVERY, points=["reveal.after", "collect.after"], since=since, until=until)
+    scene = Scene(f"In {target.name}: a crash before the marker of checkpoint {decided}")
+    scene.ran = f"the same job, {BEFORE_REVEAL}"
+    scene.steps = timeline(run, *RECOVERY, points=["reveal.after", "collect.after"], since=since, until=until)
     scene.fact(f"in the target at the crash, and hidden: {', '.join(hidden)}", hidden)
     scene.fact(
         f"of these, covered by checkpoint {decided}: {rows_named(promised)}; never to be revealed: "
@@ -77,7 +76,7 @@ def _crashed(target: MaskedExample) -> Scene:
         sorted([*run.visible, *(others if log else [])]),
         target.held(),
     )
-    return scene.outcome(
+    return scene.with_outcome(
         f"the next attempts reveal {rows_named(promised)}; {rows_named(others)} "
         f"{'stay in the log, where no marker will ever cover them' if log else 'are collected'}, and are written again"
     )

@@ -8,10 +8,8 @@ from typing import Any, Final, NamedTuple
 from sinkproof.chaos.clock import now
 from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, ReaderLog, RecordingSimulation
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.explain.checkpoint_folders import scratch_folder
 from sinkproof.explain.demonstration import Scene
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import collected_warnings
+from sinkproof.explain.small_jobs import collected_warnings, scratch_folder
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -82,8 +80,8 @@ def scenes() -> tuple[Scene, ...]:
     speeds = {name: rows_per_second for name, (_, rows_per_second) in found.items()}
     crashes = sum(row.crashed.crashes for row in table.values())
     strategies = dict.fromkeys(name.partition("/")[2] for name in table)
-    scene = SceneBuilder("Every pair in memory and files")
-    scene.ran(
+    scene = Scene("Every pair in memory and files")
+    scene.ran = (
         "for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
         f"{SOURCE.splits * SOURCE.length(0)} rows, observed"
     )
@@ -116,7 +114,7 @@ def scenes() -> tuple[Scene, ...]:
         [name for name in table if name in EXPIRES],
         [name for name, row in table.items() if row.lost_by_timeout],
     )
-    finished = scene.outcome(
+    finished = scene.with_outcome(
         f"{len(table)} pairs, {crashes} crashes; grades measured: "
         f"{', '.join(sorted({r.grade for r in table.values()}))}"
     )

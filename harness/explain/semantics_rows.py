@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from sinkproof.explain.demonstration import Demonstration, Scene
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.sink_adapters.protocol import Fenced, TransactionLost
 
 
@@ -79,8 +78,8 @@ def demonstrate(row: str) -> Demonstration:
 def _missing_event(error: Exception) -> Scene:
     where = traceback.extract_tb(error.__traceback__)
     here = next(frame for frame in reversed(where) if "explain" in frame.filename)
-    scene = SceneBuilder("An expected event is missing")
-    scene.ran("the scenes up to the line below")
+    scene = Scene("An expected event is missing")
+    scene.ran = "the scenes up to the line below"
     what = f"the event that line {here.lineno} of {here.name}() needs has occurred: {here.line}"
     scene.check(what, "something", f"{type(error).__name__}: {error}")
-    return scene.outcome("the engine did not do what the row says")
+    return scene.with_outcome("the engine did not do what the row says")

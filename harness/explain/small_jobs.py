@@ -1,33 +1,44 @@
-"""The small jobs that demonstrations run, and the targets of their sinks."""
+"""The small jobs that demonstrations run, the targets of their sinks, and real folders for their checkpoints."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters, record_job
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex, source_to_sink
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
-from sinkproof.reference_engine.dataflow.replayable_sources import Input
-from sinkproof.sink_adapters.memory.memory_clients import MemoryLog, MemoryTransactions
+from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.sink_adapters.memory.memory_contracts import MEMORY_SINKS
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Row, Sink
-from sinkproof.sink_adapters.strategies.plain import PlainSink
-from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
+from sinkproof.subject.scratch import fresh_folder
+
+# -- jobs -----------------------------------------------------------------------------------------
 
 
-def counting(source: Input, *, sources: int = 2, counts: int = 1, chain: bool = True) -> JobGraph:
+def linear(*vertices: Vertex, first: Exchange = Exchange.FORWARD) -> JobGraph:
+    """The vertices in a row, by forward edges. `first`: the exchange of the first edge."""
+    edges = [Edge(upstream.name, downstream.name) for upstream, downstream in pairwise(vertices)]
+    return JobGraph(vertices, (replace(edges[0], exchange=first), *edges[1:]))
+
+
+def counting(source: GeneratedInput, *, sources: int = 2, counts: int = 1) -> JobGraph:
     """A keyed exchange into a keyed count, with the sinks chained to it."""
-    vertices = (
+    return linear(
         Vertex(name="source", parallelism=sources, source=source),
-        Vertex(name="count", parallelism=counts, operator=KeyedCount, chain=chain),
+        Vertex(name="count", parallelism=counts, operator=KeyedCount),
         Vertex(name="sink", parallelism=counts, sink=True),
+        first=Exchange.KEYED,
     )
-    return JobGraph(vertices, (Edge("source", "count", Exchange.KEYED), Edge("count", "sink")))
 
 
 LETTERS: Final = letters("aebgaebg|gabegabe")
@@ -45,44 +56,27 @@ class JobTarget(Protocol):
         """The rows that an independent reader sees."""
 
 
-class Transactional:
-    """A two-phase sink over a store in memory."""
+class MemoryTarget:
+    """A store in memory. `make`: another sink over it; without it, the sink of this strategy, as it is certified."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, strategy: str = "two-phase", *, make: Callable[[MemoryStore], Sink] | None = None) -> None:
+        self.store, self.make = MemoryStore(), make or MEMORY_SINKS[strategy]
 
-    def sink(self) -> TwoPhaseCommitSink:
-        return TwoPhaseCommitSink(MemoryTransactions(self.store))
-
-    def read(self) -> list[Identity]:
-        return self.store.read()
-
-    @property
-    def rows(self) -> list[Row]:
-        """Committed rows with their values, by checkpoint."""
-        return [row for _, rows in sorted(self.store.committed.values()) for row in rows]
-
-
-class Straight:
-    """A plain sink: rows are visible as soon as they are written."""
-
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-
-    def sink(self) -> PlainSink:
-        return PlainSink(MemoryLog(self.store))
+    def sink(self) -> Sink:
+        return self.make(self.store)
 
     def read(self) -> list[Identity]:
         return self.store.read()
 
     @property
     def rows(self) -> list[Row]:
-        return list(self.store.log)
+        """Rows with their values: of committed transactions, by checkpoint, and of the log."""
+        return [row for _, rows in sorted(self.store.committed.values()) for row in rows] + list(self.store.log)
 
 
 def run_job(*, plan: Plan = LETTERS_TO_SINK, target: JobTarget | None = None, **options: Any) -> RecordedRun:
     """Into a two-phase sink of its own, or into `target`. `options`: of record_job."""
-    target = target or Transactional()
+    target = target or MemoryTarget()
     return record_job(plan, target.sink, read=target.read, **options)
 
 
@@ -91,11 +85,20 @@ def requested_at(at_ms: float, request: str) -> Callable[[RecordingSimulation], 
     return lambda simulation: simulation.post(at_ms, (0, FIRST_GENERATION), (request, None, None))
 
 
-def slow_upload(subtask: str, upload_ms: int) -> Callable[[RecordingSimulation], object]:
-    """To run before the job: persisting a snapshot of this subtask takes so long."""
+def slow_upload(
+    subtask: str, upload_ms: int, *, checkpoint_id: int | None = None
+) -> Callable[[RecordingSimulation], object]:
+    """To run before the job: persisting a snapshot of this subtask takes so long; of one checkpoint, or of each."""
 
     def install(simulation: RecordingSimulation) -> None:
-        simulation.latency.upload[simulation.names.index(subtask)] = upload_ms
+        number, upload = simulation.names.index(subtask), simulation.actions["upload"]
+        usual = simulation.latency.upload[number]
+
+        def upload_slowly(shell: Any, key: tuple[int, int], effect: tuple[Any, ...]) -> None:
+            simulation.latency.upload[number] = upload_ms if checkpoint_id in (None, effect[1]) else usual
+            upload(shell, key, effect)
+
+        simulation.actions["upload"] = upload_slowly
 
     return install
 
@@ -119,21 +122,57 @@ def collected_warnings() -> Iterator[list[str]]:
         log.propagate = propagates
 
 
-def greatest_values(rows: list[Row]) -> dict[str, int]:
-    """Key -> the greatest count that was delivered for it."""
-    greatest: dict[str, int] = {}
-    for row in rows:
-        greatest[row.key] = max(greatest.get(row.key, 0), int(row.value))
-    return greatest
+# -- counts ---------------------------------------------------------------------------------------
 
 
-def true_counts(source: Input) -> dict[str, int]:
+class CountedRun(NamedTuple):
+    """A run of a job with a keyed count, and what it delivered."""
+
+    run: RecordedRun
+    counts: dict[str, int]  # key -> the greatest count that was delivered for it
+    right: dict[str, int]
+
+    @property
+    def wrong(self) -> list[str]:
+        return [f"count {text}" for text in wrong_counts(self.counts, self.right)]
+
+
+def run_counting(*, plan: Plan = COUNTING, target: MemoryTarget | None = None, **options: Any) -> CountedRun:
+    """`plan`: of a counting job. `target`, `options`: as of run_job."""
+    target = target or MemoryTarget()
+    run = run_job(plan=plan, target=target, **options)
+    counts: dict[str, int] = {}
+    for row in target.rows:
+        counts[row.key] = max(counts.get(row.key, 0), int(row.value))
+    assert isinstance(run.source, GeneratedInput)
+    return CountedRun(run, counts, true_counts(run.source))
+
+
+def true_counts(source: GeneratedInput) -> dict[str, int]:
     """Key -> how many rows of the input have it."""
-    offsets = (
-        (split, at) for split in range(source.splits) for at in range(0, source.length(split), source.batch_rows)
+    return dict(
+        Counter(source.make(split, at).key for split in range(source.splits) for at in range(source.length(split)))
     )
-    return dict(Counter(row.key for split, at in offsets for row in source.batch(split, at)))
 
 
 def wrong_counts(found: dict[str, int], right: dict[str, int]) -> list[str]:
     return [f"{key}={found[key]}, expected {right[key]}" for key in right if found[key] != right[key]]
+
+
+# -- folders for checkpoints ----------------------------------------------------------------------
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Deleted when the demonstration is over."""
+    folder = fresh_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def listing(folder: Path, *, pattern: str) -> list[str]:
+    """Paths of the files in it, relative to it, sorted; without the digests in the names of states."""
+    found = (path.relative_to(folder).as_posix() for path in folder.glob(pattern))
+    return sorted(name.rpartition("-")[0] + ".state" if name.endswith(".state") else name for name in found)
