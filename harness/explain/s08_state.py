@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from sinkproof.explain.demonstration import Scene, counts_named
@@ -89,24 +88,12 @@ def _lost_with_memory() -> Scene:
     )
 
 
-class FolderWithDecisions(FolderCheckpointStorage):
-    """Keeps the decisions in the form in which the coordinator passes them."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, say=lambda text: None)
-        self.decisions: list[CheckpointRecord] = []
-
-    def decide(self, record: CheckpointRecord) -> None:
-        self.decisions.append(record)
-        super().decide(record)
-
-
 def _folder() -> Scene:
     with scratch_folder() as folder:
-        storage = FolderWithDecisions(folder)
+        storage = FolderCheckpointStorage(folder, say=lambda text: None)
         run, counts, right = run_counting(storage=storage, schedule=CRASH)
         left = listing(folder, pattern="chk-*/*")
-    decided, restored = storage.decisions[0], run.restored_from()
+    decided, restored = run.seen.decided[0], run.restored_from()
     kinds = sorted({type(state).__name__ for state in decided.states.values()})
     sizes = {name: state.size_bytes for name, state in decided.states.items()}
     scene = Scene("In a folder: it survives every process")
@@ -122,9 +109,7 @@ def _folder() -> Scene:
     scene.check("the decision is a file of its own", True, any(name.endswith("/decision.json") for name in left))
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check(
-        "no row is lost or repeated, and the counts are right",
-        ([], [], right),
-        (*run.lost_and_repeated, counts),
+        "no row is lost or repeated, and the counts are right", ([], [], right), (*run.lost_and_repeated, counts)
     )
     return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from sinkproof.execution.recorded_job import letters
+from sinkproof.execution.recorded_job import letters, record_job
 from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named
-from sinkproof.explain.models.broker_transactions import KafkaTopic
+from sinkproof.explain.models.broker_transactions import ProducerPerTransaction
 from sinkproof.explain.models.simulated_broker import Broker
 from sinkproof.explain.small_jobs import MemoryTarget, counting, linear, run_counting, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
@@ -16,6 +16,7 @@ from sinkproof.reference_engine.dataflow.operators import Map
 from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.reference_engine.shells.virtual_timing import Timing
 from sinkproof.sink_adapters.protocol import Row
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "offset and count are captured at the same barrier: a restore of both neither skips the third row nor counts the "
@@ -72,7 +73,10 @@ def _etl() -> Scene:
     ).plan(chaining=False)
     target, schedule = MemoryTarget(), "sink[1].pre_commit.after#2=kill"
     run = run_job(plan=plan, target=target, schedule=schedule)
-    to_kafka = run_job(plan=plan, target=KafkaTopic(Broker(partitions=2)), schedule=schedule)
+    broker = Broker(partitions=2)
+    to_kafka = record_job(
+        plan, lambda: TwoPhaseCommitSink(ProducerPerTransaction(broker)), read=broker.read, schedule=schedule
+    )
     splits = {each.actor: sorted({row[0] for row in each.detail}) for each in run.of("writes")}
     scene = Scene("Extract, transform, load with parallelism 2, forward")
     scene.ran = (

@@ -90,7 +90,7 @@ def _with_checkpoints(*, commits: bool) -> Scene:
 
 def _without_checkpoints(when: str, title: str) -> Scene:
     """A polling client without a job; it crashes in its second poll, when one row is written."""
-    broker, target = Broker(), MemoryTarget("plain")
+    broker, target = Broker(), MemoryTarget(strategy="plain")
     first, second = (_consume(broker, target, generation=generation, commit=when) for generation in (1, 2))
     visible = target.read()
     lost = [(0, at) for at in range(LETTERS.length(0)) if (0, at) not in visible]

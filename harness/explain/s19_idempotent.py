@@ -39,7 +39,7 @@ class RandomKeySink(IdempotentSink):
 
 def scenes() -> tuple[Scene, ...]:
     return (
-        _scene(MemoryTarget("idempotent"), "Keys that a replay produces again: right in the end", right=True),
+        _scene(MemoryTarget(strategy="idempotent"), "Keys that a replay produces again: right in the end", right=True),
         _scene(MemoryTarget(make=RandomKeySink), "Keys that are random in each attempt: wrong", right=False),
     )
 

@@ -152,7 +152,7 @@ def _dropped() -> Scene:
 
 
 def _hole(title: str, schedule: str, *, closed_by: Callable[[MemoryStore], Sink] | None = None) -> Scene:
-    run = run_job(target=MemoryTarget("write-ahead", make=closed_by), schedule=schedule)
+    run = run_job(target=MemoryTarget(strategy="write-ahead", make=closed_by), schedule=schedule)
     written = {row[:2] for each in run.of("writes", actor="sink[0]") for row in each.detail}
     sent = sorted(set(run.seen.visible_at_fault[0]) & written)
     lost, repeated = run.lost_and_repeated

@@ -152,9 +152,7 @@ def _buckets() -> Scene:
     found: dict[str, list[Identity]] = {}
     for path, rows in parts.items():
         found.setdefault(path.split("/")[2], []).extend(rows)
-    wanted: dict[str, list[Identity]] = {}
-    for row in batch:
-        wanted.setdefault(f"key={row.key}", []).append(row[:2])
+    wanted = {f"key={row.key}": [same[:2] for same in batch if same.key == row.key] for row in batch}
     scene = Scene("Buckets: a folder for each key")
     scene.ran = "four rows in one transaction, bucket = key"
     for bucket, rows in sorted(found.items()):

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import RecordedRun, RecordingSimulation, letters
+from sinkproof.execution.recorded_job import RecordedRun, letters, record_job
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.models.broker_transactions import (
-    KafkaTopic,
-    PoolOfTwo,
-    ProducerPerTransaction,
-    Transactions,
-    WithoutSweep,
-)
+from sinkproof.explain.models.broker_transactions import PoolOfTwo, ProducerPerTransaction, Transactions, WithoutSweep
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.small_jobs import slow_upload
 from sinkproof.explain.timeline import ENDS, RECOVERY, timeline
-from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.sink_adapters.protocol import Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 LESSON: Final = (
     "the broker knows a producer id and an epoch, not which of its transactions a handle means. A transactional id for "
@@ -47,9 +41,10 @@ def scenes() -> tuple[Scene, ...]:
 
 def _run(transactions: Transactions, **options: Any) -> tuple[RecordedRun, Broker]:
     broker = Broker()
-    return run_job(
-        plan=PLAN, target=KafkaTopic(broker, transactions=transactions), probe=broker.open_ids, **options
-    ), broker
+    run = record_job(
+        PLAN, lambda: TwoPhaseCommitSink(transactions(broker)), read=broker.read, probe=broker.open_ids, **options
+    )
+    return run, broker
 
 
 def _resumed() -> Scene:
@@ -92,19 +87,9 @@ def _lingering(transactions: Transactions, title: str) -> Scene:
 
 def _reused(transactions: Transactions, title: str) -> Scene:
     """Checkpoint 1 is complete and committed, 2 is slow, and rows of 3 are written with the producer of 1."""
-    simulations: list[RecordingSimulation] = []
-
-    class SlowSecond(MemoryCheckpointStorage):
-        def store(self, checkpoint_id: int, subtask: str, states: dict[str, Any]) -> Any:
-            if checkpoint_id == 2:
-                simulation = simulations[0]
-                simulation.latency.upload[simulation.names.index("sink[0]")] = SLOW_MS
-            return super().store(checkpoint_id, subtask, states)
-
     right = transactions is ProducerPerTransaction
-    run, _ = _run(
-        transactions, schedule="sink[0].write.after#10=kill-job", storage=SlowSecond(), before=simulations.append
-    )
+    slow = slow_upload("sink[0]", SLOW_MS, checkpoint_id=2)
+    run, _ = _run(transactions, schedule="sink[0].write.after#10=kill-job", before=slow)
     complete = run.complete_at_crash
     restored = run.offsets(complete[-1])
     beyond = sorted(row for row in run.rows_written(generation=1) if row[1] >= restored[row[0]])

@@ -16,14 +16,11 @@ SCHEDULE: Final = "sink[0].write.after#7=kill-job"
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (
-        _with("plain", "A plain sink: the output is repeated"),
-        _with("two-phase", "A two-phase sink: it is not"),
-    )
+    return (_with("plain", "A plain sink: the output is repeated"), _with("two-phase", "A two-phase sink: it is not"))
 
 
 def _with(strategy: str, title: str) -> Scene:
-    run, counts, right = run_counting(target=MemoryTarget(strategy), schedule=SCHEDULE)
+    run, counts, right = run_counting(target=MemoryTarget(strategy=strategy), schedule=SCHEDULE)
     plain = strategy == "plain"
     written, complete = run.rows_written(generation=1), run.complete_at_crash
     restored = run.offsets(complete[-1]) if complete else {}

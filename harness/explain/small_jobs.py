@@ -59,7 +59,7 @@ class JobTarget(Protocol):
 class MemoryTarget:
     """A store in memory. `make`: another sink over it; without it, the sink of this strategy, as it is certified."""
 
-    def __init__(self, strategy: str = "two-phase", *, make: Callable[[MemoryStore], Sink] | None = None) -> None:
+    def __init__(self, *, strategy: str = "two-phase", make: Callable[[MemoryStore], Sink] | None = None) -> None:
         self.store, self.make = MemoryStore(), make or MEMORY_SINKS[strategy]
 
     def sink(self) -> Sink:

@@ -141,7 +141,7 @@ class InTable(GatedByMarkers):
             self.table.upsert(f"{segment} {row.split}-{row.offset}", row, timestamp=row.event_time_ms)
 
     def reveal(self, generation: int, checkpoint_id: int) -> None:
-        self.table.mark_sent(f"{generation}-{checkpoint_id}")
+        self.table.record(f"{generation}-{checkpoint_id}")
 
     def collect(self, owner: Owner, before_generation: int) -> None:
         for key in list(self.table.cells):
