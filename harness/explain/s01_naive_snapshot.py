@@ -15,7 +15,7 @@ from sinkproof.explain.models.naive_snapshots import (
     undisturbed,
     with_barriers,
 )
-from sinkproof.explain.small_jobs import MemoryTarget, linear, run_job
+from sinkproof.explain.small_jobs import linear, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.dataflow.job_graph import Vertex
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
@@ -105,14 +105,13 @@ def _in_the_engine() -> Scene:
         Vertex(name="second", operator=RunningSum),
         Vertex(name="sink", sink=True),
     )
-    target = MemoryTarget()
-    run = run_job(plan=graph.plan(chaining=False), target=target, schedule="checkpoint.notify#1=kill-job")
+    run = run_job(plan=graph.plan(chaining=False), schedule="checkpoint.notify#1=kill-job")
     states, offset = run.seen.decided[0].states, run.simulation.covered(run.seen.decided[0])[0]
     totals = [json.loads(states[f"{name}[0]"][name][0]) for name in ("first", "second")]
     truth = [RunningSum(), RunningSum()]
     for at in range(offset):
         truth[1].apply(truth[0].apply(SOURCE.batch(0, at)))
-    results = {row.offset + 1: int(row.value) for row in target.rows}
+    results = {row.offset + 1: int(row.value) for row in run.rows}
     scene = Scene("The same operators and rows in the engine: right")
     scene.ran = f"the same job with a two-phase sink, nothing chained, {run.schedule}"
     scene.steps = timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9)

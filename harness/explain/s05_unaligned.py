@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.small_jobs import COUNTED, CountedRun, run_counting, run_job
+from sinkproof.explain.small_jobs import COUNTED, COUNTING, DeliveredRun, refusal, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
@@ -28,12 +28,12 @@ CRASH: Final = "checkpoint.notify#1=kill-job"
 
 
 def scenes() -> tuple[Scene, ...]:
-    seed = next(seed for seed in SEEDS if _in_flight(_run(seed, **UNALIGNED).run))
+    seed = next(seed for seed in SEEDS if _in_flight(_run(seed, **UNALIGNED)))
     return (_overtaking(seed), _replayed(seed), _ignored(seed), _after_a_timeout(seed), _forced())
 
 
-def _run(seed: int, *, crash: str = CRASH, **options: Any) -> CountedRun:
-    return run_counting(schedule=f"seed={seed} {crash}", **options)
+def _run(seed: int, *, crash: str = CRASH, **options: Any) -> DeliveredRun:
+    return run_job(plan=COUNTING, schedule=f"seed={seed} {crash}", **options)
 
 
 def _in_flight(run: RecordedRun) -> list[Any]:
@@ -48,7 +48,7 @@ def _waited(run: RecordedRun) -> float:
 
 
 def _overtaking(seed: int) -> Scene:
-    aligned, run = _run(seed, **OPTIONS).run, _run(seed, **UNALIGNED).run
+    aligned, run = _run(seed, **OPTIONS), _run(seed, **UNALIGNED)
     rows = _in_flight(run)
     waited = {"aligned": _waited(aligned), "unaligned": _waited(run)}
     kinds = "forwards urgent", "barrier urgent", "sends", "snapshot", "writes"
@@ -76,7 +76,7 @@ def _overtaking(seed: int) -> Scene:
 
 
 def _replayed(seed: int) -> Scene:
-    run, counts, right = _run(seed, **UNALIGNED)
+    run = _run(seed, **UNALIGNED)
     rows, read = _in_flight(run), sorted(run.rows_read(generation=2))
     first = run.rows_written(generation=2)[: len(rows)]
     scene = Scene("After a crash the rows in flight are replayed from the checkpoint")
@@ -88,27 +88,27 @@ def _replayed(seed: int) -> Scene:
     scene.fact(f"its sources read {rows_named(read)}", read)
     scene.check("the rows in flight come first", rows, sorted(first))
     scene.check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read)))
-    scene.check("exactly once again", ([], [], right), (*run.lost_and_repeated, counts))
-    return scene.with_outcome(f"counts {counts_named(counts)}, expected {counts_named(right)}")
+    scene.check("exactly once again", ([], [], run.right_counts), (*run.lost_and_repeated, run.counts))
+    return scene.with_outcome(f"counts {counts_named(run.counts)}, expected {counts_named(run.right_counts)}")
 
 
 def _ignored(seed: int) -> Scene:
-    counted = _run(seed, **UNALIGNED, checkpoint_id_of_ignored_in_flight_data=1)
-    run, rows = counted.run, _in_flight(counted.run)
+    run = _run(seed, **UNALIGNED, checkpoint_id_of_ignored_in_flight_data=1)
+    rows = _in_flight(run)
     lost, repeated = run.lost_and_repeated
     scene = Scene("The same restore, configured to ignore them: a wrong result")
     scene.ran = f"the same job, checkpoint_id_of_ignored_in_flight_data=1, {run.schedule}"
     scene.fact(f"in flight in checkpoint 1: {rows_named(rows)}", rows)
     scene.check("exactly those rows are lost", rows, lost)
     scene.check("no row is repeated", [], repeated)
-    scene.check("a count is wrong", True, bool(counted.wrong))
-    return scene.with_outcome(f"{rows_named(lost)} lost; {'; '.join(counted.wrong)}")
+    scene.check("a count is wrong", True, bool(run.wrong_counts))
+    return scene.with_outcome(f"{rows_named(lost)} lost; {'; '.join(run.wrong_counts)}")
 
 
 def _after_a_timeout(seed: int) -> Scene:
     """A checkpoint that is aligned in time stays aligned; one that is not turns unaligned."""
     runs = {
-        timeout_ms: _run(seed, crash="no-fault", **UNALIGNED, aligned_checkpoint_timeout=timeout_ms).run
+        timeout_ms: _run(seed, crash="no-fault", **UNALIGNED, aligned_checkpoint_timeout=timeout_ms)
         for timeout_ms in (1, 50)
     }
     ids = {timeout_ms: [record.checkpoint_id for record in run.seen.decided] for timeout_ms, run in runs.items()}
@@ -140,11 +140,7 @@ def _custom() -> Plan:
 def refusal_of_a_custom_exchange(*, forced: bool) -> str:
     """Why unaligned checkpoints are refused behind a custom exchange; nothing if they are accepted."""
     options: dict[str, Any] = {**UNALIGNED, "force_unaligned_checkpoints": forced}
-    try:
-        Job(plan=_custom(), configuration=CheckpointConfiguration(**options))
-    except ConfigurationError as error:
-        return str(error)
-    return ""
+    return refusal(ConfigurationError, lambda: Job(plan=_custom(), configuration=CheckpointConfiguration(**options)))
 
 
 def _forced() -> Scene:

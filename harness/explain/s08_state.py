@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from sinkproof.explain.demonstration import Scene, counts_named
-from sinkproof.explain.small_jobs import COUNTED, listing, run_counting, scratch_folder
+from sinkproof.explain.small_jobs import COUNTED, COUNTING, listing, refusal, run_job, scratch_folder
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
@@ -44,7 +44,7 @@ def _parts(record: CheckpointRecord) -> tuple[dict[int, int], dict[str, int], li
 
 
 def _content() -> Scene:
-    run = run_counting().run
+    run = run_job(plan=COUNTING)
     record = run.seen.decided[0]
     offsets, counts, pending = _parts(record)
     rows = [COUNTED.batch(*row).rows[0] for row in run.covered(record.checkpoint_id)]
@@ -71,7 +71,7 @@ class CoordinatorMemory(MemoryCheckpointStorage):
 
 
 def _lost_with_memory() -> Scene:
-    run = run_counting(storage=CoordinatorMemory(), schedule=CRASH).run
+    run = run_job(plan=COUNTING, storage=CoordinatorMemory(), schedule=CRASH)
     before, decided, restored = len(run.seen.visible_at_fault[0]), run.complete_at_crash, run.restored_from()
     _, repeated = run.lost_and_repeated
     scene = Scene("In the coordinator's memory: lost with it")
@@ -91,7 +91,7 @@ def _lost_with_memory() -> Scene:
 def _folder() -> Scene:
     with scratch_folder() as folder:
         storage = FolderCheckpointStorage(folder, say=lambda text: None)
-        run, counts, right = run_counting(storage=storage, schedule=CRASH)
+        run = run_job(plan=COUNTING, storage=storage, schedule=CRASH)
         left = listing(folder, pattern="chk-*/*")
     decided, restored = run.seen.decided[0], run.restored_from()
     kinds = sorted({type(state).__name__ for state in decided.states.values()})
@@ -109,9 +109,11 @@ def _folder() -> Scene:
     scene.check("the decision is a file of its own", True, any(name.endswith("/decision.json") for name in left))
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check(
-        "no row is lost or repeated, and the counts are right", ([], [], right), (*run.lost_and_repeated, counts)
+        "no row is lost or repeated, and the counts are right",
+        ([], [], run.right_counts),
+        (*run.lost_and_repeated, run.counts),
     )
-    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _objects() -> Scene:
@@ -119,14 +121,11 @@ def _objects() -> Scene:
     with scratch_folder() as folder:
         url = f"local://{folder}/objects"
         storage = ObjectCheckpointStorage(url, say=lambda text: None)
-        run, counts, _ = run_counting(storage=storage, schedule=CRASH)
+        run = run_job(plan=COUNTING, storage=storage, schedule=CRASH)
         lines = listing(folder, pattern="objects/log/*")
         ObjectCheckpointStorage(url).claim_generation()
-        fenced = ""
-        try:
-            storage.decide(run.seen.decided[-1]._replace(checkpoint_id=99))
-        except Fenced as error:
-            fenced = str(error).replace(str(folder), "FOLDER")
+        later = run.seen.decided[-1]._replace(checkpoint_id=99)
+        fenced = refusal(Fenced, lambda: storage.decide(later)).replace(str(folder), "FOLDER")
     restored, complete = run.restored_from(), len(run.of("complete"))
     scene = Scene("At any URL: immutable objects, and a log of decisions")
     scene.ran = f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation"
@@ -136,7 +135,7 @@ def _objects() -> Scene:
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check_each_row_once(run)
     scene.check("the superseded coordinator is fenced", True, bool(fenced))
-    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _damaged() -> Scene:
@@ -144,7 +143,7 @@ def _damaged() -> Scene:
     said: list[str] = []
     with scratch_folder() as folder:
         storage = FolderCheckpointStorage(folder, retained=2, say=said.append)
-        run_counting(storage=storage)
+        run_job(plan=COUNTING, storage=storage)
         older, newer = storage.complete()
         victim = sorted((folder / f"chk-{newer}").glob("sink*.state"))[0]
         data = bytearray(victim.read_bytes())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun, letters
 from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
-from sinkproof.explain.small_jobs import COUNTING, listing, requested_at, run_job, scratch_folder, slow_upload
+from sinkproof.explain.small_jobs import COUNTING, listing, refusal, requested_at, run_job, scratch_folder, slow_upload
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
@@ -202,7 +203,7 @@ DOUBTFUL: Final[tuple[tuple[dict[str, Any], tuple[int, bool, int]], ...]] = (  #
 def _refused() -> Scene:
     scene = OptionScene("What is refused, and what is warned about")
     scene.ran = "configurations constructed, no job run"
-    refusals = [_refusal(options) for options in IMPOSSIBLE]
+    refusals = [refusal(ConfigurationError, partial(CheckpointConfiguration, **options)) for options in IMPOSSIBLE]
     for options, why in zip(IMPOSSIBLE, refusals, strict=True):
         scene.fact(f"{_named(options)}: {f'refused: {why}' if why else 'accepted'}", why)
     custom = {
@@ -225,14 +226,6 @@ def _refused() -> Scene:
 
 def _named(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in options.items())
-
-
-def _refusal(options: dict[str, Any]) -> str:
-    try:
-        CheckpointConfiguration(**options)
-    except ConfigurationError as error:
-        return str(error)
-    return ""
 
 
 def _resolved(options: dict[str, Any]) -> tuple[str, tuple[int, bool, int | None]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.small_jobs import LETTERS, MemoryTarget, counting, run_counting, run_job
+from sinkproof.explain.small_jobs import LETTERS, MemoryTarget, counting, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restart_strategy import (
@@ -104,7 +104,7 @@ def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
 
 def _rescaled(before: int, after: int) -> Scene:
     """A checkpoint is complete, no sink has been notified; the restore has another parallelism."""
-    run, counts, right = run_counting(
+    run = run_job(
         plan=counting(LETTERS, counts=before).plan(),
         later=counting(LETTERS, counts=after).plan(),
         schedule="checkpoint.notify#1=kill-job",
@@ -124,9 +124,10 @@ def _rescaled(before: int, after: int) -> Scene:
     scene.check("no row was visible at the crash", [], visible)
     scene.check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened}))
     scene.check_each_row_once(run)
-    scene.check("every count was restored by the owner of its key", right, counts)
+    scene.check("every count was restored by the owner of its key", run.right_counts, run.counts)
     return scene.with_outcome(
-        f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} too often"
+        f"counts {counts_named(run.counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} "
+        "too often"
     )
 
 

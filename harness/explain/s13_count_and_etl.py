@@ -9,7 +9,7 @@ from sinkproof.execution.recorded_job import letters, record_job
 from sinkproof.explain.demonstration import Scene, counts_named, row_name, rows_named
 from sinkproof.explain.models.broker_transactions import ProducerPerTransaction
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.small_jobs import MemoryTarget, counting, linear, run_counting, run_job
+from sinkproof.explain.small_jobs import counting, linear, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.dataflow.job_graph import Vertex
 from sinkproof.reference_engine.dataflow.operators import Map
@@ -32,7 +32,7 @@ def scenes() -> tuple[Scene, ...]:
 
 def _counting() -> Scene:
     """One source, one count. After two rows there is a checkpoint; then the whole job is killed."""
-    run, counts, right = run_counting(
+    run = run_job(
         plan=counting(ONE_KEY, sources=1).plan(),
         schedule="sink[0].write.after#3=kill-job",
         timing=Timing(pace=20),  # so that checkpoint 1 is complete before the third row is read
@@ -51,12 +51,12 @@ def _counting() -> Scene:
     scene.check("after two rows the snapshot holds offset=2 and count=2", [2, 2], [offset, count])
     scene.check("the third row had been read before the crash", True, (0, 2) in written)
     scene.check("the third row is the first that is read again", (0, 2), resumed)
-    scene.check("the count is right in the end", right, counts)
+    scene.check("the count is right in the end", run.right_counts, run.counts)
     scene.check_each_row_once(run)
     scene.check("the last checkpoint is final", True, bool(latest and latest.final))
     return scene.with_outcome(
         f"generation 2 resumes at row {row_name(resumed)} and counts it as {count + 1}; in the end "
-        f"{counts_named(counts)}"
+        f"{counts_named(run.counts)}"
     )
 
 
@@ -71,8 +71,8 @@ def _etl() -> Scene:
         Vertex(name="transform", parallelism=2, operator=lambda: Map(_transformed)),
         Vertex(name="sink", parallelism=2, sink=True),
     ).plan(chaining=False)
-    target, schedule = MemoryTarget(), "sink[1].pre_commit.after#2=kill"
-    run = run_job(plan=plan, target=target, schedule=schedule)
+    schedule = "sink[1].pre_commit.after#2=kill"
+    run = run_job(plan=plan, schedule=schedule)
     broker = Broker(partitions=2)
     to_kafka = record_job(
         plan, lambda: TwoPhaseCommitSink(ProducerPerTransaction(broker)), read=broker.read, schedule=schedule
@@ -92,7 +92,7 @@ def _etl() -> Scene:
     scene.check(
         "every row is transformed",
         {f"V{split}.{at}" for split in range(2) for at in range(ETL.length(split))},
-        {row.value for row in target.rows},
+        {row.value for row in run.rows},
     )
     scene.check_each_row_once(run)
     scene.check("nor in the broker", ([], []), to_kafka.lost_and_repeated)

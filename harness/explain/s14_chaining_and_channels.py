@@ -7,7 +7,7 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, letters
 from sinkproof.explain.demonstration import Scene, rows_named
-from sinkproof.explain.small_jobs import MemoryTarget, linear, run_job
+from sinkproof.explain.small_jobs import linear, run_job
 from sinkproof.reference_engine.dataflow.job_graph import JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.operators import Map
 
@@ -36,11 +36,10 @@ def _chained_or_not() -> Scene:
         "the source forbids it": _graph(chain=False).plan(),
         "chaining turned off": _graph().plan(chaining=False),
     }
-    targets = {name: MemoryTarget() for name in plans}
-    runs = {name: run_job(plan=plan, target=targets[name]) for name, plan in plans.items()}
+    runs = {name: run_job(plan=plan) for name, plan in plans.items()}
     sent = {name: sum(len(each.detail[1]) for each in run.of("sends")) for name, run in runs.items()}
     total = SOURCE.splits * SOURCE.length(0)
-    chained, *others = (sorted(target.rows) for target in targets.values())
+    chained, *others = (sorted(run.rows) for run in runs.values())
     scene = Scene("By a call, or through a channel to another subtask")
     scene.ran = "source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways"
     for name, plan in plans.items():

@@ -8,7 +8,7 @@ from sinkproof.execution.recorded_job import RecordedRun, letters
 from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.models.flow_control_variants import connections, measure
 from sinkproof.explain.models.memory_budget import BudgetError, budget_of, buffers_of
-from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.small_jobs import refusal, run_job
 from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
 from sinkproof.reference_engine.dataflow.job_graph import Plan, source_to_sink
@@ -172,11 +172,7 @@ def _budget() -> Scene:
     parts = {key: {name: getattr(budget, name) for name in names} for key, budget in budgets.items()}
     subtask = next(one for one in _plan(2).subtasks if one.sink)
     credits_ = {key: buffers_of(budget, subtask).exclusive for key, budget in budgets.items()}
-    refused = ""
-    try:
-        budget_of(600.0)
-    except BudgetError as error:
-        refused = str(error)
+    refused = refusal(BudgetError, lambda: budget_of(600.0))
     default = budgets[1728.0, 1]
     scene = Scene("Where credits come from: the memory of a slot")
     scene.ran = "workers of 1728 MiB with 1 and 4 slots, and of 4096 MiB with 4; one of 600 MiB"

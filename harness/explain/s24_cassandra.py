@@ -9,7 +9,7 @@ from typing import Final
 from sinkproof.execution.recorded_job import RecordedRun, record_job
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.explain.small_jobs import LETTERS, LETTERS_TO_SINK, ROW_COUNT, true_counts, wrong_counts
+from sinkproof.explain.small_jobs import LETTERS, LETTERS_TO_SINK, ROW_COUNT, differing_counts, true_counts
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.sink_adapters.protocol import Row, Sink
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
@@ -104,7 +104,7 @@ def _write_ahead_into_counters() -> Scene:
     """The same crash; the target adds up."""
     run, table, written_again = _run(lambda table: WriteAheadSink(RowsAndCounters(table), table), BEFORE_RECORD)
     counts, right = dict(table.counters), true_counts(LETTERS)
-    wrong = wrong_counts(counts, right)
+    wrong = differing_counts(counts, right)
     scene = Scene("The same into counters: a wrong result")
     scene.ran = f"the same write-ahead sink, into counters by key; {run.schedule}"
     scene.fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts)

@@ -7,15 +7,64 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, record_job
 from sinkproof.explain.demonstration import Scene, rows_named
-from sinkproof.explain.models.masked_worlds import InFiles, InLog, InMemory, InTable, MaskedExample
-from sinkproof.explain.small_jobs import LETTERS_TO_SINK, run_job
+from sinkproof.explain.models.masked_worlds import InLog, InTable
+from sinkproof.explain.small_jobs import LETTERS_TO_SINK, MemoryTarget, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.sink_adapters.files import file_readers as readers
+from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
+from sinkproof.sink_adapters.files.file_system import Files
+from sinkproof.sink_adapters.files.masked_files import MaskedFiles
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES
+from sinkproof.sink_adapters.strategies.masked import MaskedSink
 
 LESSON: Final = (
     "rows are neither moved nor sent twice: the marker is one fact, written in one step, and readers honour it. So a "
     "checkpoint becomes visible as a whole, across all subtasks; the price is a reader that knows the marker."
 )
 BEFORE_REVEAL: Final = "sink[0].reveal.before#2=kill-job"
+
+
+class InMemory(MemoryTarget):
+    name: Final = "memory"
+
+    def __init__(self) -> None:
+        super().__init__(strategy="masked")
+
+    def held(self) -> list[Identity]:
+        """Every row in the target, revealed or not."""
+        return sorted(row[:2] for rows in self.store.staged.values() for row in rows)
+
+    def markers(self) -> list[str]:
+        return [f"generation {token[1]} up to {marker}" for token, marker in sorted(self.store.markers.items())]
+
+    def hidden(self) -> list[str]:
+        return self.store.residue()
+
+
+class InFiles:
+    name: Final = "files"
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+
+    def sink(self) -> MaskedSink:
+        return MaskedSink(MaskedFiles(Files(self.disk)))
+
+    def read(self) -> list[Identity]:
+        return readers.read_masked(self.disk)
+
+    def held(self) -> list[Identity]:
+        parts = [f"masked/sink/{name}" for name in self.disk.list("masked/sink") if name.startswith("part-")]
+        return sorted(row for part in parts for row in JSON_LINES.identities(self.disk.read(part)))
+
+    def markers(self) -> list[str]:
+        return [name for name in self.disk.list("masked/sink") if name.startswith("revealed-")]
+
+    def hidden(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in readers.masked_residue(self.disk)]
+
+
+MaskedExample = InMemory | InFiles | InLog | InTable
 
 
 def scenes() -> tuple[Scene, ...]:

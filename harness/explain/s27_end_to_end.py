@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named, times
-from sinkproof.explain.small_jobs import MemoryTarget, run_counting
+from sinkproof.explain.small_jobs import COUNTING, MemoryTarget, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 
 LESSON: Final = (
@@ -20,7 +20,7 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _with(strategy: str, title: str) -> Scene:
-    run, counts, right = run_counting(target=MemoryTarget(strategy=strategy), schedule=SCHEDULE)
+    run = run_job(plan=COUNTING, target=MemoryTarget(strategy=strategy), schedule=SCHEDULE)
     plain = strategy == "plain"
     written, complete = run.rows_written(generation=1), run.complete_at_crash
     restored = run.offsets(complete[-1]) if complete else {}
@@ -35,8 +35,8 @@ def _with(strategy: str, title: str) -> Scene:
     scene.fact(
         f"the restored checkpoint covers {restored or 'nothing'}; written beyond it: {rows_named(uncovered)}", uncovered
     )
-    scene.fact(f"state in the end: {counts_named(counts)}", counts)
-    scene.check("the state is exact", right, counts)
+    scene.fact(f"state in the end: {counts_named(run.counts)}", run.counts)
+    scene.check("the state is exact", run.right_counts, run.counts)
     scene.check("rows were written beyond the checkpoint", True, bool(uncovered))
     scene.check("no row is lost", [], lost)
     scene.check("exactly those are repeated" if plain else "no row is repeated", uncovered if plain else [], repeated)

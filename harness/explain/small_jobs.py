@@ -7,10 +7,10 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun, RecordingSimulation, letters, record_job
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
@@ -74,10 +74,47 @@ class MemoryTarget:
         return [row for _, rows in sorted(self.store.committed.values()) for row in rows] + list(self.store.log)
 
 
-def run_job(*, plan: Plan = LETTERS_TO_SINK, target: JobTarget | None = None, **options: Any) -> RecordedRun:
+@dataclass(frozen=True)
+class DeliveredRun(RecordedRun):
+    """With the rows that it delivered into a target in memory, and for a keyed count what these rows say."""
+
+    rows: list[Row]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Key -> the greatest count that was delivered for it."""
+        greatest: dict[str, int] = {}
+        for row in self.rows:
+            greatest[row.key] = max(greatest.get(row.key, 0), int(row.value))
+        return greatest
+
+    @property
+    def right_counts(self) -> dict[str, int]:
+        assert isinstance(self.source, GeneratedInput)
+        return true_counts(self.source)
+
+    @property
+    def wrong_counts(self) -> list[str]:
+        return [f"count {text}" for text in differing_counts(self.counts, self.right_counts)]
+
+
+def run_job(*, plan: Plan = LETTERS_TO_SINK, target: JobTarget | None = None, **options: Any) -> DeliveredRun:
     """Into a two-phase sink of its own, or into `target`. `options`: of record_job."""
     target = target or MemoryTarget()
-    return record_job(plan, target.sink, read=target.read, **options)
+    run = record_job(plan, target.sink, read=target.read, **options)
+    rows = target.rows if isinstance(target, MemoryTarget) else []
+    return DeliveredRun(run.simulation, run.seen, run.schedule, run.source, rows)
+
+
+def true_counts(source: GeneratedInput) -> dict[str, int]:
+    """Key -> how many rows of the input have it."""
+    return dict(
+        Counter(source.make(split, at).key for split in range(source.splits) for at in range(source.length(split)))
+    )
+
+
+def differing_counts(found: dict[str, int], right: dict[str, int]) -> list[str]:
+    return [f"{key}={found[key]}, expected {right[key]}" for key in right if found[key] != right[key]]
 
 
 def requested_at(at_ms: float, request: str) -> Callable[[RecordingSimulation], object]:
@@ -103,6 +140,15 @@ def slow_upload(
     return install
 
 
+def refusal(error: type[Exception], call: Callable[[], object]) -> str:
+    """The message of this error, which the call raises; nothing if it does not."""
+    try:
+        call()
+    except error as refused:
+        return str(refused)
+    return ""
+
+
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
     """Warnings of two-phase sinks about transactions near their timeout, kept from the terminal."""
@@ -120,43 +166,6 @@ def collected_warnings() -> Iterator[list[str]]:
     finally:
         log.removeHandler(handler)
         log.propagate = propagates
-
-
-# -- counts ---------------------------------------------------------------------------------------
-
-
-class CountedRun(NamedTuple):
-    """A run of a job with a keyed count, and what it delivered."""
-
-    run: RecordedRun
-    counts: dict[str, int]  # key -> the greatest count that was delivered for it
-    right: dict[str, int]
-
-    @property
-    def wrong(self) -> list[str]:
-        return [f"count {text}" for text in wrong_counts(self.counts, self.right)]
-
-
-def run_counting(*, plan: Plan = COUNTING, target: MemoryTarget | None = None, **options: Any) -> CountedRun:
-    """`plan`: of a counting job. `target`, `options`: as of run_job."""
-    target = target or MemoryTarget()
-    run = run_job(plan=plan, target=target, **options)
-    counts: dict[str, int] = {}
-    for row in target.rows:
-        counts[row.key] = max(counts.get(row.key, 0), int(row.value))
-    assert isinstance(run.source, GeneratedInput)
-    return CountedRun(run, counts, true_counts(run.source))
-
-
-def true_counts(source: GeneratedInput) -> dict[str, int]:
-    """Key -> how many rows of the input have it."""
-    return dict(
-        Counter(source.make(split, at).key for split in range(source.splits) for at in range(source.length(split)))
-    )
-
-
-def wrong_counts(found: dict[str, int], right: dict[str, int]) -> list[str]:
-    return [f"{key}={found[key]}, expected {right[key]}" for key in right if found[key] != right[key]]
 
 
 # -- folders for checkpoints ----------------------------------------------------------------------
