@@ -67,8 +67,8 @@ class Scene:
     def check_each_row_once(self, run: RecordedRun) -> None:
         self.check("no row is lost or repeated", ([], []), run.lost_and_repeated)
 
-    def with_outcome(self, text: str) -> Scene:
-        """The finished scene."""
+    def finish(self, text: str) -> Scene:
+        """The scene, with its outcome."""
         self.outcome = text
         return self
 

@@ -91,7 +91,7 @@ def _naive(title: str, ran: str, trial: SnapshotTrial, *, right: bool = False) -
         all(had == source for had in others),
     )
     scene.check(f"the results are {'right' if right else 'lost or wrong'}", right, trial.right)
-    return scene.with_outcome("; ".join(lost + wrong) or "every result is right")
+    return scene.finish("; ".join(lost + wrong) or "every result is right")
 
 
 def _named(values: Mapping[Any, Any]) -> str:
@@ -120,4 +120,4 @@ def _in_the_engine() -> Scene:
     scene.check("the states belong to the offset", [one.total for one in truth], totals)
     scene.check("the job crashed once", 2, run.generations)
     scene.check("every result is right", undisturbed(), results)
-    return scene.with_outcome(f"generation {run.generations} delivers the remaining rows: {len(results)} results")
+    return scene.finish(f"generation {run.generations} delivers the remaining rows: {len(results)} results")

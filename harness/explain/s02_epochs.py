@@ -44,7 +44,7 @@ def scenes() -> tuple[Scene, ...]:
     )
     scene.check("so are the rows written to the sinks before snapshot n", covered, before_snapshot)
     scene.check("the coordinator triggers at the interval", [float(INTERVAL_MS)] * len(gaps), list(map(float, gaps)))
-    finished = scene.with_outcome(
+    finished = scene.finish(
         f"{len(ids)} checkpoints cut {len(carried)} channels into the same epochs; the offsets of each cover "
         f"{', '.join(str(len(rows)) for rows in covered.values())} rows"
     )

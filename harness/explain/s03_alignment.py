@@ -47,7 +47,7 @@ def _single_subtask() -> Scene:
     scene.check("rows before both barriers are in the snapshot", ["(0,0)", "(1,0)"], before)
     scene.check("the rows behind the early barrier follow, before newer ones", ["(0,1)", "(0,2)", "(1,1)"], after)
     scene.check("channel 1 is blocked from its barrier to the last one", [[], [1], [1], [1], [1], [], []], blocked)
-    return scene.with_outcome(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
+    return scene.finish(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
 
 
 def _events() -> list[tuple[str, int, Any]]:
@@ -128,7 +128,7 @@ def _running() -> Scene:
         (lane[at - 1].kind, lane[at - 1].detail[1]) if at else ("nothing", 0),
     )
     scene.check("the held rows are processed first", held_rows, following[: len(held_rows)])
-    return scene.with_outcome(
+    return scene.finish(
         f"snapshot {checkpoint_id} holds the rows that the offsets {run.offsets(checkpoint_id)} cover; then "
         f"the barrier is forwarded, then {rows_named(held_rows)} are processed"
     )

@@ -48,6 +48,4 @@ def _scene(mode: CheckpointingMode, seed: int) -> Scene:
     scene.check("no row is repeated" if aligned else "some rows are repeated", aligned, not twice)
     scene.check("no row is lost", [], lost)
     scene.check("the counts are right" if aligned else "some counts are wrong", aligned, not run.wrong_counts)
-    return scene.with_outcome(
-        "; ".join([*twice, *run.wrong_counts]) or f"every row is processed once: {counts_named(found)}"
-    )
+    return scene.finish("; ".join([*twice, *run.wrong_counts]) or f"every row is processed once: {counts_named(found)}")

@@ -69,7 +69,7 @@ def _overtaking(seed: int) -> Scene:
         rows,
     )
     scene.check("the same checkpoint, aligned, holds none", [], _in_flight(aligned))
-    return scene.with_outcome(
+    return scene.finish(
         f"the sink's snapshot is taken at once; the rows in flight, {rows_named(rows)}, which the offsets cover and "
         "the count has not processed, are kept in the checkpoint"
     )
@@ -89,7 +89,7 @@ def _replayed(seed: int) -> Scene:
     scene.check("the rows in flight come first", rows, sorted(first))
     scene.check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read)))
     scene.check("exactly once again", ([], [], run.right_counts), (*run.lost_and_repeated, run.counts))
-    return scene.with_outcome(f"counts {counts_named(run.counts)}, expected {counts_named(run.right_counts)}")
+    return scene.finish(f"counts {counts_named(run.counts)}, expected {counts_named(run.right_counts)}")
 
 
 def _ignored(seed: int) -> Scene:
@@ -102,7 +102,7 @@ def _ignored(seed: int) -> Scene:
     scene.check("exactly those rows are lost", rows, lost)
     scene.check("no row is repeated", [], repeated)
     scene.check("a count is wrong", True, bool(run.wrong_counts))
-    return scene.with_outcome(f"{rows_named(lost)} lost; {'; '.join(run.wrong_counts)}")
+    return scene.finish(f"{rows_named(lost)} lost; {'; '.join(run.wrong_counts)}")
 
 
 def _after_a_timeout(seed: int) -> Scene:
@@ -126,7 +126,7 @@ def _after_a_timeout(seed: int) -> Scene:
     scene.check("all are aligned within 50 ms", [], turned[50])
     scene.check("the final one stays aligned", False, ids[1][-1] in turned[1])
     scene.check("no row is lost or repeated", [([], [])] * 2, [run.lost_and_repeated for run in runs.values()])
-    return scene.with_outcome(
+    return scene.finish(
         f"with 1 ms {len(turned[1])} of {len(ids[1])} checkpoints turn unaligned, with 50 ms {len(turned[50])}"
     )
 
@@ -151,7 +151,7 @@ def _forced() -> Scene:
     scene.fact(f"without: {refused or 'accepted'}", refused)
     scene.check("refused, with the reason", True, "custom exchange" in refused)
     scene.check("with force the job runs", ([], []), run.lost_and_repeated)
-    return scene.with_outcome(
+    return scene.finish(
         f"without it the job is {'refused' if refused else 'accepted'}; with it {len(run.seen.decided)} "
         "checkpoints were complete"
     )

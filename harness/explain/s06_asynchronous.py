@@ -38,7 +38,7 @@ def _writing_on() -> Scene:
     scene.check("every subtask has voted", 4, len(votes))
     scene.check("complete after the last vote", True, max(votes.values()) < complete)
     scene.check("sinks are notified after it is complete", True, complete < notified)
-    return scene.with_outcome(
+    return scene.finish(
         f"complete at {complete:g} ms, after the last of {len(votes)} votes; the first sink is notified at "
         f"{notified:g} ms"
     )
@@ -60,7 +60,7 @@ def _crashed(when: str) -> Scene:
         restored,
     )
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"generation 2 is restored from checkpoint {', '.join(map(str, restored))}; in the end "
         f"{len(run.visible)} rows are visible, each once"
     )

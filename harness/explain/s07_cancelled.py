@@ -94,7 +94,7 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
         run.actors("abort notified", checkpoint_id=CANCELLED),
     )
     scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
-    return scene.with_outcome(
+    return scene.finish(
         f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} covers its rows; "
         f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}"
     )
@@ -129,7 +129,7 @@ def _cancelled_job() -> Scene:
         sorted((split, at) for split, end in covered.items() for at in range(end)),
         sorted(run.visible),
     )
-    return scene.with_outcome(
+    return scene.finish(
         f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and no other row ever "
         "becomes visible"
     )
@@ -154,6 +154,6 @@ def _channels() -> Scene:
     scene.check("its row is released", [(0, 0)], [row[:2] for row in released])
     scene.check("no channel is blocked any more", [], sorted(subtask.alignment.blocked))
     scene.check("no snapshot follows", [], late)
-    return scene.with_outcome(
+    return scene.finish(
         f"the abort releases {rows_named(released)}; the late barrier on channel 2 has the effects: {late or 'none'}"
     )

@@ -57,7 +57,7 @@ def _content() -> Scene:
     scene.check("the counts are those of the covered rows", right, counts)
     scene.check("the sink's part names its pre-committed transaction", 1, len(pending))
     scene.check("a part for each subtask", ["sink[0]", "source[0]", "source[1]"], sorted(record.states))
-    return scene.with_outcome(
+    return scene.finish(
         f"the {len(rows)} rows below the offsets have the counts {counts_named(right)}, as in the state"
     )
 
@@ -82,7 +82,7 @@ def _lost_with_memory() -> Scene:
     scene.check("a checkpoint was complete", True, bool(decided))
     scene.check("no checkpoint is left", [0], restored)
     scene.check("the rows visible at the crash are the repeated rows", before, len(repeated))
-    return scene.with_outcome(
+    return scene.finish(
         f"generation 2 begins from {'nothing' if restored == [0] else restored}: the rows committed before "
         f"are delivered again ({len(repeated)} rows repeated)"
     )
@@ -113,7 +113,7 @@ def _folder() -> Scene:
         ([], [], run.right_counts),
         (*run.lost_and_repeated, run.counts),
     )
-    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
+    return scene.finish(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _objects() -> Scene:
@@ -135,7 +135,7 @@ def _objects() -> Scene:
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check_each_row_once(run)
     scene.check("the superseded coordinator is fenced", True, bool(fenced))
-    return scene.with_outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
+    return scene.finish(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _damaged() -> Scene:
@@ -165,6 +165,6 @@ def _damaged() -> Scene:
     scene.check("the damaged one is refused, the one before it used", older, used)
     scene.check("one message says so", 1, len(said))
     scene.check("the damaged one is kept for inspection", [f"damaged-{newer}"], aside)
-    return scene.with_outcome(
+    return scene.finish(
         f"checkpoint {used or 'none'} is used instead of {newer}; the damaged one is set aside as {', '.join(aside)}"
     )

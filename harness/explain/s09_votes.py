@@ -30,7 +30,7 @@ def _voted() -> Scene:
     scene.fact(f"phases of checkpoint 1, in order: {', '.join(phases)}", phases)
     scene.check("trigger, pre-commit, vote, decision, commit, in this order", PHASES, phases)
     scene.check("no row of checkpoint 1 was visible when it was decided", [], run.seen.visible_when_deciding[1])
-    return scene.with_outcome(
+    return scene.finish(
         f"the decision came at {run.of('complete')[0].at_ms:g} ms, the first commit at {committed:g} ms"
     )
 
@@ -53,7 +53,7 @@ def _declined() -> Scene:
     )
     scene.check("no restart follows", 1, run.generations)
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"checkpoint 2 is aborted for all; checkpoint {following} covers its rows: offsets {run.offsets(following)}"
     )
 
@@ -72,7 +72,7 @@ def _commit_fails(point: str) -> Scene:
     scene.check("the job restarts from the decided checkpoint", (2, [1]), (run.generations, restored))
     scene.check("the commit is repeated", True, again > run.crash_ms)
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"generation 2 starts from checkpoint {restored} with offsets {run.offsets(1)}; in the end "
         f"{len(run.visible)} rows are visible, {len(repeated)} of them too often"
     )

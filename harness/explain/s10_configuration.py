@@ -46,7 +46,7 @@ class OptionScene(Scene):
 
     def compared(self) -> Scene:
         values = {str(fact.value) for fact in self.facts}
-        return self.with_outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
+        return self.finish(f"{len(self.facts)} settings, {len(values)} different outcomes")
 
 
 def _run(*, slow: bool = False, **options: Any) -> RecordedRun:

@@ -89,7 +89,7 @@ def _strategies() -> Scene:
         [],
         [name for name, _, _, recovers in STRATEGIES if recovers and any(tried[name][0].lost_and_repeated)],
     )
-    return scene.with_outcome(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
+    return scene.finish(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
 
 
 def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
@@ -125,7 +125,7 @@ def _rescaled(before: int, after: int) -> Scene:
     scene.check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened}))
     scene.check_each_row_once(run)
     scene.check("every count was restored by the owner of its key", run.right_counts, run.counts)
-    return scene.with_outcome(
+    return scene.finish(
         f"counts {counts_named(run.counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} "
         "too often"
     )
@@ -148,7 +148,7 @@ def _named() -> Scene:
     scene.fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets)
     scene.check("exactly the rows behind its offsets are read", remaining, read)
     scene.check("they are repeated, because this target appends", ([], remaining), (lost, repeated))
-    return scene.with_outcome(
+    return scene.finish(
         f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
         f"loses {len(lost)}"
     )

@@ -43,7 +43,7 @@ def _bounded() -> Scene:
     )
     scene.check("rows become visible only by it", True, bool(brought))
     _check_finished(scene, run)
-    return scene.with_outcome(f"the final checkpoint {final} brings {rows_named(brought)}")
+    return scene.finish(f"the final checkpoint {final} brings {rows_named(brought)}")
 
 
 def _check_finished(scene: Scene, run: RecordedRun) -> None:
@@ -65,7 +65,7 @@ def _stopped() -> Scene:
     scene.check("the final checkpoint covers the rows read", written, covered)
     scene.check("all of them are visible", covered, sorted(run.visible))
     scene.check("the job has finished", (True, True), (run.simulation.finished, final.final))
-    return scene.with_outcome(
+    return scene.finish(
         f"{rows_named(written)} had been read, all of them are visible, and a later job resumes at {offsets}"
     )
 
@@ -88,6 +88,6 @@ def _notification_lost() -> Scene:
     )
     scene.check("no row is read again", [], run.rows_written(generation=2))
     _check_finished(scene, run)
-    return scene.with_outcome(
+    return scene.finish(
         f"generation {run.generations} is restored from the final checkpoint {final}, only to settle it"
     )

@@ -54,7 +54,7 @@ def _counting() -> Scene:
     scene.check("the count is right in the end", run.right_counts, run.counts)
     scene.check_each_row_once(run)
     scene.check("the last checkpoint is final", True, bool(latest and latest.final))
-    return scene.with_outcome(
+    return scene.finish(
         f"generation 2 resumes at row {row_name(resumed)} and counts it as {count + 1}; in the end "
         f"{counts_named(run.counts)}"
     )
@@ -97,7 +97,7 @@ def _etl() -> Scene:
     scene.check_each_row_once(run)
     scene.check("nor in the broker", ([], []), to_kafka.lost_and_repeated)
     scene.check("both runs crashed", [2, 2], [run.generations, to_kafka.generations])
-    return scene.with_outcome(
+    return scene.finish(
         f"after a kill between pre-commit and vote, and a restore from checkpoint {run.restored_from()[0]}, "
         f"{len(run.visible)} transformed rows are visible, each once"
     )

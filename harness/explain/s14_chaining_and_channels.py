@@ -50,7 +50,7 @@ def _chained_or_not() -> Scene:
     scene.check("rows through channels", [0, total, 2 * total], list(sent.values()))
     scene.check("the output does not depend on it", [True, True], [rows == chained for rows in others])
     scene.check("no row is lost or repeated", [([], [])] * 3, [run.lost_and_repeated for run in runs.values()])
-    return scene.with_outcome(
+    return scene.finish(
         f"{total} rows pass {', '.join(str(count // total) for count in sent.values())} channels each, and "
         f"arrive as the same {len(chained)} rows"
     )
@@ -107,4 +107,4 @@ def _network() -> Scene:
     scene.check(
         "each batch costs a credit until it is processed", [CREDITS - len(batches), CREDITS], [left, out.credits]
     )
-    return scene.with_outcome(f"arrived, in order: {', '.join(arrived)}")
+    return scene.finish(f"arrived, in order: {', '.join(arrived)}")

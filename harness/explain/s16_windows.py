@@ -81,9 +81,7 @@ def _fired() -> Scene:
     scene.check("each window with exactly its rows", EXPECTED, sorted(run.rows))
     scene.check("none before the watermark has passed its end", True, before >= end - 1)
     scene.check("watermarks never decrease", sorted(watermarks), watermarks)
-    return scene.with_outcome(
-        f"{len(EVERY_ROW)} rows, out of order, became {len(results)} results, in {len(fired)} batches"
-    )
+    return scene.finish(f"{len(EVERY_ROW)} rows, out of order, became {len(results)} results, in {len(fired)} batches")
 
 
 def _crashed() -> Scene:
@@ -103,7 +101,7 @@ def _crashed() -> Scene:
     scene.check("windows were open", True, bool(held))
     scene.check("rows that the offsets cover are not read again", [], [r for r in again if r[1] < offsets[r[0]]])
     scene.check("each window once, with exactly its rows", EXPECTED, sorted(run.rows))
-    return scene.with_outcome(f"the open windows were restored: {'; '.join(_results(run.rows))}")
+    return scene.finish(f"the open windows were restored: {'; '.join(_results(run.rows))}")
 
 
 def _late() -> Scene:
@@ -116,4 +114,4 @@ def _late() -> Scene:
     scene.fact(f"late rows in the state of the final checkpoint: {late}", late)
     scene.check("some rows are late", True, late > 0)
     scene.check("every row is either counted or late", len(EVERY_ROW), counted + late)
-    return scene.with_outcome(f"{counted} of {len(EVERY_ROW)} rows are in the results: {'; '.join(_results(run.rows))}")
+    return scene.finish(f"{counted} of {len(EVERY_ROW)} rows are in the results: {'; '.join(_results(run.rows))}")

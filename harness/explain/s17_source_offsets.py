@@ -83,9 +83,7 @@ def _with_checkpoints(*, commits: bool) -> Scene:
         covered(run.simulation.storage.latest()) if commits else beginning,
         end,
     )
-    return scene.with_outcome(
-        f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}"
-    )
+    return scene.finish(f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}")
 
 
 def _without_checkpoints(when: str, title: str) -> Scene:
@@ -104,7 +102,7 @@ def _without_checkpoints(when: str, title: str) -> Scene:
     scene.fact(f"the second wrote {rows_named(second)}", second)
     scene.check("rows are lost" if when == "before" else "no row is lost", when == "before", bool(lost))
     scene.check("rows are repeated" if when == "after" else "no row is repeated", when == "after", bool(repeated))
-    return scene.with_outcome(f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}")
+    return scene.finish(f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}")
 
 
 def _consume(broker: Broker, target: MemoryTarget, *, generation: int, commit: str) -> list[Identity]:

@@ -37,7 +37,7 @@ def _invisible() -> Scene:
     scene.check("rows are pending", True, bool(pending))
     scene.check("no pending row is visible", [], shown)
     scene.check("the visible rows belong to checkpoint 1", [], sorted(set(visible) - set(earlier)))
-    return scene.with_outcome(f"of the {len(pending)} pending rows a reader sees {len(shown)}")
+    return scene.finish(f"of the {len(pending)} pending rows a reader sees {len(shown)}")
 
 
 def _restored() -> Scene:
@@ -66,7 +66,7 @@ def _restored() -> Scene:
     )
     scene.check("every newer transaction is aborted", others, aborted)
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"committed by the next attempts: {', '.join(committed)}; aborted: {', '.join(aborted)}; every row is "
         "visible once"
     )

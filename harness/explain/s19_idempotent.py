@@ -67,7 +67,7 @@ def _scene(target: MemoryTarget, title: str, *, right: bool) -> Scene:
         [] if right else replayed,
         repeated,
     )
-    return scene.with_outcome(
+    return scene.finish(
         f"{len(run.visible)} rows in the table, expected {ROW_COUNT}; {len(lost)} lost"
         + (f"; {rows_named(repeated)} are there {times(max(map(run.visible.count, repeated)))}" if repeated else "")
     )

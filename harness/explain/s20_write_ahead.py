@@ -113,7 +113,7 @@ def _normal() -> Scene:
     scene.check("parts are sent in the order of their checkpoints", sorted(parts), parts)
     scene.check("a part that was sent is not in later snapshots", False, held[1][0] in held[last])
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"sink[0] sent {', '.join(parts)}; the committer has recorded {len(target.store.recorded)} parts"
     )
 
@@ -131,7 +131,7 @@ def _blocked() -> Scene:
     scene.check("the part is sent again", True, len(sends) > len(parts))
     scene.check("the order is kept nevertheless", sorted(parts), parts)
     scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
-    return scene.with_outcome(f"notified of {notified}; sent in the end: {', '.join(parts)}")
+    return scene.finish(f"notified of {notified}; sent in the end: {', '.join(parts)}")
 
 
 def _dropped() -> Scene:
@@ -148,7 +148,7 @@ def _dropped() -> Scene:
     scene.check("it is not sent again", 1, sent)
     scene.check("later parts are sent", True, bool(run.points("publish.after", actor="sink[0]", generation=2)))
     scene.check_each_row_once(run)
-    return scene.with_outcome(f"the committer has recorded {restored[0]}; it is sent {sent} time in all")
+    return scene.finish(f"the committer has recorded {restored[0]}; it is sent {sent} time in all")
 
 
 def _hole(title: str, schedule: str, *, closed_by: Callable[[MemoryStore], Sink] | None = None) -> Scene:
@@ -165,7 +165,7 @@ def _hole(title: str, schedule: str, *, closed_by: Callable[[MemoryStore], Sink]
     scene.check("rows were sent before the crash", True, bool(sent))
     scene.check("exactly those are repeated" if is_open else "no row is repeated", sent if is_open else [], repeated)
     scene.check("no row is lost", [], lost)
-    return scene.with_outcome(
+    return scene.finish(
         f"{rows_named(repeated)} {'is sent again: repeated in the output' if repeated else 'is repeated'}; "
         f"{len(lost)} lost"
     )

@@ -97,7 +97,7 @@ def _calls() -> Scene:
         calls[first],
     )
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"{first}, which was pre-committed before the crash, ends with {calls[first][-1]}; the transactions "
         "that the crashed attempt had begun after it are aborted, and their rows replayed"
     )
@@ -114,7 +114,7 @@ def _user_context() -> Scene:
     scene.fact(f"used in each open: {used}", used)
     scene.check("made once for each subtask", 2, len(made))
     scene.check("the remaining subtask has its own, then that of the removed one", made, used[-1])
-    return scene.with_outcome(
+    return scene.finish(
         f"{len(used)} times a sink was opened, {len(made)} contexts were made; the last one has {used[-1]}"
     )
 
@@ -133,7 +133,7 @@ def _several_pending() -> Scene:
     scene.check("more than one is listed", True, len(pending) > 1)
     scene.check("all of them are committed", pending, committed)
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"of the {len(pending)} listed all {len(committed)} are committed in the end, oldest first; newer ones "
         "are aborted"
     )
@@ -165,9 +165,7 @@ def _warned() -> Scene:
     scene.fact(f"{len(messages)} warnings; the first: {first}", messages)
     scene.check("the warning precedes the timeout", True, "has been pending for" in first)
     scene.check_each_row_once(run)
-    return scene.with_outcome(
-        f"{len(run.visible)} rows are visible, each once: the loss that was warned of did not happen"
-    )
+    return scene.finish(f"{len(run.visible)} rows are visible, each once: the loss that was warned of did not happen")
 
 
 def _lost() -> Scene:
@@ -192,6 +190,6 @@ def _lost() -> Scene:
         True,
         bool(errors) and all(TransactionLost.__name__ in error for error in errors),
     )
-    return scene.with_outcome(
+    return scene.finish(
         f"{rows_named(lost)} of a complete checkpoint are gone, and the job ends with: {run.simulation.failure}"
     )

@@ -113,7 +113,7 @@ def _life() -> Scene:
         [[], [], [(0, 0), (0, 1)], [(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]],
         [rows for _, _, rows in observed],
     )
-    return scene.with_outcome(
+    return scene.finish(
         f"in the end {rows_named(observed[-1][2])} are committed; the row behind snapshot 2 is gone, and will "
         "be replayed"
     )
@@ -139,7 +139,7 @@ def _rolled() -> Scene:
     scene.check("several for the larger one, one for the other", (True, 1), (first > 1, second))
     scene.check("a file is rolled as soon as it is large enough", True, bool(full) and min(full) >= ROLL_BYTES)
     scene.check("all rows, in order", [(0, at) for at in range(7)], [row for rows in parts.values() for row in rows])
-    return scene.with_outcome(f"{first} files of checkpoint 1, {second} of checkpoint 2")
+    return scene.finish(f"{first} files of checkpoint 1, {second} of checkpoint 2")
 
 
 def _buckets() -> Scene:
@@ -158,7 +158,7 @@ def _buckets() -> Scene:
     for bucket, rows in sorted(found.items()):
         scene.fact(f"{bucket}: {rows_named(rows)}", rows)
     scene.check("every row is in the bucket of its key", wanted, found)
-    return scene.with_outcome(f"one transaction commits {len(parts)} files in {len(found)} buckets")
+    return scene.finish(f"one transaction commits {len(parts)} files in {len(found)} buckets")
 
 
 def _crashed() -> Scene:
@@ -183,7 +183,7 @@ def _crashed() -> Scene:
     scene.check("files were pending", True, bool(left))
     scene.check_each_row_once(run)
     scene.check("no file is left in progress or pending", [], residue)
-    return scene.with_outcome(
+    return scene.finish(
         f"generation {run.generations} finishes it: {len(finished)} files committed, left over: {len(residue)}"
     )
 
@@ -207,4 +207,4 @@ def _torn() -> Scene:
     scene.fact(f"valid length of the first: {len(whole)} of {torn} bytes", [len(whole), torn])
     scene.check("the torn line is not read, and hides no other", [(0, 0), (0, 1), (0, 1), (0, 2)], rows)
     scene.check("the next attempt writes to a file of its own", 2, len(files))
-    return scene.with_outcome(f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other")
+    return scene.finish(f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other")

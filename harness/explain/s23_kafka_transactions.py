@@ -59,7 +59,7 @@ def _resumed() -> Scene:
     scene.check("a covered transaction is committed by a process that did not begin it", True, bool(committed))
     scene.check("not every open transaction was covered", True, len(committed) < len(names))
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"the next process commits {', '.join(committed)} and aborts the others; {len(run.visible)} rows are "
         "read, each once"
     )
@@ -79,7 +79,7 @@ def _lingering(transactions: Transactions, title: str) -> Scene:
     scene.check("no transaction is left open" if right else "a transaction is left open", right, not still_open)
     scene.check("readers get everything" if right else "readers are blocked", right, not lost)
     scene.check("no row is repeated", [], repeated)
-    return scene.with_outcome(
+    return scene.finish(
         f"a reader of committed rows gets {len(run.visible)} of {len(everything)}: "
         + (f"the rows behind offset {stable} are blocked" if lost else "no transaction blocks it")
     )
@@ -103,7 +103,7 @@ def _reused(transactions: Transactions, title: str) -> Scene:
     scene.check("they are not repeated" if right else "some of them are repeated", right, not repeated)
     scene.check("no other row is repeated", [], sorted(set(repeated) - set(beyond)))
     scene.check("no row is lost", [], lost)
-    return scene.with_outcome(
+    return scene.finish(
         f"recovery commits checkpoint {complete[-1]} once more: "
         + (
             f"and so the rows of a later one; {rows_named(repeated)} are there twice"
@@ -133,7 +133,7 @@ def _marked() -> Scene:
         scene.fact(f"{name}: {', '.join(values)}", values)
     scene.check("with a marker", ["committed", "already", "already"], found["with a marker"])
     scene.check("without, it cannot be distinguished from a loss", ["committed", "already", "lost"], found["without"])
-    return scene.with_outcome(
+    return scene.finish(
         f"once the id has expired the answer is {found['with a marker'][-1]!r} with a marker, and "
         f"{found['without'][-1]!r} without, although the rows are there"
     )
@@ -150,7 +150,7 @@ def _cost() -> Scene:
     scene.check("a request for each transaction's producer", transactions, each["InitProducerId"])
     scene.check("two for the pool", 2, pool["InitProducerId"])
     scene.check("a marker for each transaction", ROW_COUNT + transactions, each["Produce"])
-    return scene.with_outcome(
+    return scene.finish(
         f"for {transactions} transactions and {ROW_COUNT} rows: {each['InitProducerId'] - pool['InitProducerId']} "
         f"requests more for producers and {each['Produce'] - pool['Produce']} for markers, that is "
         f"{(sum(each.values()) - sum(pool.values())) / transactions:g} for each transaction"

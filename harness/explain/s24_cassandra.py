@@ -78,7 +78,7 @@ def _write_ahead() -> Scene:
     scene.check("rows were written twice", True, written_again > 0)
     scene.check_each_row_once(run)
     scene.check("every part is recorded once", len(table.sent), table.statements["INSERT sent"])
-    return scene.with_outcome(
+    return scene.finish(
         f"{written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
     )
 
@@ -95,7 +95,7 @@ def _idempotent() -> Scene:
     scene.check("rows were written twice", True, written_again > 0)
     scene.check("readers see rows early", True, bool(early))
     scene.check_each_row_once(run)
-    return scene.with_outcome(
+    return scene.finish(
         f"{written_again} rows were written again; in the end {len(run.visible)} rows, each once, and visible early"
     )
 
@@ -113,4 +113,4 @@ def _write_ahead_into_counters() -> Scene:
     )
     scene.check("some are wrong", True, bool(wrong))
     scene.check("the rows beside them are right", ([], []), run.lost_and_repeated)
-    return scene.with_outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")
+    return scene.finish(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")

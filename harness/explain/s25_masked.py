@@ -94,7 +94,7 @@ def _revealed(target: MaskedExample) -> Scene:
     scene.check("later a reader sees some", True, bool(last))
     scene.check_each_row_once(run)
     scene.check("no row stays hidden", [], target.hidden())
-    return scene.with_outcome(f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}")
+    return scene.finish(f"{len(run.visible)} rows are visible in the end, hidden ones: {len(target.hidden())}")
 
 
 def _crashed(target: MaskedExample) -> Scene:
@@ -125,7 +125,7 @@ def _crashed(target: MaskedExample) -> Scene:
         sorted([*run.visible, *(others if log else [])]),
         target.held(),
     )
-    return scene.with_outcome(
+    return scene.finish(
         f"the next attempts reveal {rows_named(promised)}; {rows_named(others)} "
         f"{'stay in the log, where no marker will ever cover them' if log else 'are collected'}, and are written again"
     )

@@ -118,7 +118,7 @@ def scenes() -> tuple[Scene, ...]:
         [name for name, row in table.items() if row.lost_by_timeout],
     )
     grades = ", ".join(sorted({row.grade for row in table.values()}))
-    return (scene.with_outcome(f"{len(table)} pairs, {crashes} crashes; grades measured: {grades}"),)
+    return (scene.finish(f"{len(table)} pairs, {crashes} crashes; grades measured: {grades}"),)
 
 
 def _measured(name: str) -> StrategyMeasures:

@@ -40,7 +40,7 @@ def _with(strategy: str, title: str) -> Scene:
     scene.check("rows were written beyond the checkpoint", True, bool(uncovered))
     scene.check("no row is lost", [], lost)
     scene.check("exactly those are repeated" if plain else "no row is repeated", uncovered if plain else [], repeated)
-    return scene.with_outcome(
+    return scene.finish(
         f"the state is exact; in the output {rows_named(repeated)} {'are' if repeated else 'is'} repeated "
         f"({len(run.visible)} rows, expected {len(rows)}; each row at most {times(most)})"
     )

@@ -70,4 +70,4 @@ def _missing_event(error: Exception) -> Scene:
     scene.ran = "the scenes up to the line below"
     what = f"the event that line {here.lineno} of {here.name}() needs has occurred: {here.line}"
     scene.check(what, "something", f"{type(error).__name__}: {error}")
-    return scene.with_outcome("the engine did not do what the row says")
+    return scene.finish("the engine did not do what the row says")

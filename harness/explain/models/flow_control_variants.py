@@ -7,7 +7,7 @@
                  blocks the batches and barriers behind it, for both receivers
     credits      flow_control.py: the slow channel stops, and the other one is not affected
 
-In each tick the sender produces one batch for each receiver, if it may. The slow one takes a batch in `slow` ticks.
+In each tick the sender produces one batch for each receiver, if it may. The slow one takes one in TIMES_SLOWER ticks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate
 FAST, SLOW = 0, 1
 CHANNELS: Final = (FAST, SLOW)
 BARRIER: Final = "barrier"
+TICKS: Final = 2_000
+TIMES_SLOWER: Final = 100
+BARRIER_AT: Final = 1_000  # the tick in which the sender sends a barrier to each receiver
 
 TrafficItem = tuple[str, int]  # kind, number
 
@@ -130,21 +133,21 @@ class Measured:
     barrier_ticks_slow: int | None
 
 
-def measure(connection: Connection, *, ticks: int = 2_000, slow: int = 100, barrier_at: int = 1_000) -> Measured:
+def measure(connection: Connection) -> Measured:
     """The same traffic over this connection."""
     taken, most = [0, 0], 0
     came: dict[int, int] = {}
-    for tick in range(ticks):
+    for tick in range(TICKS):
         for channel in CHANNELS:
-            if tick == barrier_at:
+            if tick == BARRIER_AT:
                 connection.send(channel, (BARRIER, tick))
             elif connection.may_send(channel):
                 connection.send(channel, (ROWS, tick))
         for channel in CHANNELS:
-            if channel == FAST or tick % slow == 0:
+            if channel == FAST or tick % TIMES_SLOWER == 0:
                 taken[channel] += _take_row(connection, channel, came=came, tick=tick)
         most = max(most, connection.buffered)
-    delays = [came[channel] - barrier_at if channel in came else None for channel in CHANNELS]
+    delays = [came[channel] - BARRIER_AT if channel in came else None for channel in CHANNELS]
     return Measured(
         buffered_most=most,
         buffered_last=connection.buffered,
