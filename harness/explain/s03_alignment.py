@@ -34,9 +34,12 @@ def _single_subtask() -> Scene:
     blocked: list[list[int]] = []
     for number, event in enumerate(_events(), start=1):
         effects = _carried_out(subtask, subtask.on(*event))
-        sent += [item for effect in effects for item in _leaving(effect)]
+        sent += [_payload_named(effect[3]) for effect in effects if effect[0] == "send"]
         blocked.append(sorted(subtask.alignment.blocked))
-        texts = [("event", _event_named(event)), ("channels blocked", str(blocked[-1] or "-"))]
+        texts = [
+            ("event", f"{_payload_named(event[2])} on channel {event[1]}"),
+            ("channels blocked", str(blocked[-1] or "-")),
+        ]
         texts += [("effect", text) for text in map(_effect_named, effects) if text]
         steps += [TimelineEntry(at=number, lane=lane, what=text) for lane, text in texts]
     barrier = sent.index("barrier 1")
@@ -73,23 +76,15 @@ def _carried_out(subtask: Subtask, effects: Sequence[Any]) -> list[Any]:
     return done
 
 
-def _leaving(effect: Any) -> list[str]:
-    if effect[0] != "send":
-        return []
-    _, _, kind, payload = effect
-    return [row_name(row) for row in payload.rows] if kind == "rows" else [f"barrier {payload}"]
-
-
-def _event_named(event: tuple[str, int, Any]) -> str:
-    _, channel, payload = event
-    what = " ".join(map(row_name, payload.rows)) if isinstance(payload, Batch) else f"barrier {payload}"
-    return f"{what} on channel {channel}"
+def _payload_named(payload: Any) -> str:
+    """Of an event or of a send: a batch, or the id of a barrier."""
+    return " ".join(map(row_name, payload.rows)) if isinstance(payload, Batch) else f"barrier {payload}"
 
 
 def _effect_named(effect: Any) -> str:
     if effect[0] == "upload":
         return f"snapshot {effect[1]}"
-    return f"sends {' '.join(_leaving(effect))}" if effect[0] == "send" else ""
+    return f"sends {_payload_named(effect[3])}" if effect[0] == "send" else ""
 
 
 # -- running --------------------------------------------------------------------------------------

@@ -10,11 +10,9 @@ from typing import Final
 from sinkproof.explain.demonstration import Scene, counts_named
 from sinkproof.explain.small_jobs import COUNTED, COUNTING, listing, refusal, run_job, scratch_folder
 from sinkproof.explain.timeline import RECOVERY, timeline
-from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
-from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.sink_adapters.protocol import Fenced
 
 LESSON: Final = (
@@ -34,20 +32,13 @@ def scenes() -> tuple[Scene, ...]:
     )
 
 
-def _parts(record: CheckpointRecord) -> tuple[dict[int, int], dict[str, int], list[str]]:
-    """(offsets, counts, pre-committed transactions)."""
-    states = record.states.values()
-    offsets = dict(pair for of in states if "source" in of for pair in decode_offsets(of["source"]))
-    counts = {key: n for of in states for group in of.get("count", {}).values() for key, n in json.loads(group).items()}
-    pending = [entry[2] for of in states if "sink" in of for entry in json.loads(of["sink"])["pending"]]
-    return dict(sorted(offsets.items())), counts, pending
-
-
 def _content() -> Scene:
     run = run_job(plan=COUNTING)
     record = run.seen.decided[0]
-    offsets, counts, pending = _parts(record)
-    rows = [COUNTED.batch(*row).rows[0] for row in run.covered(record.checkpoint_id)]
+    state, offsets = record.states["sink[0]"], run.offsets(record.checkpoint_id)
+    counts = {key: n for group in state["count"].values() for key, n in json.loads(group).items()}
+    pending = [entry[2] for entry in json.loads(state["sink"])["pending"]]
+    rows = [COUNTED.make(*row) for row in run.covered(record.checkpoint_id)]
     right = {key: sum(row.key == key for row in rows) for key in sorted({row.key for row in rows})}
     scene = Scene("What checkpoint 1 holds")
     scene.ran = "2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded"

@@ -149,9 +149,9 @@ def _expiring(store: MemoryStore) -> TwoPhaseCommitSink:
 
 def _with_timeout(**options: Any) -> tuple[RecordedRun, MemoryTarget, list[str]]:
     target = MemoryTarget(make=_expiring)
-    with collected_warnings() as messages:
+    with collected_warnings() as warnings:
         run = run_job(target=target, max_concurrent_checkpoints=9, **options)
-    return run, target, messages
+    return run, target, [warning.getMessage() for warning in warnings]
 
 
 def _warned() -> Scene:

@@ -58,7 +58,7 @@ def _tree(disk: MemoryDisk, *, folder: str = "") -> list[str]:
 
 
 def _batch(*at: tuple[int, int]) -> Batch:
-    return Batch(LETTERS.batch(split, offset).rows[0] for split, offset in at)
+    return Batch(LETTERS.make(split, offset) for split, offset in at)
 
 
 def _checkpointed(sink: TwoPhaseCommitSink, checkpoint_id: int) -> None:

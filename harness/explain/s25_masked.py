@@ -7,7 +7,7 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, record_job
 from sinkproof.explain.demonstration import Scene, rows_named
-from sinkproof.explain.models.masked_worlds import InLog, InTable
+from sinkproof.explain.models.simulated_masked_targets import InLog, InTable
 from sinkproof.explain.small_jobs import LETTERS_TO_SINK, MemoryTarget, run_job
 from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.sink_adapters.files import file_readers as readers

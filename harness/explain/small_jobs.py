@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -150,19 +152,14 @@ def refusal(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[logging.LogRecord]]:
     """Warnings of two-phase sinks about transactions near their timeout, kept from the terminal."""
-    messages: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    log, handler = logging.getLogger("sinkproof.sink_adapters.strategies.transaction_timeout"), Collector()
+    log = logging.getLogger("sinkproof.sink_adapters.strategies.transaction_timeout")
+    handler = BufferingHandler(capacity=sys.maxsize)
     propagates, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:
-        yield messages
+        yield handler.buffer
     finally:
         log.removeHandler(handler)
         log.propagate = propagates
