@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AnySet
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any, Final
 
+from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.sink_adapters.protocol import Row
 
 NAMED_MOST: Final = 12  # rows in a sentence; the document holds all of them
@@ -44,17 +45,32 @@ class Check:
         return bool(plain(self.expected) == plain(self.observed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Scene:
-    """One run, or one comparison of runs. `ran`: what was run, in enough detail to run it again."""
+    """One run, or one comparison of runs, put together statement by statement."""
 
     title: str
-    ran: str
-    outcome: str  # in words, made of what was observed
+    _: KW_ONLY
+    ran: str = ""  # what was run, in enough detail to run it again
+    outcome: str = ""  # in words, made of what was observed
     steps: tuple[TimelineEntry, ...] = ()
     unit: str = "ms"  # of the timeline: virtual time, or the number of a step
-    facts: tuple[Fact, ...] = ()
-    checks: tuple[Check, ...] = ()
+    facts: list[Fact] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def fact(self, says: str, value: Any, *, varies: bool = False) -> None:
+        self.facts.append(Fact(says=says, value=value, varies=varies))
+
+    def check(self, what: str, expected: Any, observed: Any) -> None:
+        self.checks.append(Check(what=what, expected=expected, observed=observed))
+
+    def check_each_row_once(self, run: RecordedRun) -> None:
+        self.check("no row is lost or repeated", ([], []), run.lost_and_repeated)
+
+    def finish(self, text: str) -> Scene:
+        """The scene, with its outcome."""
+        self.outcome = text
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

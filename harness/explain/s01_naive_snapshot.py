@@ -15,10 +15,9 @@ from sinkproof.explain.models.naive_snapshots import (
     undisturbed,
     with_barriers,
 )
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import Transactional, run_job
-from sinkproof.explain.timeline import RECOVERY
-from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
+from sinkproof.explain.small_jobs import linear, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.reference_engine.dataflow.job_graph import Vertex
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Batch, Row
 
@@ -81,8 +80,8 @@ def _naive(title: str, ran: str, trial: SnapshotTrial, *, right: bool = False) -
     wrong = [f"row {row}={trial.results[row]}, expected {trial.expected[row]}" for row in trial.wrong]
     lost = [f"the result of row {row} is lost" for row in trial.lost]
     source, *others = trial.taken_after.values()
-    scene = SceneBuilder(title)
-    scene.ran(f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}")
+    scene = Scene(title)
+    scene.ran = f"source -> sum -> sum of sums over {', '.join(map(str, NUMBERS))}; {ran}"
     scene.fact(f"rows processed before its snapshot: {_named(trial.taken_after)}", trial.taken_after)
     scene.fact(f"snapshot: {_named(trial.snapshot)}", {name: str(state) for name, state in trial.snapshot.items()})
     scene.fact(f"results: {_named(trial.results)}; right: {_named(trial.expected)}", trial.results)
@@ -92,7 +91,7 @@ def _naive(title: str, ran: str, trial: SnapshotTrial, *, right: bool = False) -
         all(had == source for had in others),
     )
     scene.check(f"the results are {'right' if right else 'lost or wrong'}", right, trial.right)
-    return scene.outcome("; ".join(lost + wrong) or "every result is right")
+    return scene.finish("; ".join(lost + wrong) or "every result is right")
 
 
 def _named(values: Mapping[Any, Any]) -> str:
@@ -100,28 +99,25 @@ def _named(values: Mapping[Any, Any]) -> str:
 
 
 def _in_the_engine() -> Scene:
-    vertices = (
+    graph = linear(
         Vertex(name="source", source=SOURCE),
         Vertex(name="first", operator=RunningSum),
         Vertex(name="second", operator=RunningSum),
         Vertex(name="sink", sink=True),
     )
-    edges = Edge("source", "first"), Edge("first", "second"), Edge("second", "sink")
-    target = Transactional()
-    plan = JobGraph(vertices, edges).plan(chaining=False)
-    run = run_job(plan=plan, target=target, schedule="checkpoint.notify#1=kill-job")
+    run = run_job(plan=graph.plan(chaining=False), schedule="checkpoint.notify#1=kill-job")
     states, offset = run.seen.decided[0].states, run.simulation.covered(run.seen.decided[0])[0]
     totals = [json.loads(states[f"{name}[0]"][name][0]) for name in ("first", "second")]
     truth = [RunningSum(), RunningSum()]
     for at in range(offset):
         truth[1].apply(truth[0].apply(SOURCE.batch(0, at)))
-    results = {row.offset + 1: int(row.value) for row in target.rows}
-    scene = SceneBuilder("The same operators and rows in the engine: right")
-    scene.ran(f"the same job with a two-phase sink, nothing chained, {run.schedule}")
-    scene.timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9)
+    results = {row.offset + 1: int(row.value) for row in run.rows}
+    scene = Scene("The same operators and rows in the engine: right")
+    scene.ran = f"the same job with a two-phase sink, nothing chained, {run.schedule}"
+    scene.steps = timeline(run, "snapshot", *RECOVERY, until=run.crash_ms + 9)
     scene.fact(f"snapshot: offset={offset}, sums={totals}", [offset, *totals])
     scene.fact(f"results: {_named(results)}; right: {_named(undisturbed())}", results)
     scene.check("the states belong to the offset", [one.total for one in truth], totals)
     scene.check("the job crashed once", 2, run.generations)
     scene.check("every result is right", undisturbed(), results)
-    return scene.outcome(f"generation {run.generations} delivers the remaining rows: {len(results)} results")
+    return scene.finish(f"generation {run.generations} delivers the remaining rows: {len(results)} results")

@@ -7,8 +7,8 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, RecordedRun
 from sinkproof.explain.demonstration import Scene, row_name, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.timeline import timeline
 
 LESSON: Final = (
     "a source records its offset and sends the barrier down every channel behind the rows that this offset covers; so "
@@ -27,9 +27,9 @@ def scenes() -> tuple[Scene, ...]:
     barriers = {channel: [item for item in items if isinstance(item, int)] for channel, items in carried.items()}
     triggered = [each.at_ms for each in run.of("trigger")]
     gaps = [later - earlier for earlier, later in pairwise(triggered[:-1])]  # the end of the input triggers the last
-    scene = SceneBuilder("Two sources, two sinks, a barrier every few milliseconds")
-    scene.ran(f"source x2 -> sink x2 by key, two-phase into memory, checkpoint_interval={INTERVAL_MS}")
-    scene.timeline(run, "trigger", "forwards", "snapshot", "complete", until=triggered[1])
+    scene = Scene("Two sources, two sinks, a barrier every few milliseconds")
+    scene.ran = f"source x2 -> sink x2 by key, two-phase into memory, checkpoint_interval={INTERVAL_MS}"
+    scene.steps = timeline(run, "trigger", "forwards", "snapshot", "complete", until=triggered[1])
     for channel, items in carried.items():
         scene.fact(f"{channel}: {_named(items)}", list(map(str, items)))
     for one, rows in covered.items():
@@ -44,7 +44,7 @@ def scenes() -> tuple[Scene, ...]:
     )
     scene.check("so are the rows written to the sinks before snapshot n", covered, before_snapshot)
     scene.check("the coordinator triggers at the interval", [float(INTERVAL_MS)] * len(gaps), list(map(float, gaps)))
-    finished = scene.outcome(
+    finished = scene.finish(
         f"{len(ids)} checkpoints cut {len(carried)} channels into the same epochs; the offsets of each cover "
         f"{', '.join(str(len(rows)) for rows in covered.values())} rows"
     )

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, TimelineEntry, row_name, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import COUNTED, counting, run_job
+from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.sink_adapters.protocol import Batch
 
@@ -34,20 +34,23 @@ def _single_subtask() -> Scene:
     blocked: list[list[int]] = []
     for number, event in enumerate(_events(), start=1):
         effects = _carried_out(subtask, subtask.on(*event))
-        sent += [item for effect in effects for item in _leaving(effect)]
+        sent += [_payload_named(effect[3]) for effect in effects if effect[0] == "send"]
         blocked.append(sorted(subtask.alignment.blocked))
-        texts = [("event", _event_named(event)), ("channels blocked", str(blocked[-1] or "-"))]
+        texts = [
+            ("event", f"{_payload_named(event[2])} on channel {event[1]}"),
+            ("channels blocked", str(blocked[-1] or "-")),
+        ]
         texts += [("effect", text) for text in map(_effect_named, effects) if text]
         steps += [TimelineEntry(at=number, lane=lane, what=text) for lane, text in texts]
     barrier = sent.index("barrier 1")
     before, after = sent[:barrier], sent[barrier + 1 :]
-    scene = SceneBuilder("One subtask with two input channels, event by event", unit="event")
-    scene.ran("a count with two input channels, 1 and 2; seven events are passed to it, its effects are carried out")
+    scene = Scene("One subtask with two input channels, event by event", unit="event")
+    scene.ran = "a count with two input channels, 1 and 2; seven events are passed to it, its effects are carried out"
     scene.steps = tuple(steps)
     scene.check("rows before both barriers are in the snapshot", ["(0,0)", "(1,0)"], before)
     scene.check("the rows behind the early barrier follow, before newer ones", ["(0,1)", "(0,2)", "(1,1)"], after)
     scene.check("channel 1 is blocked from its barrier to the last one", [[], [1], [1], [1], [1], [], []], blocked)
-    return scene.outcome(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
+    return scene.finish(f"before the barrier was forwarded: {' '.join(before)}; after it: {' '.join(after)}")
 
 
 def _events() -> list[tuple[str, int, Any]]:
@@ -73,23 +76,15 @@ def _carried_out(subtask: Subtask, effects: Sequence[Any]) -> list[Any]:
     return done
 
 
-def _leaving(effect: Any) -> list[str]:
-    if effect[0] != "send":
-        return []
-    _, _, kind, payload = effect
-    return [row_name(row) for row in payload.rows] if kind == "rows" else [f"barrier {payload}"]
-
-
-def _event_named(event: tuple[str, int, Any]) -> str:
-    _, channel, payload = event
-    what = " ".join(map(row_name, payload.rows)) if isinstance(payload, Batch) else f"barrier {payload}"
-    return f"{what} on channel {channel}"
+def _payload_named(payload: Any) -> str:
+    """Of an event or of a send: a batch, or the id of a barrier."""
+    return " ".join(map(row_name, payload.rows)) if isinstance(payload, Batch) else f"barrier {payload}"
 
 
 def _effect_named(effect: Any) -> str:
     if effect[0] == "upload":
         return f"snapshot {effect[1]}"
-    return f"sends {' '.join(_leaving(effect))}" if effect[0] == "send" else ""
+    return f"sends {_payload_named(effect[3])}" if effect[0] == "send" else ""
 
 
 # -- running --------------------------------------------------------------------------------------
@@ -110,9 +105,11 @@ def _running() -> Scene:
     following = [row[:2] for each in lane[at + 1 :] if each.kind == "sends" for row in each.detail[1]]
     checkpoint_id = barriers[-1].detail[1]
     waited = barriers[-1].at_ms - barriers[0].at_ms
-    scene = SceneBuilder("In a running job: one of two barriers is early")
-    scene.ran(f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}")
-    scene.timeline(run, "barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms)
+    scene = Scene("In a running job: one of two barriers is early")
+    scene.ran = f"2 sources -> count -> two-phase sink, nothing chained, checkpoint_interval=9, {run.schedule}"
+    scene.steps = timeline(
+        run, "barrier", "sends", "snapshot", "forwards", "drains", actors=("count",), until=held.at_ms
+    )
     scene.fact(f"the first barrier waited {waited:g} ms for the second", waited)
     scene.fact(f"rows held back meanwhile: {rows_named(held_rows)}", held_rows)
     scene.check(
@@ -126,7 +123,7 @@ def _running() -> Scene:
         (lane[at - 1].kind, lane[at - 1].detail[1]) if at else ("nothing", 0),
     )
     scene.check("the held rows are processed first", held_rows, following[: len(held_rows)])
-    return scene.outcome(
+    return scene.finish(
         f"snapshot {checkpoint_id} holds the rows that the offsets {run.offsets(checkpoint_id)} cover; then "
         f"the barrier is forwarded, then {rows_named(held_rows)} are processed"
     )

@@ -6,17 +6,8 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import (
-    COUNTED,
-    COUNTING,
-    Transactional,
-    greatest_values,
-    run_job,
-    true_counts,
-    wrong_counts,
-)
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.small_jobs import COUNTED, COUNTING, DeliveredRun, refusal, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     ConfigurationError,
@@ -37,13 +28,12 @@ CRASH: Final = "checkpoint.notify#1=kill-job"
 
 
 def scenes() -> tuple[Scene, ...]:
-    seed = next(seed for seed in SEEDS if _in_flight(_run(seed, **UNALIGNED)[0]))
+    seed = next(seed for seed in SEEDS if _in_flight(_run(seed, **UNALIGNED)))
     return (_overtaking(seed), _replayed(seed), _ignored(seed), _after_a_timeout(seed), _forced())
 
 
-def _run(seed: int, *, crash: str = CRASH, **options: Any) -> tuple[RecordedRun, Transactional]:
-    target = Transactional()
-    return run_job(plan=COUNTING, target=target, schedule=f"seed={seed} {crash}", **options), target
+def _run(seed: int, *, crash: str = CRASH, **options: Any) -> DeliveredRun:
+    return run_job(plan=COUNTING, schedule=f"seed={seed} {crash}", **options)
 
 
 def _in_flight(run: RecordedRun) -> list[Any]:
@@ -58,14 +48,13 @@ def _waited(run: RecordedRun) -> float:
 
 
 def _overtaking(seed: int) -> Scene:
-    aligned, _ = _run(seed, **OPTIONS)
-    run, _ = _run(seed, **UNALIGNED)
+    aligned, run = _run(seed, **OPTIONS), _run(seed, **UNALIGNED)
     rows = _in_flight(run)
     waited = {"aligned": _waited(aligned), "unaligned": _waited(run)}
     kinds = "forwards urgent", "barrier urgent", "sends", "snapshot", "writes"
-    scene = SceneBuilder("The barrier overtakes rows")
-    scene.ran(f"2 sources -> keyed count -> two-phase sink, unaligned_checkpoints, seed={seed}")
-    scene.timeline(run, *kinds, until=run.of("snapshot", actor="sink")[0].at_ms + 4)
+    scene = Scene("The barrier overtakes rows")
+    scene.ran = f"2 sources -> keyed count -> two-phase sink, unaligned_checkpoints, seed={seed}"
+    scene.steps = timeline(run, *kinds, until=run.of("snapshot", actor="sink")[0].at_ms + 4)
     scene.fact(
         f"from the first barrier to the snapshot: {waited['aligned']:g} ms aligned, {waited['unaligned']:g} ms "
         "unaligned",
@@ -80,48 +69,46 @@ def _overtaking(seed: int) -> Scene:
         rows,
     )
     scene.check("the same checkpoint, aligned, holds none", [], _in_flight(aligned))
-    return scene.outcome(
+    return scene.finish(
         f"the sink's snapshot is taken at once; the rows in flight, {rows_named(rows)}, which the offsets cover and "
         "the count has not processed, are kept in the checkpoint"
     )
 
 
 def _replayed(seed: int) -> Scene:
-    run, target = _run(seed, **UNALIGNED)
+    run = _run(seed, **UNALIGNED)
     rows, read = _in_flight(run), sorted(run.rows_read(generation=2))
     first = run.rows_written(generation=2)[: len(rows)]
-    counts, right = greatest_values(target.rows), true_counts(COUNTED)
-    scene = SceneBuilder("After a crash the rows in flight are replayed from the checkpoint")
-    scene.ran(f"the same job, {run.schedule}")
-    scene.timeline(run, *RECOVERY, "writes", around_crash=(4, 14))
+    scene = Scene("After a crash the rows in flight are replayed from the checkpoint")
+    scene.ran = f"the same job, {run.schedule}"
+    scene.steps = timeline(run, *RECOVERY, "writes", around_crash=(4, 14))
     scene.fact(
         f"rows in flight: {rows_named(rows)}; the first rows that generation 2 processes: {rows_named(first)}", first
     )
     scene.fact(f"its sources read {rows_named(read)}", read)
     scene.check("the rows in flight come first", rows, sorted(first))
     scene.check("they come from the checkpoint, not from the sources", [], sorted(set(rows) & set(read)))
-    scene.check("exactly once again", ([], [], right), (*run.lost_and_repeated, counts))
-    return scene.outcome(f"counts {counts_named(counts)}, expected {counts_named(right)}")
+    scene.check("exactly once again", ([], [], run.right_counts), (*run.lost_and_repeated, run.counts))
+    return scene.finish(f"counts {counts_named(run.counts)}, expected {counts_named(run.right_counts)}")
 
 
 def _ignored(seed: int) -> Scene:
-    run, target = _run(seed, **UNALIGNED, checkpoint_id_of_ignored_in_flight_data=1)
+    run = _run(seed, **UNALIGNED, checkpoint_id_of_ignored_in_flight_data=1)
     rows = _in_flight(run)
     lost, repeated = run.lost_and_repeated
-    wrong = [f"count {text}" for text in wrong_counts(greatest_values(target.rows), true_counts(COUNTED))]
-    scene = SceneBuilder("The same restore, configured to ignore them: a wrong result")
-    scene.ran(f"the same job, checkpoint_id_of_ignored_in_flight_data=1, {run.schedule}")
+    scene = Scene("The same restore, configured to ignore them: a wrong result")
+    scene.ran = f"the same job, checkpoint_id_of_ignored_in_flight_data=1, {run.schedule}"
     scene.fact(f"in flight in checkpoint 1: {rows_named(rows)}", rows)
     scene.check("exactly those rows are lost", rows, lost)
     scene.check("no row is repeated", [], repeated)
-    scene.check("a count is wrong", True, bool(wrong))
-    return scene.outcome(f"{rows_named(lost)} lost; {'; '.join(wrong)}")
+    scene.check("a count is wrong", True, bool(run.wrong_counts))
+    return scene.finish(f"{rows_named(lost)} lost; {'; '.join(run.wrong_counts)}")
 
 
 def _after_a_timeout(seed: int) -> Scene:
     """A checkpoint that is aligned in time stays aligned; one that is not turns unaligned."""
     runs = {
-        timeout_ms: _run(seed, crash="no-fault", **UNALIGNED, aligned_checkpoint_timeout=timeout_ms)[0]
+        timeout_ms: _run(seed, crash="no-fault", **UNALIGNED, aligned_checkpoint_timeout=timeout_ms)
         for timeout_ms in (1, 50)
     }
     ids = {timeout_ms: [record.checkpoint_id for record in run.seen.decided] for timeout_ms, run in runs.items()}
@@ -129,8 +116,8 @@ def _after_a_timeout(seed: int) -> Scene:
         timeout_ms: [record.checkpoint_id for record in run.seen.decided if in_flight(record)]
         for timeout_ms, run in runs.items()
     }
-    scene = SceneBuilder("aligned_checkpoint_timeout: begin aligned, turn unaligned when that takes too long")
-    scene.ran("the same job without a crash, with a timeout of 1 ms and of 50 ms")
+    scene = Scene("aligned_checkpoint_timeout: begin aligned, turn unaligned when that takes too long")
+    scene.ran = "the same job without a crash, with a timeout of 1 ms and of 50 ms"
     for timeout_ms, found in turned.items():
         scene.fact(
             f"{timeout_ms} ms: of checkpoints {ids[timeout_ms]} these hold rows in flight: {found or 'none'}", found
@@ -139,7 +126,7 @@ def _after_a_timeout(seed: int) -> Scene:
     scene.check("all are aligned within 50 ms", [], turned[50])
     scene.check("the final one stays aligned", False, ids[1][-1] in turned[1])
     scene.check("no row is lost or repeated", [([], [])] * 2, [run.lost_and_repeated for run in runs.values()])
-    return scene.outcome(
+    return scene.finish(
         f"with 1 ms {len(turned[1])} of {len(ids[1])} checkpoints turn unaligned, with 50 ms {len(turned[50])}"
     )
 
@@ -153,22 +140,18 @@ def _custom() -> Plan:
 def refusal_of_a_custom_exchange(*, forced: bool) -> str:
     """Why unaligned checkpoints are refused behind a custom exchange; nothing if they are accepted."""
     options: dict[str, Any] = {**UNALIGNED, "force_unaligned_checkpoints": forced}
-    try:
-        Job(plan=_custom(), configuration=CheckpointConfiguration(**options))
-    except ConfigurationError as error:
-        return str(error)
-    return ""
+    return refusal(ConfigurationError, lambda: Job(plan=_custom(), configuration=CheckpointConfiguration(**options)))
 
 
 def _forced() -> Scene:
     refused = refusal_of_a_custom_exchange(forced=False)
     run = run_job(plan=_custom(), **UNALIGNED, force_unaligned_checkpoints=True)
-    scene = SceneBuilder("force_unaligned_checkpoints: also where the job graph rules them out")
-    scene.ran("source x2 -> sink x2 by a custom partitioner, without and with force_unaligned_checkpoints")
+    scene = Scene("force_unaligned_checkpoints: also where the job graph rules them out")
+    scene.ran = "source x2 -> sink x2 by a custom partitioner, without and with force_unaligned_checkpoints"
     scene.fact(f"without: {refused or 'accepted'}", refused)
     scene.check("refused, with the reason", True, "custom exchange" in refused)
     scene.check("with force the job runs", ([], []), run.lost_and_repeated)
-    return scene.outcome(
+    return scene.finish(
         f"without it the job is {'refused' if refused else 'accepted'}; with it {len(run.seen.decided)} "
         "checkpoints were complete"
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.execution.recorded_job import RecordingSimulation
-from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import COUNTED, counting, requested_at, run_job
+from sinkproof.explain.small_jobs import COUNTED, counting, listing, requested_at, run_job, scratch_folder, slow_upload
+from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.dataflow.subtask import Subtask
@@ -47,11 +44,6 @@ class ObservedFolder(FolderCheckpointStorage):
         super().__init__(folder, say=lambda text: None)
         self.before: list[str] = []
         self.after: list[str] = []
-        self.on_store: Callable[[int, str], None] = lambda checkpoint_id, subtask: None
-
-    def store(self, checkpoint_id: int, subtask: str, states: Any) -> Any:
-        self.on_store(checkpoint_id, subtask)
-        return super().store(checkpoint_id, subtask, states)
 
     def decide(self, record: CheckpointRecord) -> None:
         self._list()
@@ -66,35 +58,27 @@ class ObservedFolder(FolderCheckpointStorage):
     def _list(self) -> None:
         self.before = listing(self.folder, pattern=ITS_FILES) or self.before
 
-    def slow_down(self, simulation: RecordingSimulation) -> None:
-        """Persisting the snapshot of sink[1] for the cancelled checkpoint, and only that, is slow."""
-        sink = simulation.names.index("sink[1]")
-        usual = simulation.latency.upload[sink]
-
-        def on_store(checkpoint_id: int, subtask: str) -> None:
-            slow = (checkpoint_id, subtask) == (CANCELLED, "sink[1]")
-            simulation.latency.upload[sink] = SLOW_MS if slow else usual
-
-        self.on_store = on_store
-
 
 def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **options: Any) -> Scene:
+    if slow:
+        options["before"] = slow_upload("sink[1]", SLOW_MS, checkpoint_id=CANCELLED)
     with scratch_folder() as folder:
         storage = ObservedFolder(folder)
-        before = storage.slow_down if slow else lambda simulation: None
-        run = run_job(schedule=schedule, storage=storage, before=before, **options)
+        run = run_job(schedule=schedule, storage=storage, **options)
         left = listing(folder, pattern="chk-*")
     aborted = next((each.at_ms for each in run.of("aborted", checkpoint_id=CANCELLED)), 0.0)
     uploads = run.actors("upload cancelled", checkpoint_id=CANCELLED)
     following = min((each.detail for each in run.of("complete") if each.detail > CANCELLED), default=0)
     why = f"persisting checkpoint {CANCELLED} of sink[1] takes {SLOW_MS} ms" if slow else schedule
     kinds = "trigger", "acknowledged", "declined", "complete", "aborted", "abort notified", "upload cancelled"
-    scene = SceneBuilder(title)
-    scene.ran(
+    scene = Scene(title)
+    scene.ran = (
         "source x2 -> sink x2, checkpoints in a folder, "
         f"max_concurrent_checkpoints={options.get('max_concurrent_checkpoints', 3)}; {why}"
     )
-    scene.timeline(run, *kinds, since=run.of("trigger", checkpoint_id=CANCELLED)[0].at_ms - 1, until=aborted + 5)
+    scene.steps = timeline(
+        run, *kinds, since=run.of("trigger", checkpoint_id=CANCELLED)[0].at_ms - 1, until=aborted + 5
+    )
     scene.fact(f"files of checkpoint {CANCELLED} while it was pending: {len(storage.before)}", storage.before)
     scene.fact(
         f"files of it afterwards: {len(storage.after)}; uploads cancelled: {', '.join(uploads) or 'none'}",
@@ -110,7 +94,7 @@ def _aborted(title: str, *, slow: bool = False, schedule: str = "no-fault", **op
         run.actors("abort notified", checkpoint_id=CANCELLED),
     )
     scene.check("without a restart no row is lost or repeated", (1, [], []), (run.generations, *run.lost_and_repeated))
-    return scene.outcome(
+    return scene.finish(
         f"checkpoint {CANCELLED} was aborted at {aborted:g} ms; checkpoint {following} covers its rows; "
         f"{len(run.visible)} rows are visible, each once; retained in the folder: {', '.join(left)}"
     )
@@ -128,9 +112,9 @@ def _cancelled_job() -> Scene:
     complete = [each.detail for each in run.of("complete")]
     pending = [each.detail for each in run.of("trigger") if each.detail not in complete]
     covered = run.simulation.covered(latest)
-    scene = SceneBuilder("The job is cancelled")
-    scene.ran(f"the same job, cancelled at {CANCELLED_AT_MS} ms")
-    scene.timeline(run, "trigger", "acknowledged", "complete", "notified")
+    scene = Scene("The job is cancelled")
+    scene.ran = f"the same job, cancelled at {CANCELLED_AT_MS} ms"
+    scene.steps = timeline(run, "trigger", "acknowledged", "complete", "notified")
     scene.fact(f"triggered and not complete: {pending}", pending)
     scene.fact(
         f"in the folder afterwards: {', '.join(left)} (states stored while the cancellation was on its way "
@@ -145,7 +129,7 @@ def _cancelled_job() -> Scene:
         sorted((split, at) for split, end in covered.items() for at in range(end)),
         sorted(run.visible),
     )
-    return scene.outcome(
+    return scene.finish(
         f"checkpoints {complete} were complete: {rows_named(run.visible)} stay visible, and no other row ever "
         "becomes visible"
     )
@@ -160,8 +144,8 @@ def _channels() -> Scene:
     effects = subtask.on("aborted", CANCELLED, None)
     released = [row for effect in effects if effect[0] == "drain" for held in effect[1] for row in held[2].rows]
     late = list(subtask.on("barrier", 2, CANCELLED))
-    scene = SceneBuilder("A blocked channel is unblocked at once")
-    scene.ran(
+    scene = Scene("A blocked channel is unblocked at once")
+    scene.ran = (
         f"a count with channels 1 and 2: barrier {CANCELLED} and a row on channel 1, then the abort, then a late "
         "barrier"
     )
@@ -170,6 +154,6 @@ def _channels() -> Scene:
     scene.check("its row is released", [(0, 0)], [row[:2] for row in released])
     scene.check("no channel is blocked any more", [], sorted(subtask.alignment.blocked))
     scene.check("no snapshot follows", [], late)
-    return scene.outcome(
+    return scene.finish(
         f"the abort releases {rows_named(released)}; the late barrier on channel 2 has the effects: {late or 'none'}"
     )

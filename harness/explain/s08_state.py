@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import re
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sinkproof.execution.recorded_job import RecordedRun
-from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene, counts_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import COUNTED, COUNTING, Transactional, greatest_values, run_job, true_counts
-from sinkproof.explain.timeline import RECOVERY
-from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.explain.small_jobs import COUNTED, COUNTING, listing, refusal, run_job, scratch_folder
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
-from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.sink_adapters.protocol import Fenced
 
 LESSON: Final = (
@@ -38,37 +32,23 @@ def scenes() -> tuple[Scene, ...]:
     )
 
 
-def _run(storage: Any, *, schedule: str = CRASH) -> tuple[RecordedRun, dict[str, int]]:
-    """And the counts delivered."""
-    target = Transactional()
-    run = run_job(plan=COUNTING, target=target, storage=storage, schedule=schedule)
-    return run, greatest_values(target.rows)
-
-
-def _parts(record: CheckpointRecord) -> tuple[dict[int, int], dict[str, int], list[str]]:
-    """(offsets, counts, pre-committed transactions)."""
-    states = record.states.values()
-    offsets = dict(pair for of in states if "source" in of for pair in decode_offsets(of["source"]))
-    counts = {key: n for of in states for group in of.get("count", {}).values() for key, n in json.loads(group).items()}
-    pending = [entry[2] for of in states if "sink" in of for entry in json.loads(of["sink"])["pending"]]
-    return dict(sorted(offsets.items())), counts, pending
-
-
 def _content() -> Scene:
-    run, _ = _run(MemoryCheckpointStorage(), schedule="no-fault")
+    run = run_job(plan=COUNTING)
     record = run.seen.decided[0]
-    offsets, counts, pending = _parts(record)
-    rows = [COUNTED.batch(*row).rows[0] for row in run.covered(record.checkpoint_id)]
+    state, offsets = record.states["sink[0]"], run.offsets(record.checkpoint_id)
+    counts = {key: n for group in state["count"].values() for key, n in json.loads(group).items()}
+    pending = [entry[2] for entry in json.loads(state["sink"])["pending"]]
+    rows = [COUNTED.make(*row) for row in run.covered(record.checkpoint_id)]
     right = {key: sum(row.key == key for row in rows) for key in sorted({row.key for row in rows})}
-    scene = SceneBuilder("What checkpoint 1 holds")
-    scene.ran("2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded")
+    scene = Scene("What checkpoint 1 holds")
+    scene.ran = "2 sources -> keyed count -> two-phase sink; the record of checkpoint 1 decoded"
     scene.fact(f"system state, offsets of the splits: {offsets}", offsets)
     scene.fact(f"user state, counts by key: {counts_named(counts)}", counts)
     scene.fact(f"system state, pre-committed transactions: {', '.join(pending)}", pending)
     scene.check("the counts are those of the covered rows", right, counts)
     scene.check("the sink's part names its pre-committed transaction", 1, len(pending))
     scene.check("a part for each subtask", ["sink[0]", "source[0]", "source[1]"], sorted(record.states))
-    return scene.outcome(
+    return scene.finish(
         f"the {len(rows)} rows below the offsets have the counts {counts_named(right)}, as in the state"
     )
 
@@ -82,46 +62,34 @@ class CoordinatorMemory(MemoryCheckpointStorage):
 
 
 def _lost_with_memory() -> Scene:
-    run, _ = _run(CoordinatorMemory())
+    run = run_job(plan=COUNTING, storage=CoordinatorMemory(), schedule=CRASH)
     before, decided, restored = len(run.seen.visible_at_fault[0]), run.complete_at_crash, run.restored_from()
     _, repeated = run.lost_and_repeated
-    scene = SceneBuilder("In the coordinator's memory: lost with it")
-    scene.ran(f"the same job, {CRASH}; the new coordinator's memory is empty")
-    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene = Scene("In the coordinator's memory: lost with it")
+    scene.ran = f"the same job, {CRASH}; the new coordinator's memory is empty"
+    scene.steps = timeline(run, *RECOVERY, until=run.crash_ms + 12)
     scene.fact(f"checkpoints {decided} were complete, {before} rows visible", decided)
     scene.fact(f"rows that become visible a second time: {len(repeated)}", repeated)
     scene.check("a checkpoint was complete", True, bool(decided))
     scene.check("no checkpoint is left", [0], restored)
     scene.check("the rows visible at the crash are the repeated rows", before, len(repeated))
-    return scene.outcome(
+    return scene.finish(
         f"generation 2 begins from {'nothing' if restored == [0] else restored}: the rows committed before "
         f"are delivered again ({len(repeated)} rows repeated)"
     )
 
 
-class FolderWithDecisions(FolderCheckpointStorage):
-    """Keeps the decisions in the form in which the coordinator passes them."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, say=lambda text: None)
-        self.decisions: list[CheckpointRecord] = []
-
-    def decide(self, record: CheckpointRecord) -> None:
-        self.decisions.append(record)
-        super().decide(record)
-
-
 def _folder() -> Scene:
     with scratch_folder() as folder:
-        storage = FolderWithDecisions(folder)
-        run, counts = _run(storage)
+        storage = FolderCheckpointStorage(folder, say=lambda text: None)
+        run = run_job(plan=COUNTING, storage=storage, schedule=CRASH)
         left = listing(folder, pattern="chk-*/*")
-    decided, restored = storage.decisions[0], run.restored_from()
+    decided, restored = run.seen.decided[0], run.restored_from()
     kinds = sorted({type(state).__name__ for state in decided.states.values()})
     sizes = {name: state.size_bytes for name, state in decided.states.items()}
-    scene = SceneBuilder("In a folder: it survives every process")
-    scene.ran(f"the same job, checkpoints in a folder, {CRASH}")
-    scene.timeline(run, *RECOVERY, until=run.crash_ms + 12)
+    scene = Scene("In a folder: it survives every process")
+    scene.ran = f"the same job, checkpoints in a folder, {CRASH}"
+    scene.steps = timeline(run, *RECOVERY, until=run.crash_ms + 12)
     scene.fact(
         f"what the coordinator keeps of checkpoint {decided.checkpoint_id}: {', '.join(kinds)} only, for "
         f"{sum(sizes.values())} bytes of states",
@@ -133,10 +101,10 @@ def _folder() -> Scene:
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check(
         "no row is lost or repeated, and the counts are right",
-        ([], [], true_counts(COUNTED)),
-        (*run.lost_and_repeated, counts),
+        ([], [], run.right_counts),
+        (*run.lost_and_repeated, run.counts),
     )
-    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.finish(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _objects() -> Scene:
@@ -144,24 +112,21 @@ def _objects() -> Scene:
     with scratch_folder() as folder:
         url = f"local://{folder}/objects"
         storage = ObjectCheckpointStorage(url, say=lambda text: None)
-        run, counts = _run(storage)
+        run = run_job(plan=COUNTING, storage=storage, schedule=CRASH)
         lines = listing(folder, pattern="objects/log/*")
         ObjectCheckpointStorage(url).claim_generation()
-        fenced = ""
-        try:
-            storage.decide(run.seen.decided[-1]._replace(checkpoint_id=99))
-        except Fenced as error:
-            fenced = str(error).replace(str(folder), "FOLDER")
+        later = run.seen.decided[-1]._replace(checkpoint_id=99)
+        fenced = refusal(Fenced, lambda: storage.decide(later)).replace(str(folder), "FOLDER")
     restored, complete = run.restored_from(), len(run.of("complete"))
-    scene = SceneBuilder("At any URL: immutable objects, and a log of decisions")
-    scene.ran(f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation")
+    scene = Scene("At any URL: immutable objects, and a log of decisions")
+    scene.ran = f"the same job, checkpoints in an object store, {CRASH}; then another coordinator claims a generation"
     scene.fact(f"entries of the log: {len(lines)}, for {run.generations} generations and {complete} decisions", lines)
     scene.fact(f"a later decision of the superseded coordinator: {fenced or 'is accepted'}", fenced)
     scene.check("one log entry for each decision and each generation", run.generations + complete, len(lines))
     scene.check("restored from checkpoint 2", [2], restored)
     scene.check_each_row_once(run)
     scene.check("the superseded coordinator is fenced", True, bool(fenced))
-    return scene.outcome(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(counts)}")
+    return scene.finish(f"generation 2 is restored from checkpoint {restored}; counts {counts_named(run.counts)}")
 
 
 def _damaged() -> Scene:
@@ -169,7 +134,7 @@ def _damaged() -> Scene:
     said: list[str] = []
     with scratch_folder() as folder:
         storage = FolderCheckpointStorage(folder, retained=2, say=said.append)
-        _run(storage, schedule="no-fault")
+        run_job(plan=COUNTING, storage=storage)
         older, newer = storage.complete()
         victim = sorted((folder / f"chk-{newer}").glob("sink*.state"))[0]
         data = bytearray(victim.read_bytes())
@@ -182,8 +147,8 @@ def _damaged() -> Scene:
         text = said[0].replace(str(folder), "FOLDER") if said else "nothing"
         text = re.sub(r"-[0-9a-f]{16}\.state", ".state", text)  # without digests
         aside = [name.rpartition("-")[0] for name in listing(folder, pattern="damaged-*")]
-    scene = SceneBuilder("One byte changes on disk")
-    scene.ran(
+    scene = Scene("One byte changes on disk")
+    scene.ran = (
         f"two checkpoints retained ({[older, newer]}); the last byte of a state of the newer one is flipped, then "
         "restored"
     )
@@ -191,6 +156,6 @@ def _damaged() -> Scene:
     scene.check("the damaged one is refused, the one before it used", older, used)
     scene.check("one message says so", 1, len(said))
     scene.check("the damaged one is kept for inspection", [f"damaged-{newer}"], aside)
-    return scene.outcome(
+    return scene.finish(
         f"checkpoint {used or 'none'} is used instead of {newer}; the damaged one is set aside as {', '.join(aside)}"
     )

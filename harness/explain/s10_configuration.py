@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from sinkproof.execution.recorded_job import RecordedRun, letters
-from sinkproof.explain.checkpoint_folders import listing, scratch_folder
 from sinkproof.explain.demonstration import Scene
 from sinkproof.explain.s05_unaligned import refusal_of_a_custom_exchange
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import COUNTING, requested_at, run_job, slow_upload
+from sinkproof.explain.small_jobs import COUNTING, listing, refusal, requested_at, run_job, scratch_folder, slow_upload
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
@@ -36,15 +36,17 @@ def scenes() -> tuple[Scene, ...]:
     return (_timing(), _failures(), _modes(), _storage(), _refused())
 
 
-class OptionScene(SceneBuilder):
+class OptionScene(Scene):
     """Its facts are settings with their effects."""
 
-    def setting(self, setting: str, effect: str, value: Any) -> None:
-        self.fact(f"{setting}: {effect}", value)
+    def settings(self, option: str, observed: Mapping[Any, Any], effect: Callable[[Any], str]) -> None:
+        """`observed`: value of the option -> what was observed with it; `effect` says that in words."""
+        for value, found in observed.items():
+            self.fact(f"{option}={value}: {effect(found)}", found)
 
     def compared(self) -> Scene:
         values = {str(fact.value) for fact in self.facts}
-        return self.outcome(f"{len(self.facts)} settings, {len(values)} different outcomes")
+        return self.finish(f"{len(self.facts)} settings, {len(values)} different outcomes")
 
 
 def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
@@ -59,19 +61,17 @@ def _run(*, slow: bool = False, **options: Any) -> RecordedRun:
 
 def _timing() -> Scene:
     scene = OptionScene("When checkpoints are triggered, and how many may be pending")
-    scene.ran("source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated")
+    scene.ran = "source x2 -> two-phase sink x2, checkpoint_interval=8, max_concurrent_checkpoints=1 unless stated"
     gaps = {n: _gaps(_run(checkpoint_interval=n, max_concurrent_checkpoints=9)) for n in (8, 20)}
-    for n, found in gaps.items():
-        scene.setting(f"checkpoint_interval={n}", f"triggers {sorted(set(found))} ms apart", found)
+    scene.settings("checkpoint_interval", gaps, lambda found: f"triggers {sorted(set(found))} ms apart")
     scene.check("the interval is kept", [[8], [20]], [sorted(set(found)) for found in gaps.values()])
     most = {n: _most_pending(_run(slow=True, max_concurrent_checkpoints=n)) for n in (1, 3)}
-    for n, pending in most.items():
-        scene.setting(f"max_concurrent_checkpoints={n}", f"at most {pending} pending at once", pending)
+    scene.settings("max_concurrent_checkpoints", most, lambda pending: f"at most {pending} pending at once")
     scene.check("the most pending at once is the configured number", [1, 3], list(most.values()))
     pauses = {n: _least_pause(_run(checkpoint_interval=20, min_pause_between_checkpoints=n)) for n in (0, 15)}
-    for n, pause in pauses.items():
-        effect = f"at least {pause:g} ms from the end of one to the next"
-        scene.setting(f"min_pause_between_checkpoints={n}", effect, pause)
+    scene.settings(
+        "min_pause_between_checkpoints", pauses, lambda pause: f"at least {pause:g} ms from the end of one to the next"
+    )
     scene.check("the pause is kept, and is shorter if not set", (True, True), (pauses[15] >= 15, pauses[0] < 15))
     return scene.compared()
 
@@ -97,20 +97,16 @@ def _least_pause(run: RecordedRun) -> float:
 
 def _failures() -> Scene:
     scene = OptionScene("Which failures are tolerated")
-    scene.ran(f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink")
-    aborted = {}
-    for n in (25, 600):
-        run = _run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2)
-        aborted[n] = len(run.of("aborted"))
-        scene.setting(f"checkpoint_timeout={n}", f"{aborted[n]} checkpoints aborted", aborted[n])
+    scene.ran = f"the same; for the timeout, persisting takes {SLOW_UPLOAD_MS} ms in one sink"
+    timed = {n: _run(slow=True, checkpoint_timeout=n, tolerable_checkpoint_failure_number=2) for n in (25, 600)}
+    aborted = {n: len(run.of("aborted")) for n, run in timed.items()}
+    scene.settings("checkpoint_timeout", aborted, lambda count: f"{count} checkpoints aborted")
     scene.check("too short a timeout aborts, a longer one does not", (True, 0), (aborted[25] > 0, aborted[600]))
     declines = "sink[0].acknowledge.before#2=decline sink[0].acknowledge.before#3=decline"
-    restarts = []
-    for n in (0, 1, 2):
-        restarts.append(_run(schedule=declines, tolerable_checkpoint_failure_number=n).generations - 1)
-        setting = f"tolerable_checkpoint_failure_number={n}, two declined in a row"
-        scene.setting(setting, f"the job restarts {restarts[-1]} times", restarts[-1])
-    scene.check("one failure more than is tolerated restarts the job", [2, 1, 0], restarts)
+    runs = {n: _run(schedule=declines, tolerable_checkpoint_failure_number=n) for n in (0, 1, 2)}
+    restarts = {f"{n}, two declined in a row": run.generations - 1 for n, run in runs.items()}
+    scene.settings("tolerable_checkpoint_failure_number", restarts, lambda count: f"the job restarts {count} times")
+    scene.check("one failure more than is tolerated restarts the job", [2, 1, 0], list(restarts.values()))
     return scene.compared()
 
 
@@ -132,7 +128,7 @@ MODES: Final[dict[str, dict[str, Any]]] = {
 def _modes() -> Scene:
     """The same latencies and the same crash in each mode: rows repeated, in flight, lost."""
     scene = OptionScene("Modes")
-    scene.ran("2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job")
+    scene.ran = "2 sources -> count -> two-phase sink, checkpoint_interval=7, seed=2 checkpoint.notify#1=kill-job"
     found = []
     for name, options in MODES.items():
         options = {**EVERY, "checkpoint_interval": 7, **options}
@@ -140,8 +136,7 @@ def _modes() -> Scene:
         lost, _ = run.lost_and_repeated
         repeated, flying = len(run.repeated), len(in_flight(run.seen.decided[0]))
         found.append([repeated, flying, len(lost)])
-        effect = f"{repeated} rows repeated, {flying} in flight in checkpoint 1, {len(lost)} lost"
-        scene.setting(name, effect, found[-1])
+        scene.fact(f"{name}: {repeated} rows repeated, {flying} in flight in checkpoint 1, {len(lost)} lost", found[-1])
     aligned, at_least, (again, flying, gone), in_time, ignored = found
     scene.check("aligned: no row repeated, in flight or lost", (0, 0, 0), aligned)
     scene.check("at least once: rows repeated, none lost", (True, 0), (at_least[0] > 0, at_least[2]))
@@ -156,20 +151,20 @@ def _modes() -> Scene:
 
 def _storage() -> Scene:
     scene = OptionScene("What is retained")
-    scene.ran("the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator")
+    scene.ran = (
+        "the job cancelled at 60 ms, its checkpoints in a folder; the job run to its end, then a new coordinator"
+    )
     cleanups = {cleanup.value: _after_cancellation(cleanup) for cleanup in Cleanup}
-    for name, left in cleanups.items():
-        scene.setting(
-            f"externalized_checkpoint_cleanup={name}", f"after cancellation: {', '.join(left) or 'nothing'}", left
-        )
+    scene.settings(
+        "externalized_checkpoint_cleanup", cleanups, lambda left: f"after cancellation: {', '.join(left) or 'nothing'}"
+    )
     scene.check("retained, or deleted", [True, False], [bool(left) for left in cleanups.values()])
     storages = {name: _restored_after_total_loss(name) for name in ("memory", "a folder")}
-    for name, found in storages.items():
-        scene.setting(
-            f"checkpoint_storage={name}",
-            f"a new coordinator finds {f'checkpoint {found}' if found else 'no checkpoint'}",
-            found,
-        )
+    scene.settings(
+        "checkpoint_storage",
+        storages,
+        lambda found: f"a new coordinator finds {f'checkpoint {found}' if found else 'no checkpoint'}",
+    )
     scene.check("memory is lost, a folder is not", [False, True], [bool(found) for found in storages.values()])
     return scene.compared()
 
@@ -207,16 +202,17 @@ DOUBTFUL: Final[tuple[tuple[dict[str, Any], tuple[int, bool, int]], ...]] = (  #
 
 def _refused() -> Scene:
     scene = OptionScene("What is refused, and what is warned about")
-    scene.ran("configurations constructed, no job run")
-    refusals = [_refusal(options) for options in IMPOSSIBLE]
+    scene.ran = "configurations constructed, no job run"
+    refusals = [refusal(ConfigurationError, partial(CheckpointConfiguration, **options)) for options in IMPOSSIBLE]
     for options, why in zip(IMPOSSIBLE, refusals, strict=True):
-        scene.setting(_named(options), f"refused: {why}" if why else "accepted", why)
-    custom = {forced: refusal_of_a_custom_exchange(forced=forced) for forced in (False, True)}
-    for forced, why in custom.items():
-        scene.setting(f"force_unaligned_checkpoints={forced}, behind a custom exchange", why or "accepted", why)
+        scene.fact(f"{_named(options)}: {f'refused: {why}' if why else 'accepted'}", why)
+    custom = {
+        f"{forced}, behind a custom exchange": refusal_of_a_custom_exchange(forced=forced) for forced in (False, True)
+    }
+    scene.settings("force_unaligned_checkpoints", custom, lambda why: why or "accepted")
     resolved = [_resolved(options) for options, _ in DOUBTFUL]
     for (options, _), (why, values) in zip(DOUBTFUL, resolved, strict=True):
-        scene.setting(_named(options), f"warned: {why}", [why, *values])
+        scene.fact(f"{_named(options)}: warned: {why}", [why, *values])
     scene.check("the impossible is refused with the reason", [True] * len(IMPOSSIBLE), list(map(bool, refusals)))
     scene.check("unaligned behind a custom exchange only if forced", [True, False], list(map(bool, custom.values())))
     scene.check("the doubtful is warned about", [True] * len(DOUBTFUL), [bool(why) for why, _ in resolved])
@@ -230,14 +226,6 @@ def _refused() -> Scene:
 
 def _named(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in options.items())
-
-
-def _refusal(options: dict[str, Any]) -> str:
-    try:
-        CheckpointConfiguration(**options)
-    except ConfigurationError as error:
-        return str(error)
-    return ""
 
 
 def _resolved(options: dict[str, Any]) -> tuple[str, tuple[int, bool, int | None]]:

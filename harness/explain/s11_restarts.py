@@ -7,9 +7,8 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import RecordedRun
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import LETTERS, Transactional, counting, greatest_values, run_job, true_counts
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.small_jobs import LETTERS, MemoryTarget, counting, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restart_strategy import (
     ExponentialDelay,
@@ -19,6 +18,7 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import (
     RestartStrategy,
 )
 from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
+from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Context
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
@@ -57,26 +57,16 @@ class RecordedStrategy:
         return delay
 
 
-class UnavailableAtFirst(Transactional):
-    """A target that sink[0] cannot open the first few times."""
+class UnavailableAtFirst(TwoPhaseCommitSink):
+    """Its target is down while `failures` are left, which all attempts share."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.failures_left = FAILURES
-
-    def sink(self) -> TwoPhaseCommitSink:
-        return SinkOfUnavailable(self)
-
-
-class SinkOfUnavailable(TwoPhaseCommitSink):
-    def __init__(self, unavailable: UnavailableAtFirst) -> None:
-        super().__init__(MemoryTransactions(unavailable.store))
-        self.unavailable = unavailable
+    def __init__(self, store: MemoryStore, failures: list[OSError]) -> None:
+        super().__init__(MemoryTransactions(store))
+        self.failures = failures
 
     def open(self, context: Context) -> Iterable[int]:
-        if context.subtask == 0 and self.unavailable.failures_left > 0:
-            self.unavailable.failures_left -= 1
-            raise OSError("the target is down")
+        if context.subtask == 0 and self.failures:
+            raise self.failures.pop()
         return super().open(context)
 
 
@@ -84,8 +74,8 @@ def _strategies() -> Scene:
     tried = {name: _tried(make) for name, make, _, _ in STRATEGIES}
     recovered = {name: run.simulation.finished for name, (run, _) in tried.items()}
     delays = {name: [delay for delay in returned if delay is not None] for name, (_, returned) in tried.items()}
-    scene = SceneBuilder(f"A target that is down {FAILURES} times")
-    scene.ran("the same job under each strategy; sink[0] cannot be opened at first")
+    scene = Scene(f"A target that is down {FAILURES} times")
+    scene.ran = "the same job under each strategy; sink[0] cannot be opened at first"
     for name, (run, returned) in tried.items():
         scene.fact(
             f"{name}: delays {', '.join(f'{delay:g}' for delay in delays[name]) or 'none'} (ms), "
@@ -99,12 +89,14 @@ def _strategies() -> Scene:
         [],
         [name for name, _, _, recovers in STRATEGIES if recovers and any(tried[name][0].lost_and_repeated)],
     )
-    return scene.outcome(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
+    return scene.finish(f"{sum(recovered.values())} of {len(tried)} recover, and deliver every row once")
 
 
 def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
     delays: list[float | None] = []
-    return run_job(target=UnavailableAtFirst(), restart=lambda: RecordedStrategy(make(), delays)), delays
+    failures = [OSError("the target is down") for _ in range(FAILURES)]
+    target = MemoryTarget(make=lambda store: UnavailableAtFirst(store, failures))
+    return run_job(target=target, restart=lambda: RecordedStrategy(make(), delays)), delays
 
 
 # -- another parallelism, another checkpoint ------------------------------------------------------
@@ -112,10 +104,8 @@ def _tried(make: Strategy) -> tuple[RecordedRun, list[float | None]]:
 
 def _rescaled(before: int, after: int) -> Scene:
     """A checkpoint is complete, no sink has been notified; the restore has another parallelism."""
-    target = Transactional()
     run = run_job(
         plan=counting(LETTERS, counts=before).plan(),
-        target=target,
         later=counting(LETTERS, counts=after).plan(),
         schedule="checkpoint.notify#1=kill-job",
     )
@@ -123,11 +113,10 @@ def _rescaled(before: int, after: int) -> Scene:
     visible = run.seen.visible_at_fault[0]
     commits = sorted({each.actor for each in run.points("commit.after", generation=2)})
     lost, repeated = run.lost_and_repeated
-    counts = greatest_values(target.rows)
     since, until = run.crash_ms - 5, opened[-1].at_ms
-    scene = SceneBuilder(f"Restored with {after} instead of {before} counting and writing subtasks")
-    scene.ran(f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}")
-    scene.timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until)
+    scene = Scene(f"Restored with {after} instead of {before} counting and writing subtasks")
+    scene.ran = f"2 sources -> count -> two-phase sink, {run.schedule}, then sink parallelism {after}"
+    scene.steps = timeline(run, *RECOVERY, points=["commit.after"], since=since, until=until)
     scene.fact(f"visible at the crash: {rows_named(visible)}; the restore must commit the complete checkpoint", visible)
     scene.fact(
         f"restored: {', '.join(each.actor for each in opened)}; commits are made by {', '.join(commits)}", commits
@@ -135,15 +124,16 @@ def _rescaled(before: int, after: int) -> Scene:
     scene.check("no row was visible at the crash", [], visible)
     scene.check("the new subtasks", [f"sink[{at}]" for at in range(after)], sorted({each.actor for each in opened}))
     scene.check_each_row_once(run)
-    scene.check("every count was restored by the owner of its key", true_counts(LETTERS), counts)
-    return scene.outcome(
-        f"counts {counts_named(counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} too often"
+    scene.check("every count was restored by the owner of its key", run.right_counts, run.counts)
+    return scene.finish(
+        f"counts {counts_named(run.counts)}; {len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} "
+        "too often"
     )
 
 
 def _named() -> Scene:
     """A named retained checkpoint, not the latest: the rows behind it are read again."""
-    target = Transactional()
+    target = MemoryTarget()
     first = run_job(target=target)
     chosen = first.seen.decided[1]
     storage = MemoryCheckpointStorage(generation=first.simulation.generation, record=chosen)
@@ -153,12 +143,12 @@ def _named() -> Scene:
     read = sorted(set(run.rows_written()))
     last = first.seen.decided[-1].checkpoint_id
     lost, repeated = run.lost_and_repeated
-    scene = SceneBuilder("Restored from a named checkpoint, not the latest")
-    scene.ran(f"a job that ended with checkpoint {last}, started again from {chosen.checkpoint_id} on the same target")
+    scene = Scene("Restored from a named checkpoint, not the latest")
+    scene.ran = f"a job that ended with checkpoint {last}, started again from {chosen.checkpoint_id} on the same target"
     scene.fact(f"offsets in checkpoint {chosen.checkpoint_id}: {offsets}", offsets)
     scene.check("exactly the rows behind its offsets are read", remaining, read)
     scene.check("they are repeated, because this target appends", ([], remaining), (lost, repeated))
-    return scene.outcome(
+    return scene.finish(
         f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
         f"loses {len(lost)}"
     )

@@ -7,9 +7,8 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import Identity, letters
 from sinkproof.explain.demonstration import Scene, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import Transactional, run_job
-from sinkproof.reference_engine.dataflow.job_graph import Edge, JobGraph, Vertex
+from sinkproof.explain.small_jobs import linear, run_job
+from sinkproof.reference_engine.dataflow.job_graph import JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.operators import Map
 
 LESSON: Final = (
@@ -24,12 +23,11 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def _graph(*, chain: bool = True) -> JobGraph:
-    vertices = (
+    return linear(
         Vertex(name="source", parallelism=2, source=SOURCE, chain=chain),
         Vertex(name="map", parallelism=2, operator=lambda: Map(lambda row: row._replace(value=row.value + "!"))),
         Vertex(name="sink", parallelism=2, sink=True),
     )
-    return JobGraph(vertices, (Edge("source", "map"), Edge("map", "sink")))
 
 
 def _chained_or_not() -> Scene:
@@ -38,13 +36,12 @@ def _chained_or_not() -> Scene:
         "the source forbids it": _graph(chain=False).plan(),
         "chaining turned off": _graph().plan(chaining=False),
     }
-    targets = {name: Transactional() for name in plans}
-    runs = {name: run_job(plan=plan, target=targets[name]) for name, plan in plans.items()}
+    runs = {name: run_job(plan=plan) for name, plan in plans.items()}
     sent = {name: sum(len(each.detail[1]) for each in run.of("sends")) for name, run in runs.items()}
     total = SOURCE.splits * SOURCE.length(0)
-    chained, *others = (sorted(target.rows) for target in targets.values())
-    scene = SceneBuilder("By a call, or through a channel to another subtask")
-    scene.ran("source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways")
+    chained, *others = (sorted(run.rows) for run in runs.values())
+    scene = Scene("By a call, or through a channel to another subtask")
+    scene.ran = "source x2 -> map x2 -> sink x2, forward; the same graph deployed in three ways"
     for name, plan in plans.items():
         scene.fact(
             f"{name}: {len(plan.subtasks)} subtasks ({', '.join(plan.names[1:])}), {sent[name]} rows through channels",
@@ -53,7 +50,7 @@ def _chained_or_not() -> Scene:
     scene.check("rows through channels", [0, total, 2 * total], list(sent.values()))
     scene.check("the output does not depend on it", [True, True], [rows == chained for rows in others])
     scene.check("no row is lost or repeated", [([], [])] * 3, [run.lost_and_repeated for run in runs.values()])
-    return scene.outcome(
+    return scene.finish(
         f"{total} rows pass {', '.join(str(count // total) for count in sent.values())} channels each, and "
         f"arrive as the same {len(chained)} rows"
     )
@@ -95,8 +92,8 @@ def _network() -> Scene:
                 into.give_credits(1)
         out.take_credits()
     size = sum(message.size for message in messages)
-    scene = SceneBuilder("Over the network, to another worker")
-    scene.ran(
+    scene = Scene("Over the network, to another worker")
+    scene.ran = (
         "the channel that workers use between them, on a pair of sockets; 3 batches and a barrier behind the first"
     )
     scene.fact(f"{size} bytes of Arrow messages for {len(rows)} rows", size)
@@ -110,4 +107,4 @@ def _network() -> Scene:
     scene.check(
         "each batch costs a credit until it is processed", [CREDITS - len(batches), CREDITS], [left, out.credits]
     )
-    return scene.outcome(f"arrived, in order: {', '.join(arrived)}")
+    return scene.finish(f"arrived, in order: {', '.join(arrived)}")

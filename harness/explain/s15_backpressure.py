@@ -6,10 +6,9 @@ from typing import Final
 
 from sinkproof.execution.recorded_job import RecordedRun, letters
 from sinkproof.explain.demonstration import Scene
-from sinkproof.explain.models.flow_control_variants import connections, measure
+from sinkproof.explain.models.flow_control_variants import TICKS, TIMES_SLOWER, connections, measure
 from sinkproof.explain.models.memory_budget import BudgetError, budget_of, buffers_of
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import run_job
+from sinkproof.explain.small_jobs import refusal, run_job
 from sinkproof.explain.timeline import timeline
 from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
 from sinkproof.reference_engine.dataflow.job_graph import Plan, source_to_sink
@@ -20,8 +19,6 @@ LESSON: Final = (
 )
 UNBOUNDED: Final = 10**9
 SLOW_MS: Final = 250  # per batch in the sink; the source produces one every 2 to 3 ms
-TICKS: Final = 2_000
-TIMES_SLOWER: Final = 100
 LENGTHS: Final = (20, 40)  # rows of each split
 BUFFERS: Final = Buffers(exclusive=2, floating=2, queued=2, work_ms={"sink": SLOW_MS})
 
@@ -51,8 +48,8 @@ def _credits() -> Scene:
     borrowed = grant(lent)
     deliver(borrowed)
     blocked, neighbour = outlets[1].put(ROWS, 7), outlets[2].put(ROWS, 0)
-    scene = SceneBuilder("Credits: the receiver grants, the sender announces its backlog")
-    scene.ran(
+    scene = Scene("Credits: the receiver grants, the sender announces its backlog")
+    scene.ran = (
         f"two channels with {BUFFERS.exclusive} exclusive buffers each, {BUFFERS.floating} floating buffers; 7 "
         "batches on channel 1"
     )
@@ -72,7 +69,7 @@ def _credits() -> Scene:
     scene.check("credit 0 stops the channel", 0, len(blocked))
     scene.check("and no other channel", 1, len(neighbour))
     scene.check("never more batches than buffers", True, gate.held <= BUFFERS.exclusive + BUFFERS.floating)
-    return scene.outcome(
+    return scene.finish(
         f"channel 1 has {outlets[1].credits} credits and {outlets[1].backlog} batches waiting; channel 2 has "
         f"{outlets[2].credits} credit left"
     )
@@ -105,8 +102,8 @@ def _flat() -> Scene:
     flat, growing = list(map(_peak, bounded)), list(map(_peak, unbounded))
     last = bounded[-1]
     stops = last.of("stalled")
-    scene = SceneBuilder("A sink a hundred times slower than its source")
-    scene.ran(
+    scene = Scene("A sink a hundred times slower than its source")
+    scene.ran = (
         f"2 sources -> two-phase sink that takes {SLOW_MS} ms per batch; {LENGTHS[0]} and {LENGTHS[1]} rows in "
         "each split; bounded buffers with credits, and buffers without a bound"
     )
@@ -121,7 +118,7 @@ def _flat() -> Scene:
     scene.check("the stop reaches every source", {"source[0]", "source[1]"}, {each.actor for each in stops})
     scene.check("each of them resumes", len(stops), len(last.of("resumed")))
     scene.check_each_row_once(last)
-    return scene.outcome(
+    return scene.finish(
         f"twice the input: {flat[1] - flat[0]} batches more with credits, {growing[1] - growing[0]} more without"
     )
 
@@ -131,11 +128,11 @@ def _flat() -> Scene:
 
 def _variants() -> Scene:
     """The same traffic for a fast and a slow receiver, with a barrier in the middle."""
-    measured = {name: measure(one, ticks=TICKS, slow=TIMES_SLOWER) for name, one in connections().items()}
+    measured = {name: measure(one) for name, one in connections().items()}
     high, low = measured["static rate, guessed too high"], measured["static rate, guessed too low"]
     free, shared, credits_ = (measured[name] for name in ("unbounded", "shared connection", "credits"))
-    scene = SceneBuilder("The same traffic without credits")
-    scene.ran(
+    scene = Scene("The same traffic without credits")
+    scene.ran = (
         f"one sender, a receiver that takes a batch in each tick and one that takes {TIMES_SLOWER} times longer; "
         f"{len(measured)} ways to connect them, {TICKS} ticks each"
     )
@@ -156,7 +153,7 @@ def _variants() -> Scene:
     scene.check("credits: the fast receiver gets everything", free.taken_fast, credits_.taken_fast)
     scene.check("credits: its barrier does not wait", 0, credits_.barrier_ticks_fast)
     scene.check("credits: memory is flat", True, credits_.buffered_most < 20)
-    return scene.outcome(
+    return scene.finish(
         f"credits hold {credits_.buffered_most} batches and give the fast receiver {credits_.taken_fast}; "
         f"unbounded holds {free.buffered_most}; a shared connection gives the fast one {shared.taken_fast}"
     )
@@ -173,14 +170,10 @@ def _budget() -> Scene:
     parts = {key: {name: getattr(budget, name) for name in names} for key, budget in budgets.items()}
     subtask = next(one for one in _plan(2).subtasks if one.sink)
     credits_ = {key: buffers_of(budget, subtask).exclusive for key, budget in budgets.items()}
-    refused = ""
-    try:
-        budget_of(600.0)
-    except BudgetError as error:
-        refused = str(error)
+    refused = refusal(BudgetError, lambda: budget_of(600.0))
     default = budgets[1728.0, 1]
-    scene = SceneBuilder("Where credits come from: the memory of a slot")
-    scene.ran("workers of 1728 MiB with 1 and 4 slots, and of 4096 MiB with 4; one of 600 MiB")
+    scene = Scene("Where credits come from: the memory of a slot")
+    scene.ran = "workers of 1728 MiB with 1 and 4 slots, and of 4096 MiB with 4; one of 600 MiB"
     for (mib, slots), budget in budgets.items():
         scene.fact(
             f"{mib:g} MiB: {' + '.join(f'{name} {part:g}' for name, part in parts[mib, slots].items())}; "
@@ -208,7 +201,7 @@ def _budget() -> Scene:
         all(credits_[key] * len(subtask.inputs) <= budget.segments for key, budget in budgets.items()),
     )
     scene.check("a worker that is too small is refused", True, bool(refused))
-    return scene.outcome(
+    return scene.finish(
         f"reserve {default.reserve:g} + network {default.network:g} + managed {default.managed:g} + user "
         f"{default.user:g} = {default.reserve + default.network + default.managed + default.user:g} MiB"
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from sinkproof.execution.recorded_job import Identity
 from sinkproof.explain.demonstration import Scene, rows_named
 from sinkproof.explain.models.simulated_broker import Broker
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import LETTERS, Straight, run_job
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.small_jobs import LETTERS, MemoryTarget, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
@@ -64,16 +63,16 @@ def _with_checkpoints(*, commits: bool) -> Scene:
     offsets, again = run.offsets(last), run.rows_read(generation=2)
     first = {split: min(row[1] for row in again if row[0] == split) for split in offsets}
     end = broker.group_offsets[GROUP]
-    scene = SceneBuilder(
+    scene = Scene(
         "Checkpointing on: offsets live in the checkpoint"
         if commits
         else "The same with commit_offsets_on_checkpoints=False"
     )
-    scene.ran(
+    scene.ran = (
         f"2 sources -> two-phase sink x2, offsets committed to {SIMULATED} on completion: {commits}; {CRASH}; then "
         "the group's offsets are reset to 0"
     )
-    scene.timeline(run, *RECOVERY, "sends", actors=("coordinator", "source"), around_crash=(9, 12))
+    scene.steps = timeline(run, *RECOVERY, "sends", actors=("coordinator", "source"), around_crash=(9, 12))
     scene.fact(f"the group's offsets before the reset: {before or 'none'}, after it: {after}", [before, after])
     scene.fact(f"offsets in checkpoint {last}: {offsets}; the sources resume at {first}", [offsets, first])
     scene.check("committed on completion" if commits else "never committed", offsets if commits else {}, before)
@@ -84,18 +83,18 @@ def _with_checkpoints(*, commits: bool) -> Scene:
         covered(run.simulation.storage.latest()) if commits else beginning,
         end,
     )
-    return scene.outcome(f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}")
+    return scene.finish(f"{len(run.visible)} rows are delivered, each once; the group's offsets in the end: {end}")
 
 
 def _without_checkpoints(when: str, title: str) -> Scene:
     """A polling client without a job; it crashes in its second poll, when one row is written."""
-    broker, target = Broker(), Straight()
+    broker, target = Broker(), MemoryTarget(strategy="plain")
     first, second = (_consume(broker, target, generation=generation, commit=when) for generation in (1, 2))
     visible = target.read()
     lost = [(0, at) for at in range(LETTERS.length(0)) if (0, at) not in visible]
     repeated = sorted({row for row in visible if visible.count(row) > 1})
-    scene = SceneBuilder(title)
-    scene.ran(
+    scene = Scene(title)
+    scene.ran = (
         f"a client of {SIMULATED} that polls {POLLED} rows at a time and writes them to a plain sink; it crashes "
         "in its second poll, and another client resumes at the group's offset"
     )
@@ -103,12 +102,12 @@ def _without_checkpoints(when: str, title: str) -> Scene:
     scene.fact(f"the second wrote {rows_named(second)}", second)
     scene.check("rows are lost" if when == "before" else "no row is lost", when == "before", bool(lost))
     scene.check("rows are repeated" if when == "after" else "no row is repeated", when == "after", bool(repeated))
-    return scene.outcome(f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}")
+    return scene.finish(f"lost: {rows_named(lost)}; repeated: {rows_named(repeated)}")
 
 
-def _consume(broker: Broker, target: Straight, *, generation: int, commit: str) -> list[Identity]:
+def _consume(broker: Broker, target: MemoryTarget, *, generation: int, commit: str) -> list[Identity]:
     """Partition 0 from the group's offset on. `commit`: before a poll's rows are processed, or after all of them."""
-    sink: Any = target.sink()
+    sink = target.sink()
     sink.open(Context(generation=generation))
     written: list[Identity] = []
     at = broker.group_offsets.get(GROUP, {}).get(0, 0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from sinkproof.execution.recorded_job import Identity, once_each
+from sinkproof.execution.recorded_job import once_each
 from sinkproof.explain.demonstration import Scene, rows_named, times
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, MemoryTarget, run_job
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.sink_adapters.memory.memory_clients import MemoryTable
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Context, Row
@@ -23,29 +22,11 @@ LESSON: Final = (
 SCHEDULE: Final = "sink[0].write.after#5=kill-job"
 
 
-class UpsertTable:
-    """A table with one row for each key, and the log of its changes."""
-
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-
-    def sink(self) -> IdempotentSink:
-        return IdempotentSink(MemoryTable(self.store))
-
-    def read(self) -> list[Identity]:
-        return self.store.read()
-
-
-class RandomKeys(UpsertTable):
-    def sink(self) -> IdempotentSink:
-        return RandomKeySink(MemoryTable(self.store))
-
-
 class RandomKeySink(IdempotentSink):
     """As after an operator that makes a part of the key random: other keys in every attempt."""
 
-    def __init__(self, target: MemoryTable) -> None:
-        super().__init__(target, key=self._random_key)
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(MemoryTable(store), key=self._random_key)
         self.random = Random(0)
 
     def open(self, context: Context) -> None:
@@ -58,22 +39,21 @@ class RandomKeySink(IdempotentSink):
 
 def scenes() -> tuple[Scene, ...]:
     return (
-        _scene(UpsertTable(), "Keys that a replay produces again: right in the end"),
-        _scene(RandomKeys(), "Keys that are random in each attempt: wrong"),
+        _scene(MemoryTarget(strategy="idempotent"), "Keys that a replay produces again: right in the end", right=True),
+        _scene(MemoryTarget(make=RandomKeySink), "Keys that are random in each attempt: wrong", right=False),
     )
 
 
-def _scene(target: UpsertTable, title: str) -> Scene:
+def _scene(target: MemoryTarget, title: str, *, right: bool) -> Scene:
     run = run_job(target=target, schedule=SCHEDULE)
-    right = type(target) is UpsertTable
     replayed = sorted(set(run.rows_written(generation=1)) & set(run.rows_written(generation=2)))
     lost, repeated = run.lost_and_repeated
     _, changed_again = once_each(LETTERS, target.store.read_changes())
     early = run.seen.visible_when_deciding[1]
     keys = sorted(key for key, row in dict(target.store.changelog).items() if row[:2] == replayed[0])
-    scene = SceneBuilder(title)
-    scene.ran(f"source x2 -> idempotent sink x2 into a table, {SCHEDULE}")
-    scene.timeline(run, "writes", *RECOVERY, around_crash=(8, 16))
+    scene = Scene(title)
+    scene.ran = f"source x2 -> idempotent sink x2 into a table, {SCHEDULE}"
+    scene.steps = timeline(run, "writes", *RECOVERY, around_crash=(8, 16))
     scene.fact(f"written before and again after the crash: {rows_named(replayed)}", replayed)
     scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
     scene.fact(f"rows that the table's change log has twice: {rows_named(changed_again)}", changed_again)
@@ -87,7 +67,7 @@ def _scene(target: UpsertTable, title: str) -> Scene:
         [] if right else replayed,
         repeated,
     )
-    return scene.outcome(
+    return scene.finish(
         f"{len(run.visible)} rows in the table, expected {ROW_COUNT}; {len(lost)} lost"
         + (f"; {rows_named(repeated)} are there {times(max(map(run.visible.count, repeated)))}" if repeated else "")
     )

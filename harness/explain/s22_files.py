@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from sinkproof.execution.recorded_job import Identity
 from sinkproof.explain.demonstration import Scene, TimelineEntry, rows_named
-from sinkproof.explain.scene_builder import SceneBuilder
 from sinkproof.explain.small_jobs import LETTERS, run_job
-from sinkproof.explain.timeline import RECOVERY
+from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.sink_adapters.files import file_readers as readers
 from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.files.file_system import Files
@@ -59,7 +58,7 @@ def _tree(disk: MemoryDisk, *, folder: str = "") -> list[str]:
 
 
 def _batch(*at: tuple[int, int]) -> Batch:
-    return Batch(LETTERS.batch(split, offset).rows[0] for split, offset in at)
+    return Batch(LETTERS.make(split, offset) for split, offset in at)
 
 
 def _checkpointed(sink: TwoPhaseCommitSink, checkpoint_id: int) -> None:
@@ -91,8 +90,8 @@ def _life() -> Scene:
     restored: dict[str, Any] = {"restored": [(0, state)], "subtasks_restored": [0], "parallelism_restored": 1}
     other.open(Context(generation=2, checkpoint_id_restored=2, **restored))
     observe("another process opened")
-    scene = SceneBuilder("In progress, pending, committed; finished by handle", unit="step")
-    scene.ran(
+    scene = Scene("In progress, pending, committed; finished by handle", unit="step")
+    scene.ran = (
         "one two-phase file sink, called step by step; the second checkpoint is finished by another sink, from the "
         "snapshot's bytes"
     )
@@ -114,7 +113,7 @@ def _life() -> Scene:
         [[], [], [(0, 0), (0, 1)], [(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]],
         [rows for _, _, rows in observed],
     )
-    return scene.outcome(
+    return scene.finish(
         f"in the end {rows_named(observed[-1][2])} are committed; the row behind snapshot 2 is gone, and will "
         "be replayed"
     )
@@ -133,14 +132,14 @@ def _rolled() -> Scene:
     sizes = {path: len(target.disk.read(path)) for path in parts}
     first, second = (sum(f"part-{sequence:08d}-" in path for path in parts) for sequence in (1, 2))
     full = [size for path, size in sizes.items() if "part-00000001-" in path][:-1]
-    scene = SceneBuilder(f"Part files are rolled by size ({ROLL_BYTES} bytes) and with each checkpoint")
-    scene.ran("six rows, checkpoint 1, one row, checkpoint 2")
+    scene = Scene(f"Part files are rolled by size ({ROLL_BYTES} bytes) and with each checkpoint")
+    scene.ran = "six rows, checkpoint 1, one row, checkpoint 2"
     for path, rows in parts.items():
         scene.fact(f"{path} ({sizes[path]} bytes): {rows_named(rows)}", rows)
     scene.check("several for the larger one, one for the other", (True, 1), (first > 1, second))
     scene.check("a file is rolled as soon as it is large enough", True, bool(full) and min(full) >= ROLL_BYTES)
     scene.check("all rows, in order", [(0, at) for at in range(7)], [row for rows in parts.values() for row in rows])
-    return scene.outcome(f"{first} files of checkpoint 1, {second} of checkpoint 2")
+    return scene.finish(f"{first} files of checkpoint 1, {second} of checkpoint 2")
 
 
 def _buckets() -> Scene:
@@ -153,15 +152,13 @@ def _buckets() -> Scene:
     found: dict[str, list[Identity]] = {}
     for path, rows in parts.items():
         found.setdefault(path.split("/")[2], []).extend(rows)
-    wanted: dict[str, list[Identity]] = {}
-    for row in batch:
-        wanted.setdefault(f"key={row.key}", []).append(row[:2])
-    scene = SceneBuilder("Buckets: a folder for each key")
-    scene.ran("four rows in one transaction, bucket = key")
+    wanted = {f"key={row.key}": [same[:2] for same in batch if same.key == row.key] for row in batch}
+    scene = Scene("Buckets: a folder for each key")
+    scene.ran = "four rows in one transaction, bucket = key"
     for bucket, rows in sorted(found.items()):
         scene.fact(f"{bucket}: {rows_named(rows)}", rows)
     scene.check("every row is in the bucket of its key", wanted, found)
-    return scene.outcome(f"one transaction commits {len(parts)} files in {len(found)} buckets")
+    return scene.finish(f"one transaction commits {len(parts)} files in {len(found)} buckets")
 
 
 def _crashed() -> Scene:
@@ -177,16 +174,16 @@ def _crashed() -> Scene:
     finished = [path for path in _tree(target.disk) if path.startswith("committed/")]
     residue = readers.transactions_residue(target.disk)
     lanes = ("coordinator", "sink[0]")
-    scene = SceneBuilder("A crash at a commit, and another between the renames of the recovery")
-    scene.ran(f"source x2 -> file sink x2, a file for each row, {run.schedule}")
-    scene.timeline(run, *RECOVERY, points=["commit.after"], actors=lanes, since=28, until=70)
+    scene = Scene("A crash at a commit, and another between the renames of the recovery")
+    scene.ran = f"source x2 -> file sink x2, a file for each row, {run.schedule}"
+    scene.steps = timeline(run, *RECOVERY, points=["commit.after"], actors=lanes, since=28, until=70)
     scene.fact(f"at the second crash {len(left)} files were pending: {', '.join(left)}", left)
     scene.fact(f"visible then: {rows_named(visible)}", visible)
     scene.check("both faults were injected", 2, len(run.of("fault")))
     scene.check("files were pending", True, bool(left))
     scene.check_each_row_once(run)
     scene.check("no file is left in progress or pending", [], residue)
-    return scene.outcome(
+    return scene.finish(
         f"generation {run.generations} finishes it: {len(finished)} files committed, left over: {len(residue)}"
     )
 
@@ -204,10 +201,10 @@ def _torn() -> Scene:
     second.open(Context(generation=2))
     second.write(_batch((0, 1), (0, 2)))
     rows, files, torn = readers.read_log(disk), _tree(disk), len(disk.read(path))
-    scene = SceneBuilder("A line that was torn by the crash")
-    scene.ran("a plain file sink crashes in the middle of a line; the next attempt writes on")
+    scene = Scene("A line that was torn by the crash")
+    scene.ran = "a plain file sink crashes in the middle of a line; the next attempt writes on"
     scene.fact(f"files: {', '.join(files)}", files)
     scene.fact(f"valid length of the first: {len(whole)} of {torn} bytes", [len(whole), torn])
     scene.check("the torn line is not read, and hides no other", [(0, 0), (0, 1), (0, 1), (0, 2)], rows)
     scene.check("the next attempt writes to a file of its own", 2, len(files))
-    return scene.outcome(f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other")
+    return scene.finish(f"a reader sees {rows_named(rows)}: up to the valid length of one file, then the other")

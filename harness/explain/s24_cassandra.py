@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from sinkproof.execution.recorded_job import Identity, RecordedRun
+from sinkproof.execution.recorded_job import RecordedRun, record_job
 from sinkproof.explain.demonstration import Scene, counts_named, rows_named
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import LETTERS, ROW_COUNT, run_job, true_counts, wrong_counts
-from sinkproof.explain.timeline import RECOVERY
-from sinkproof.sink_adapters.protocol import Context, Row, Sink
+from sinkproof.explain.small_jobs import LETTERS, LETTERS_TO_SINK, ROW_COUNT, differing_counts, true_counts
+from sinkproof.explain.timeline import RECOVERY, timeline
+from sinkproof.sink_adapters.protocol import Row, Sink
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
@@ -32,9 +31,6 @@ class RowsByIdentity:
     def __init__(self, table: WideRows) -> None:
         self.table = table
 
-    def attach(self, context: Context) -> None:
-        self.reach = context.reach
-
     def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
         self.upsert([(f"{row.split}-{row.offset}", row) for row in rows])
 
@@ -52,109 +48,69 @@ class RowsAndCounters(RowsByIdentity):
             self.table.add(row.key, 1)
 
 
-class CommitterTable:
-    """The committer: a table of its own, one key for each part."""
-
-    def __init__(self, table: WideRows) -> None:
-        self.table = table
-
-    def is_committed(self, part: CheckpointPart) -> bool:
-        return self.table.is_sent(part)
-
-    def record(self, part: CheckpointPart) -> None:
-        self.table.mark_sent(part)
-
-
-class CassandraTarget:
-    """Written ahead into `rows_of`."""
-
-    rows_of = RowsByIdentity
-
-    def __init__(self) -> None:
-        self.table = WideRows()
-
-    def sink(self) -> Sink:
-        return WriteAheadSink(self.rows_of(self.table), CommitterTable(self.table))
-
-    def read(self) -> list[Identity]:
-        return self.table.read()
-
-    @property
-    def written_again(self) -> int:
-        return self.table.statements["INSERT row"] - ROW_COUNT
-
-
-class CountersTarget(CassandraTarget):
-    rows_of = RowsAndCounters
-
-
-class IdempotentTarget(CassandraTarget):
-    def sink(self) -> Sink:
-        return IdempotentSink(RowsByIdentity(self.table))
-
-
 def scenes() -> tuple[Scene, ...]:
     return (_write_ahead(), _idempotent(), _write_ahead_into_counters())
 
 
-def _run(target: CassandraTarget, schedule: str) -> RecordedRun:
-    return run_job(target=target, probe=target.table.statements.copy, schedule=schedule)
+def _run(make: Callable[[WideRows], Sink], schedule: str) -> tuple[RecordedRun, WideRows, int]:
+    """The run, the table, and how many rows were written again."""
+    table = WideRows()
+    run = record_job(
+        LETTERS_TO_SINK, lambda: make(table), read=table.read, probe=table.statements.copy, schedule=schedule
+    )
+    return run, table, table.statements["INSERT row"] - ROW_COUNT
 
 
 def _write_ahead() -> Scene:
-    target = CassandraTarget()
-    run = _run(target, BEFORE_RECORD)
+    run, table, written_again = _run(lambda table: WriteAheadSink(RowsByIdentity(table), table), BEFORE_RECORD)
     before: Counter[str] = run.seen.probed_at_fault[0]
-    statements, early = target.table.statements, run.seen.visible_when_deciding[1]
+    early = run.seen.visible_when_deciding[1]
     points, actors = ("publish.after", "record.after"), ("coordinator", "sink[0]")
-    scene = SceneBuilder("Write-ahead, with a committer in a table of its own")
-    scene.ran(f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}")
-    scene.timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
+    scene = Scene("Write-ahead, with a committer in a table of its own")
+    scene.ran = f"source x2 -> write-ahead sink x2 into {SIMULATED}; {run.schedule}"
+    scene.steps = timeline(run, *RECOVERY, points=points, actors=actors, since=28, until=50)
     scene.fact(
         f"at the crash {before['INSERT row']} rows were written and {before['INSERT sent']} parts recorded",
         dict(before),
     )
-    scene.fact(f"statements in the end: {counts_named(statements)}", dict(statements))
+    scene.fact(f"statements in the end: {counts_named(table.statements)}", dict(table.statements))
     scene.check("no row is visible before checkpoint 1 is complete", [], early)
-    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.check("rows were written twice", True, written_again > 0)
     scene.check_each_row_once(run)
-    scene.check("every part is recorded once", len(target.table.sent), statements["INSERT sent"])
-    return scene.outcome(
-        f"{target.written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
+    scene.check("every part is recorded once", len(table.sent), table.statements["INSERT sent"])
+    return scene.finish(
+        f"{written_again} rows were written again and changed nothing: {len(run.visible)} rows, each once"
     )
 
 
 def _idempotent() -> Scene:
-    target = IdempotentTarget()
-    run = _run(target, "sink[0].write.after#5=kill-job")
-    statements, early = target.table.statements, run.seen.visible_when_deciding[1]
-    scene = SceneBuilder("Idempotent: every row at once, under its own key")
-    scene.ran(f"the same rows into an idempotent sink; {run.schedule}")
+    run, table, written_again = _run(
+        lambda table: IdempotentSink(RowsByIdentity(table)), "sink[0].write.after#5=kill-job"
+    )
+    early = run.seen.visible_when_deciding[1]
+    scene = Scene("Idempotent: every row at once, under its own key")
+    scene.ran = f"the same rows into an idempotent sink; {run.schedule}"
     scene.fact(f"visible before checkpoint 1 was complete: {rows_named(early)}", early)
-    scene.fact(f"statements: {counts_named(statements)}", dict(statements))
-    scene.check("rows were written twice", True, target.written_again > 0)
+    scene.fact(f"statements: {counts_named(table.statements)}", dict(table.statements))
+    scene.check("rows were written twice", True, written_again > 0)
     scene.check("readers see rows early", True, bool(early))
     scene.check_each_row_once(run)
-    return scene.outcome(
-        f"{target.written_again} rows were written again; in the end {len(run.visible)} rows, each once, and "
-        "visible early"
+    return scene.finish(
+        f"{written_again} rows were written again; in the end {len(run.visible)} rows, each once, and visible early"
     )
 
 
 def _write_ahead_into_counters() -> Scene:
     """The same crash; the target adds up."""
-    target = CountersTarget()
-    run = _run(target, BEFORE_RECORD)
-    counts, right = dict(target.table.counters), true_counts(LETTERS)
-    wrong = wrong_counts(counts, right)
-    scene = SceneBuilder("The same into counters: a wrong result")
-    scene.ran(f"the same write-ahead sink, into counters by key; {run.schedule}")
+    run, table, written_again = _run(lambda table: WriteAheadSink(RowsAndCounters(table), table), BEFORE_RECORD)
+    counts, right = dict(table.counters), true_counts(LETTERS)
+    wrong = differing_counts(counts, right)
+    scene = Scene("The same into counters: a wrong result")
+    scene.ran = f"the same write-ahead sink, into counters by key; {run.schedule}"
     scene.fact(f"counters: {counts_named(counts)}; in the input: {counts_named(right)}", counts)
     scene.check(
-        "counters are too great by the rows sent again",
-        target.written_again,
-        sum(counts.values()) - sum(right.values()),
+        "counters are too great by the rows sent again", written_again, sum(counts.values()) - sum(right.values())
     )
     scene.check("some are wrong", True, bool(wrong))
     scene.check("the rows beside them are right", ([], []), run.lost_and_repeated)
-    return scene.outcome(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")
+    return scene.finish(f"the part that was sent twice was counted twice: {'; '.join(wrong)}")

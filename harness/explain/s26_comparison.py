@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import now
 from sinkproof.execution.recorded_job import NO_OPTIONS, Identity, ReaderLog, RecordingSimulation
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.explain.checkpoint_folders import scratch_folder
 from sinkproof.explain.demonstration import Scene
-from sinkproof.explain.scene_builder import SceneBuilder
-from sinkproof.explain.small_jobs import collected_warnings
+from sinkproof.explain.small_jobs import collected_warnings, scratch_folder
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
@@ -58,6 +56,7 @@ class StrategyMeasures(NamedTuple):
     state_bytes_per_row: float
     state_bytes_peak: int
     lost_by_timeout: int
+    rows_per_second: float  # in real time
 
     @property
     def grade(self) -> str:
@@ -66,7 +65,8 @@ class StrategyMeasures(NamedTuple):
     @property
     def value(self) -> dict[str, Any]:
         crashed = {"grade": self.grade, "crashes": self.crashed.crashes, "oracles": sorted(self.crashed.oracles)}
-        return {**crashed, **{name: figure for name, figure in self._asdict().items() if name != "crashed"}}
+        others = {name: figure for name, figure in self._asdict().items() if name not in ("crashed", "rows_per_second")}
+        return crashed | others
 
     def line(self, name: str) -> str:
         return (
@@ -77,13 +77,14 @@ class StrategyMeasures(NamedTuple):
 
 
 def scenes() -> tuple[Scene, ...]:
-    found = {name: _measured(name) for name in MEASURED}
-    table = {name: row for name, (row, _) in found.items()}
-    speeds = {name: rows_per_second for name, (_, rows_per_second) in found.items()}
+    table = {name: _measured(name) for name in MEASURED}
+    speeds = {name: row.rows_per_second for name, row in table.items()}
+    speeds_named = ", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items())
+    claims = {name: load(name).claims for name in table}
     crashes = sum(row.crashed.crashes for row in table.values())
     strategies = dict.fromkeys(name.partition("/")[2] for name in table)
-    scene = SceneBuilder("Every pair in memory and files")
-    scene.ran(
+    scene = Scene("Every pair in memory and files")
+    scene.ran = (
         "for each pair: the certifying job, one crash at each step of coordinator and one sink; and a job of "
         f"{SOURCE.splits * SOURCE.length(0)} rows, observed"
     )
@@ -91,7 +92,7 @@ def scenes() -> tuple[Scene, ...]:
     for name, row in table.items():
         scene.fact(row.line(name), row.value)
     scene.fact(KEY, None)
-    scene.fact(f"rows per second, simulated, in this run: {_speeds_named(speeds)}", speeds, varies=True)
+    scene.fact(f"rows per second, simulated, in this run: {speeds_named}", speeds, varies=True)
     for strategy in strategies:
         scene.fact(f"what a target of {strategy} must offer: {', '.join(offers(strategy))}", offers(strategy))
     for name, row in table.items():
@@ -99,7 +100,7 @@ def scenes() -> tuple[Scene, ...]:
     scene.check(
         "no claim of any pair is violated",
         [],
-        [name for name, row in table.items() if row.crashed.breaks(_claims(name))],
+        [name for name, row in table.items() if row.crashed.breaks(claims[name])],
     )
     scene.check(
         "rows are visible early exactly in the pairs that do not wait for completion",
@@ -109,30 +110,18 @@ def scenes() -> tuple[Scene, ...]:
     scene.check(
         "no pair that claims NO_EARLY_ROWS shows rows early",
         [],
-        [name for name, row in table.items() if row.early and _claims(name) & Claim.NO_EARLY_ROWS],
+        [name for name, row in table.items() if row.early and claims[name] & Claim.NO_EARLY_ROWS],
     )
     scene.check(
         "a late recovery loses rows only in targets with a transaction timeout",
         [name for name in table if name in EXPIRES],
         [name for name, row in table.items() if row.lost_by_timeout],
     )
-    finished = scene.outcome(
-        f"{len(table)} pairs, {crashes} crashes; grades measured: "
-        f"{', '.join(sorted({r.grade for r in table.values()}))}"
-    )
-    return (finished,)
+    grades = ", ".join(sorted({row.grade for row in table.values()}))
+    return (scene.finish(f"{len(table)} pairs, {crashes} crashes; grades measured: {grades}"),)
 
 
-def _speeds_named(speeds: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items())
-
-
-def _claims(name: str) -> Claim:
-    return load(name).claims
-
-
-def _measured(name: str) -> tuple[StrategyMeasures, float]:
-    """The measures, and rows per second."""
+def _measured(name: str) -> StrategyMeasures:
     with scratch_folder() as folder:
         contract, scratch = load(name), Scratch(name=f"explain-{name}", path=folder)
         with ScheduleRunner(contract, scratch) as runner:
@@ -144,7 +133,7 @@ def _measured(name: str) -> tuple[StrategyMeasures, float]:
                 lost = recovered_late(contract, scratch).rows_lost
             runner.reset()
             peak, rows_per_second = _in_bulk(contract, scratch)
-    return StrategyMeasures(crashed, early, late, effects, state, peak, lost), rows_per_second
+    return StrategyMeasures(crashed, early, late, effects, state, peak, lost, rows_per_second)
 
 
 # -- one job, observed ----------------------------------------------------------------------------

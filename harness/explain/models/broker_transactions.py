@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sinkproof.execution.recorded_job import Identity
 from sinkproof.explain.models.simulated_broker import MARKER, Broker, ProducerSession
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
-from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 
 class ProducerPerTransaction:
@@ -89,16 +87,3 @@ class WithoutSweep(ProducerPerTransaction):
 
 
 Transactions = type[ProducerPerTransaction]
-
-
-class KafkaTopic:
-    """A topic of the simulated broker, and the two-phase sink into it."""
-
-    def __init__(self, broker: Broker, *, transactions: Transactions = ProducerPerTransaction) -> None:
-        self.broker, self.transactions = broker, transactions
-
-    def sink(self) -> TwoPhaseCommitSink:
-        return TwoPhaseCommitSink(self.transactions(self.broker))
-
-    def read(self) -> list[Identity]:
-        return self.broker.read()

@@ -7,53 +7,47 @@
                  blocks the batches and barriers behind it, for both receivers
     credits      flow_control.py: the slow channel stops, and the other one is not affected
 
-In each tick the sender produces one batch for each receiver, if it may. The slow one takes a batch in `slow` ticks.
+In each tick the sender produces one batch for each receiver, if it may. The slow one takes one in TIMES_SLOWER ticks.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from sinkproof.reference_engine.dataflow.flow_control import ROWS, Buffers, Gate, Item, Outlet
 
 FAST, SLOW = 0, 1
 CHANNELS: Final = (FAST, SLOW)
 BARRIER: Final = "barrier"
+TICKS: Final = 2_000
+TIMES_SLOWER: Final = 100
+BARRIER_AT: Final = 1_000  # the tick in which the sender sends a barrier to each receiver
 
 TrafficItem = tuple[str, int]  # kind, number
 
 
-class FlowControlVariant(Protocol):
-    def may_send(self, channel: int) -> bool:
-        """Whether the sender produces a batch for this receiver now."""
-
-    def send(self, channel: int, item: TrafficItem) -> None: ...
-
-    def take(self, channel: int) -> TrafficItem | None:
-        """The next item for the receiver; None: none has arrived."""
-
-    @property
-    def buffered(self) -> int:
-        """Batches between the two ends."""
-
-
 class Unbounded:
+    """And what the others have in common: a pile of items for each receiver."""
+
     def __init__(self) -> None:
         self.piles: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
+        """Whether the sender produces a batch for this receiver now."""
         return True
 
     def send(self, channel: int, item: TrafficItem) -> None:
         self.piles[channel].append(item)
 
     def take(self, channel: int) -> TrafficItem | None:
+        """The next item for the receiver; None: none has arrived."""
         return self.piles[channel].popleft() if self.piles[channel] else None
 
     @property
     def buffered(self) -> int:
+        """Batches between the two ends."""
         return sum(map(len, self.piles))
 
 
@@ -70,13 +64,13 @@ class StaticRate(Unbounded):
         return self.requests[channel] % self.every == 0
 
 
-class SharedConnection:
-    """`room`: batches in the connection, and in each receiver's buffer."""
+class SharedConnection(Unbounded):
+    """`room`: batches in the connection, and in each receiver's pile."""
 
     def __init__(self, room: int) -> None:
+        super().__init__()
         self.room = room
         self.wire: deque[tuple[int, TrafficItem]] = deque()
-        self.buffers: tuple[deque[TrafficItem], ...] = tuple(deque() for _ in CHANNELS)
 
     def may_send(self, channel: int) -> bool:
         return len(self.wire) < self.room
@@ -85,14 +79,13 @@ class SharedConnection:
         self.wire.append((channel, item))
 
     def take(self, channel: int) -> TrafficItem | None:
-        while self.wire and len(self.buffers[self.wire[0][0]]) < self.room:
-            to, item = self.wire.popleft()
-            self.buffers[to].append(item)
-        return self.buffers[channel].popleft() if self.buffers[channel] else None
+        while self.wire and len(self.piles[self.wire[0][0]]) < self.room:
+            super().send(*self.wire.popleft())
+        return super().take(channel)
 
     @property
     def buffered(self) -> int:
-        return len(self.wire) + sum(map(len, self.buffers))
+        return len(self.wire) + super().buffered
 
 
 class Credits:
@@ -127,6 +120,9 @@ class Credits:
         return sum(gate.held for gate in self.gates) + sum(outlet.backlog for outlet in self.outlets)
 
 
+Connection = Unbounded | Credits
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     buffered_most: int  # batches between the ends
@@ -137,24 +133,21 @@ class Measured:
     barrier_ticks_slow: int | None
 
 
-def measure(
-    connection: FlowControlVariant, *, ticks: int = 2_000, slow: int = 100, barrier_at: int = 1_000
-) -> Measured:
+def measure(connection: Connection) -> Measured:
     """The same traffic over this connection."""
     taken, most = [0, 0], 0
     came: dict[int, int] = {}
-    for tick in range(ticks):
+    for tick in range(TICKS):
         for channel in CHANNELS:
-            if tick == barrier_at:
+            if tick == BARRIER_AT:
                 connection.send(channel, (BARRIER, tick))
             elif connection.may_send(channel):
                 connection.send(channel, (ROWS, tick))
         for channel in CHANNELS:
-            if channel == FAST or tick % slow == 0:
-                kind = _take_row(connection, channel, came=came, tick=tick)
-                taken[channel] += kind
+            if channel == FAST or tick % TIMES_SLOWER == 0:
+                taken[channel] += _take_row(connection, channel, came=came, tick=tick)
         most = max(most, connection.buffered)
-    delays = [came[channel] - barrier_at if channel in came else None for channel in CHANNELS]
+    delays = [came[channel] - BARRIER_AT if channel in came else None for channel in CHANNELS]
     return Measured(
         buffered_most=most,
         buffered_last=connection.buffered,
@@ -165,7 +158,7 @@ def measure(
     )
 
 
-def _take_row(connection: FlowControlVariant, channel: int, *, came: dict[int, int], tick: int) -> bool:
+def _take_row(connection: Connection, channel: int, *, came: dict[int, int], tick: int) -> bool:
     """One batch, and the barrier if it comes before it."""
     event = connection.take(channel)
     if event is not None and event[0] == BARRIER:
@@ -174,7 +167,7 @@ def _take_row(connection: FlowControlVariant, channel: int, *, came: dict[int, i
     return event is not None
 
 
-def connections() -> dict[str, FlowControlVariant]:
+def connections() -> dict[str, Connection]:
     """The four, with about the same memory where they bound it."""
     return {
         "unbounded": Unbounded(),

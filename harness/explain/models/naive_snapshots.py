@@ -21,6 +21,7 @@ from typing import Any, Final
 NAMES: Final = ("source", "first", "second")
 NUMBERS: Final = (10, 20, 30, 40, 50)
 BARRIER: Final = "barrier"
+TICK: Final = 3  # of the master's broadcast
 
 
 @dataclass(slots=True)
@@ -61,53 +62,42 @@ class Operators:
             row, total = item
             self.results[row] = total
 
+    def rows_processed(self, name: str) -> int:
+        return dict(zip(NAMES, (self.offset, *self.seen), strict=True))[name]
+
     @property
     def idle(self) -> bool:
         return self.offset == len(self.numbers) and not any(self.channels)
 
 
-class Snapshot:
-    """The states taken so far, and how many rows each operator had processed by then."""
+class SnapshotTrial:
+    """One snapshot of the operators; after a restore from it, the results beside the right ones."""
 
-    def __init__(self, operators: Operators) -> None:
-        self.operators = operators
-        self.states: dict[str, Any] = {}
-        self.taken_after: dict[str, int] = {}
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.operators, self.expected = Operators(numbers), undisturbed(numbers=numbers)
+        self.snapshot: dict[str, Any] = {}
+        self.taken_after: dict[str, int] = {}  # operator -> rows that it had processed
+        self.results: Mapping[int, int] = {}  # row -> result, after the restore
 
     def take(self, name: str) -> None:
         """The results so far belong to the second sum, as committed rows belong to a sink's snapshot."""
         had = self.operators
         first, second = had.sums
-        self.states[name] = {"source": had.offset, "first": first, "second": (second, dict(had.results))}[name]
-        self.taken_after[name] = self.rows_processed(name)
-
-    def rows_processed(self, name: str) -> int:
-        return dict(zip(NAMES, (self.operators.offset, *self.operators.seen), strict=True))[name]
+        self.snapshot[name] = {"source": had.offset, "first": first, "second": (second, dict(had.results))}[name]
+        self.taken_after[name] = had.rows_processed(name)
 
     @property
     def complete(self) -> bool:
-        return len(self.states) == len(NAMES)
+        return len(self.snapshot) == len(NAMES)
 
     def restored(self) -> SnapshotTrial:
         """Each operator restarts from its own state; the items in the channels are gone."""
-        numbers, (total, results) = self.operators.numbers, self.states["second"]
-        again = Operators(numbers, self.states["source"], [self.states["first"], total], results=dict(results))
-        return SnapshotTrial(
-            snapshot={name: self.states[name] for name in NAMES},
-            taken_after={name: self.taken_after[name] for name in NAMES},
-            expected=undisturbed(numbers=numbers),
-            results=_to_the_end(again),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTrial:
-    """The results after a restore from one snapshot, beside the right ones."""
-
-    snapshot: Mapping[str, Any]
-    taken_after: Mapping[str, int]  # operator -> rows that it had processed
-    expected: Mapping[int, int]  # row -> result, of an undisturbed run
-    results: Mapping[int, int]  # after the restore
+        self.snapshot = {name: self.snapshot[name] for name in NAMES}
+        self.taken_after = {name: self.taken_after[name] for name in NAMES}
+        offset, first, (second, results) = self.snapshot.values()
+        again = Operators(self.operators.numbers, offset, [first, second], results=dict(results))
+        self.results = _to_the_end(again)
+        return self
 
     @property
     def lost(self) -> list[int]:
@@ -135,53 +125,46 @@ def _to_the_end(operators: Operators) -> Mapping[int, int]:
     return operators.results
 
 
-def on_their_own(
-    *, numbers: Sequence[int] = NUMBERS, after: Mapping[str, int] = {"source": 2, "first": 1, "second": 1}
-) -> SnapshotTrial:
-    """`after`: how many rows each operator has processed when it is snapshotted."""
-    operators = Operators(numbers)
-    snapshot = Snapshot(operators)
-    while not snapshot.complete:
+def on_their_own() -> SnapshotTrial:
+    """The source is snapshotted when it has processed two rows, each of the others after one."""
+    trial, after = SnapshotTrial(NUMBERS), {"source": 2, "first": 1, "second": 1}
+    while not trial.complete:
         for name in NAMES:
-            if name not in snapshot.states and snapshot.rows_processed(name) == after[name]:
-                snapshot.take(name)
-            operators.step(name)
-    return snapshot.restored()
+            if name not in trial.snapshot and trial.operators.rows_processed(name) == after[name]:
+                trial.take(name)
+            trial.operators.step(name)
+    return trial.restored()
 
 
-def at_a_tick(
-    *, numbers: Sequence[int] = NUMBERS, tick: int = 3, delayed: Mapping[str, int] = {}, paused: Mapping[str, int] = {}
-) -> SnapshotTrial:
+def at_a_tick(*, delayed: Mapping[str, int] = {}, paused: Mapping[str, int] = {}) -> SnapshotTrial:
     """In every tick of the clock a row passes all three, so the channels are empty when the master broadcasts.
 
     `delayed`: operator -> ticks that the broadcast to it is late. `paused`: operator -> ticks before the broadcast
     during which it does not run, while the others do.
     """
-    operators = Operators(numbers)
-    snapshot = Snapshot(operators)
-    for now in range(tick + max([0, *delayed.values()]) + 1):
+    trial = SnapshotTrial(NUMBERS)
+    for now in range(TICK + max([0, *delayed.values()]) + 1):
         for name in NAMES:
-            if now == tick + delayed.get(name, 0):
-                snapshot.take(name)
+            if now == TICK + delayed.get(name, 0):
+                trial.take(name)
         for name in NAMES:
-            if not tick - paused.get(name, 0) <= now < tick:
-                operators.step(name)
-    return snapshot.restored()
+            if not TICK - paused.get(name, 0) <= now < TICK:
+                trial.operators.step(name)
+    return trial.restored()
 
 
 def with_barriers(*, numbers: Sequence[int] = NUMBERS, after: int = 2, paused: Mapping[str, int] = {}) -> SnapshotTrial:
     """The source is snapshotted after `after` rows and sends the barrier behind them. `paused`: steps from then on."""
-    operators = Operators(numbers)
-    snapshot = Snapshot(operators)
+    trial = SnapshotTrial(numbers)
     left = dict(paused)
-    while not snapshot.complete:
+    while not trial.complete:
         for name in NAMES:
-            if snapshot.states and left.get(name, 0):
+            if trial.snapshot and left.get(name, 0):
                 left[name] -= 1
                 continue
-            if operators.step(name) == name:
-                snapshot.take(name)
-            if name == "source" and not snapshot.states and operators.offset == after:
-                snapshot.take(name)
-                operators.channels[0].append(BARRIER)
-    return snapshot.restored()
+            if trial.operators.step(name) == name:
+                trial.take(name)
+            if name == "source" and not trial.snapshot and trial.operators.offset == after:
+                trial.take(name)
+                trial.operators.channels[0].append(BARRIER)
+    return trial.restored()

@@ -14,7 +14,7 @@ from sinkproof.sink_adapters.protocol import Row
 
 @dataclass
 class WideRows:
-    """One keyspace: a table of rows, a table of sent parts, a table of counters."""
+    """One keyspace: a table of rows, one of counters, and one of sent parts, by which it is a checkpoint committer."""
 
     cells: dict[str, tuple[int, Row]] = field(default_factory=dict)  # primary key -> (write timestamp, value)
     sent: dict[str, int] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class WideRows:
         self.statements["UPDATE counter"] += 1
         self.counters[key] += amount
 
-    def mark_sent(self, part: str) -> None:
+    def record(self, part: str) -> None:
         self.statements["INSERT sent"] += 1
         self.sent[part] = 1
 
-    def is_sent(self, part: str) -> bool:
+    def is_committed(self, part: str) -> bool:
         self.statements["SELECT sent"] += 1
         return part in self.sent
 

@@ -1,4 +1,4 @@
-"""Four targets that hold masked rows, two of them simulations of foreign systems, and the reader of each."""
+"""Two foreign systems that hold masked rows, simulated, with their readers: a log and a table."""
 
 from __future__ import annotations
 
@@ -8,62 +8,9 @@ from typing import Final
 from sinkproof.execution.recorded_job import Identity
 from sinkproof.explain.models.simulated_broker import Broker
 from sinkproof.explain.models.simulated_wide_rows import WideRows
-from sinkproof.sink_adapters.files import file_readers as readers
-from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
-from sinkproof.sink_adapters.files.file_system import Files
-from sinkproof.sink_adapters.files.masked_files import MaskedFiles
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES
-from sinkproof.sink_adapters.memory.memory_clients import MemorySegments
-from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import Batch
 from sinkproof.sink_adapters.strategies.masked import MaskedSink, MaskedTarget
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
-
-
-class InMemory:
-    name: Final = "memory"
-
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-
-    def sink(self) -> MaskedSink:
-        return MaskedSink(MemorySegments(self.store))
-
-    def read(self) -> list[Identity]:
-        return self.store.read()
-
-    def held(self) -> list[Identity]:
-        """Every row in the target, revealed or not."""
-        return sorted(row[:2] for rows in self.store.staged.values() for row in rows)
-
-    def markers(self) -> list[str]:
-        return [f"generation {token[1]} up to {marker}" for token, marker in sorted(self.store.markers.items())]
-
-    def hidden(self) -> list[str]:
-        return self.store.residue()
-
-
-class InFiles:
-    name: Final = "files"
-
-    def __init__(self) -> None:
-        self.disk = MemoryDisk()
-
-    def sink(self) -> MaskedSink:
-        return MaskedSink(MaskedFiles(Files(self.disk)))
-
-    def read(self) -> list[Identity]:
-        return readers.read_masked(self.disk)
-
-    def held(self) -> list[Identity]:
-        parts = [f"masked/sink/{name}" for name in self.disk.list("masked/sink") if name.startswith("part-")]
-        return sorted(row for part in parts for row in JSON_LINES.identities(self.disk.read(part)))
-
-    def markers(self) -> list[str]:
-        return [name for name in self.disk.list("masked/sink") if name.startswith("revealed-")]
-
-    def hidden(self) -> list[str]:
-        return [path.rpartition("/")[2] for path in readers.masked_residue(self.disk)]
 
 
 class GatedByMarkers(MaskedTarget):
@@ -141,7 +88,7 @@ class InTable(GatedByMarkers):
             self.table.upsert(f"{segment} {row.split}-{row.offset}", row, timestamp=row.event_time_ms)
 
     def reveal(self, generation: int, checkpoint_id: int) -> None:
-        self.table.mark_sent(f"{generation}-{checkpoint_id}")
+        self.table.record(f"{generation}-{checkpoint_id}")
 
     def collect(self, owner: Owner, before_generation: int) -> None:
         for key in list(self.table.cells):
@@ -155,6 +102,3 @@ class InTable(GatedByMarkers):
     def marks(self) -> list[tuple[int, int]]:
         names = (name.split("-") for name in self.table.sent)
         return [(int(generation), int(checkpoint_id)) for generation, checkpoint_id in names]
-
-
-MaskedExample = InMemory | InFiles | InLog | InTable
