@@ -219,7 +219,7 @@ CANARIES: Final = (
 )
 CONTROLS_ON_SPARK: Final = 3  # of the following: a schedule takes a fifth of a second there
 CONTROLS: Final = (
-    ("two-phase files", controls.TwoPhaseControl),
+    ("two-phase files", controls.FolderContract),
     ("write-ahead files", controls.WriteAheadControl),
     ("transactions on a server", controls_database.TransactionalControl),
     ("transactions with a time limit", controls_database.TimeLimitControl),
