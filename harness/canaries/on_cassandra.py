@@ -1,26 +1,18 @@
-"""The trial of the canaries on a real Cassandra: each under the schedules that show its sin, the controls under all."""
+"""The canaries on a real Cassandra: each under the schedules that show its sin, the controls under all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from sinkproof.canaries import cassandra
-from sinkproof.canaries.conviction import try_canary, try_control
-from sinkproof.canaries.on_services import ConvictingSchedules
-from sinkproof.canaries.search import run_these
-from sinkproof.reports.document import CanaryResult
-from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.canaries.on_services import ConvictingSchedules, ServiceTrial
 
-SHELL: Final = "cassandra"
-CONTROL_SECONDS: Final = 600.0  # no bound: each runs all of its schedules
 LATE: Final = ("no-fault", "sink[0].commit.before#1=stop", "sink[1].commit.before#1=stop")
 # The second commit: the first one waits for its statement to be prepared, which needs an answer.
 STANDS_STILL: Final = ("sink[0].commit.before#2=service-pause", "sink[1].commit.before#2=service-pause")
 COUNTING_STILL: Final = ("sink[0].publish.before#2=service-pause", "sink[1].publish.before#2=service-pause")
 KILLED: Final = ("checkpoint.persist.after#3=service-kill",)
-ON_CASSANDRA: Final = (
+CANARIES: Final = (
     ConvictingSchedules("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
     ConvictingSchedules("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
     ConvictingSchedules("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
@@ -41,22 +33,4 @@ CONTROLS: Final = (
     ("latest by offset", cassandra.LatestContract),
     ("one marker for all", cassandra.MaskedPartitionsContract),
 )
-
-
-def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
-    """One node serves all but one canary; both nodes end with this process."""
-    results = [
-        try_canary(each.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, each.schedules))
-        for each in ON_CASSANDRA
-    ]
-    for name, contract in CONTROLS:
-        schedules = schedules_of_family(contract)
-        run_as = partial(run_these, schedules)
-        results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as))
-    return results
-
-
-def schedules_of_family(control: type) -> list[str]:
-    """The schedules of the canaries that differ from this control by a few lines."""
-    of_family = [each for each in ON_CASSANDRA if issubclass(each.contract, control)]
-    return list(dict.fromkeys(schedule for each in of_family for schedule in each.schedules))
+ON_CASSANDRA: Final = ServiceTrial("cassandra", CANARIES, CONTROLS)
