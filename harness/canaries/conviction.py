@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.loading import check, locator_of
-from sinkproof.subject.scratch import fresh_folder
+from sinkproof.subject.scratch import scratch_folder
 
 CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
@@ -138,9 +137,6 @@ def _campaign(
     checked = check(locator_of(contract), contract)
     checked.given.label = label
     task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
-    folder = fresh_folder()
-    try:
+    with scratch_folder() as folder:
         outcome = run_as(checked, task, folder=folder, progress=progress, should_stop=should_stop)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return outcome.findings, outcome.unknowns

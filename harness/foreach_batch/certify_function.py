@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
@@ -31,11 +28,11 @@ from sinkproof.reference_engine.shells.spark.spark_session import start_session,
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 
 SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
-PROGRESS_SECONDS: Final = 1.0
 
 
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:
@@ -97,7 +94,9 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
 @contextmanager
 def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress) -> Iterator[SimulatedQuery]:
     """In a session of its own. Within the context the working directory is the scratch folder."""
-    with _reporting_progress(progress), _spark_errors_explained():
+    starting = "starting Spark"  # reported, as a first start also makes the archive of classes, which takes long
+    progress.step(starting, 0)
+    with heartbeat(starting, lambda what: progress.step(what, 0)), _spark_errors_explained():
         session = start_session(folder=scratch.path.parent / "spark", here=scratch.path)
     before = os.getcwd()
     os.chdir(scratch.path)
@@ -106,25 +105,6 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
     finally:
         os.chdir(before)
         stop_session(session)
-
-
-@contextmanager
-def _reporting_progress(progress: Progress) -> Iterator[None]:
-    """So that a first start, which also makes the archive of classes, does not count as hung."""
-    over = threading.Event()
-
-    def report() -> None:
-        progress.step("starting Spark", 0)
-        while not over.wait(PROGRESS_SECONDS):
-            progress.step("starting Spark", 0)
-
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 # -- real ------------------------------------------------------------------------------------------
@@ -162,13 +142,10 @@ def _scratch_folder(contract: Contract, task: Task, *, progress: Progress) -> It
     shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
-    folder = fresh_folder()
-    try:
-        path = Path(folder, "scratch")
+    with scratch_folder() as folder:
+        path = folder / "scratch"
         path.mkdir()
         yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

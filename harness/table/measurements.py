@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import select
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
 from sinkproof.table.driven_sink import LOST, ROW_BYTES, DriverTask
@@ -149,7 +148,7 @@ class Bench:
             self.services.report(f"crashing it at {count} steps: {schedule}")
 
         with ExitStack() as stack:
-            folder = stack.enter_context(_folder(None))
+            folder = stack.enter_context(scratch_folder())
             shell = "simulated" if self.simulated else "process"
             scratch = Scratch(name=f"table-{self.name}", path=folder, shell=shell, services=self.services)
             make = ScheduleRunner if self.simulated else process_runner
@@ -159,7 +158,7 @@ class Bench:
     @contextmanager
     def fresh_target(self) -> Iterator[Scratch]:
         """An empty target after `setup`; its files are on the disk."""
-        with _folder(self.disk if self.target == "files" else None) as folder:
+        with scratch_folder(home=self.disk if self.target == "files" else None) as folder:
             settings = {"roll_bytes": ROLL_BYTES}
             scratch = Scratch(
                 name=f"table-{self.name}", path=folder, shell="process", settings=settings, services=self.services
@@ -289,7 +288,7 @@ class Bench:
     def timeout(self) -> str:
         """What happens to a complete checkpoint if recovery begins after the target's own limit."""
         if self.simulated:
-            with _folder(None) as folder:
+            with scratch_folder() as folder:
                 late = recovered_late(self.contract, Scratch(name=f"table-{self.name}", path=folder))
             return _timeout_in_words(lost=bool(late.rows_lost), aloud=late.job_failed)
         self.services.report("what a late recovery finds")
@@ -318,16 +317,6 @@ class Bench:
 
 def _timeout_in_words(*, lost: bool, aloud: bool) -> str:
     return NOT_LOST if not lost else LOST_ALOUD if aloud else LOST_SILENTLY
-
-
-@contextmanager
-def _folder(home: Path | None) -> Iterator[Path]:
-    """A fresh folder; in memory if there is no home."""
-    folder = fresh_folder(home=home)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
