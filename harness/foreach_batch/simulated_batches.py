@@ -69,14 +69,12 @@ class CrashState:
         def ranked(match: re.Match[bytes]) -> bytes:
             return ranks.setdefault(match[0], b"<%d>" % len(ranks))
 
-        digest = hashlib.sha256()
         entries = [
             (name.encode(), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
         ]
-        for entry in sorted(entries, key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1])):
-            for part in entry:
-                digest.update(RANDOM_NAME.sub(ranked, part) + b"\0")
-        return digest.hexdigest(), self.query
+        entries.sort(key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1]))
+        text = RANDOM_NAME.sub(ranked, b"\0".join(part for entry in entries for part in entry))
+        return hashlib.sha256(text).hexdigest(), self.query
 
 
 class SimulatedQuery:
@@ -100,7 +98,7 @@ class SimulatedQuery:
             if self.query.phase is BatchPhase.COMMITTED:
                 self.query = self.query.after(BatchEvent.PLAN)
             self._run_batch(notes_early=not state.faults)
-        self._read()
+        self._ending.committed = read(self.contract, self.scratch, self._ending)
         return self._ending
 
     def _run_batch(self, *, notes_early: bool) -> None:
@@ -145,9 +143,6 @@ class SimulatedQuery:
         rows = set(read(self.contract, self.scratch, QueryEnding()))
         self._ending.early += [(row, batch) for row in sorted(rows & identities_of_batch(batch))]
 
-    def _read(self) -> None:
-        self._ending.committed = read(self.contract, self.scratch, self._ending)
-
 
 def read(contract: Contract, scratch: Scratch, ending: QueryEnding) -> list[tuple[int, int]]:
     """The committed view; if it cannot be read, the reason is set in the ending."""
@@ -188,11 +183,6 @@ class Exploration:
         self.waiting: deque[Any] = deque()
         self.bad_states = 0
         self.base = QueryEnding()
-
-    def run(self) -> None:
-        if self.run_without_crash():
-            self.crash_once()
-            self.crash_again()
 
     def run_without_crash(self) -> bool:
         """False: the function is wrong without any crash, so that crashes prove nothing."""

@@ -15,15 +15,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
+from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
@@ -69,6 +70,7 @@ class StreamingRunner:
 
     def __init__(self, contract: Contract, scratch: Scratch, *, hang_seconds: float, progress: Progress) -> None:
         check_available()
+        adopt_orphans()  # the JVM of a killed driver, and its workers
         self.contract, self.scratch, self.progress = contract, scratch, progress
         self.silence_seconds = SILENCES * hang_seconds
         self.driver: DriverProcess | None = None
@@ -216,33 +218,11 @@ class DriverProcess:
 
 
 def end_session_of(leader: int) -> None:
-    """Kills all remaining processes of the session, and waits for their end."""
+    """Kills all remaining processes of the session, and collects those that became children of this process."""
     deadline = Deadline(END_SECONDS)
-    while (left := processes_of_session(leader)) and not deadline.over:
+    while (left := members_of(leader)) and not deadline.over:
         for pid in left:
             with suppress(ProcessLookupError):
-                _end(pid, deadline)
-
-
-def _end(pid: int, deadline: Deadline) -> None:
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        select.select([descriptor], [], [], deadline.left)
-    finally:
-        os.close(descriptor)
-
-
-def processes_of_session(leader: int) -> list[int]:
-    """Process ids, without dead processes that their parent has not reaped yet."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            state, _, _, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            continue  # it has just ended
-        if int(session) == leader and state not in "ZX":
-            found.append(int(folder.name))
-    return found
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)

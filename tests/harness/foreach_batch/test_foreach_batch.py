@@ -66,7 +66,9 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Si
 
 def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
     exploration = Exploration(query, should_stop=lambda: not sequences, step=lambda what: None)
-    exploration.run()
+    if exploration.run_without_crash():
+        exploration.crash_once()
+        exploration.crash_again()
     return exploration
 
 
