@@ -105,7 +105,7 @@ def measure(name: str, *, disk: Path, services: ServicesInUse) -> PairMeasures:
         after = bench.visible_after()
         delays, look_ms = bench.delays()
         bulk = bench.bulk()
-        memory = bench.result("held")
+        memory = bench.memory()
         timeout = bench.timeout()
     of_each = {what: bulk[what] and bulk[what] / bulk["rows"] for what in ("requests", "sent_bytes", "state_bytes")}
     requests, sent, state = of_each.values()
@@ -171,19 +171,12 @@ class Bench:
 
     # -- drivers -----------------------------------------------------------------------------------
 
-    def driver(self, way: str, scratch: Scratch, **options: Any) -> ChildProcess:
-        return self.server.spawn(
-            ENTRY, DriverTask(way=way, locator=self.name, scratch=self._scratch_of_driver(scratch), **options)
-        )
-
-    def _scratch_of_driver(self, scratch: Scratch) -> Scratch:
-        """An own broker is behind a proxy that counts messages, and slows it down."""
-        if self.target != "kafka" or not self.direct:
-            return scratch
-        broker = f"external:{scratch.service('kafka').direct_endpoint}"
-        return replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
-
-    direct = True  # whether drivers connect to a broker without the proxy
+    def driver(self, way: str, scratch: Scratch, *, proxied: bool = False, **options: Any) -> ChildProcess:
+        """`proxied`: an own broker is behind a proxy that counts messages, and slows it down."""
+        if self.target == "kafka" and not proxied:
+            broker = f"external:{scratch.service('kafka').direct_endpoint}"
+            scratch = replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
+        return self.server.spawn(ENTRY, DriverTask(way=way, locator=self.name, scratch=scratch, **options))
 
     def answer(self, child: ChildProcess) -> Any:
         try:
@@ -194,12 +187,6 @@ class Bench:
 
     def go_on(self, child: ChildProcess) -> None:
         child.send(b"", Deadline(ANSWER_SECONDS))
-
-    def result(self, way: str, **options: Any) -> Any:
-        """The result of a driver that sends nothing before it."""
-        self.services.report(way)
-        with self.fresh_target() as scratch, _ended(self.driver(way, scratch, **options)) as child:
-            return self.answer(child)
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -222,6 +209,12 @@ class Bench:
         while not (seen := bool(self.contract.committed(scratch))) and not deadline.over:
             pass
         return seen
+
+    def memory(self) -> int:
+        """Peak of the additional memory, in bytes, of one large checkpoint."""
+        self.services.report("held")
+        with self.fresh_target() as scratch, _ended(self.driver("held", scratch)) as child:
+            return int(self.answer(child))
 
     def delays(self) -> tuple[list[float], float]:
         """(For each row, ms from its write until a reader sees it; ms of one reading)."""
@@ -266,16 +259,14 @@ class Bench:
             return fast
         if not self.services.proxies():
             return {**fast, "requests": None, "sent_bytes": None}
-        self.direct = False
-        counted = self._bulk(seconds=0.0)
-        self.direct = True
+        counted = self._bulk(seconds=0.0, proxied=True)
         share = fast["rows"] / counted["rows"]
         return {**fast, "requests": counted["requests"] * share, "sent_bytes": counted["sent_bytes"] * share}
 
-    def _bulk(self, *, seconds: float) -> dict[str, Any]:
-        self.services.report("how fast it is" if self.direct else "what it sends")
+    def _bulk(self, *, seconds: float, proxied: bool = False) -> dict[str, Any]:
+        self.services.report("what it sends" if proxied else "how fast it is")
         with self.fresh_target() as scratch:
-            with _ended(self.driver("bulk", scratch, seconds=seconds)) as child:
+            with _ended(self.driver("bulk", scratch, proxied=proxied, seconds=seconds)) as child:
                 self.answer(child)
                 before = self._through_proxies()
                 self.go_on(child)
