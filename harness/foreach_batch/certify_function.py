@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, closing, contextmanager
 from typing import Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
@@ -64,7 +63,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
             with simulated_query(contract, scratch, progress=progress) as query:
                 ending, state, trail = follow(query, schedule)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
-        with streaming_laboratory(contract, scratch, task=task, progress=progress) as runner:
+        with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
             if done.no_result:
                 raise ContractError(done.no_result)
@@ -96,14 +95,12 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
     """In a session of its own. Within the context the working directory is the scratch folder."""
     starting = "starting Spark"  # reported, as a first start also makes the archive of classes, which takes long
     progress.step(starting, 0)
-    with heartbeat(starting, lambda what: progress.step(what, 0)), _spark_errors_explained():
+    with heartbeat(starting, lambda what: progress.step(what, 0)):
         session = start_session(folder=scratch.path.parent / "spark", here=scratch.path)
-    before = os.getcwd()
-    os.chdir(scratch.path)
     try:
-        yield SimulatedQuery(contract, scratch, session)
+        with chdir(scratch.path):
+            yield SimulatedQuery(contract, scratch, session)
     finally:
-        os.chdir(before)
         stop_session(session)
 
 
@@ -112,23 +109,12 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
 
 def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds)
-    with streaming_laboratory(results.contract, scratch, task=task, progress=progress) as laboratory:
-        campaign = StreamingFunctionCampaign(laboratory, results, deadline=deadline)
+    runner = StreamingRunner(results.contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
+    with closing(runner):
+        campaign = StreamingFunctionCampaign(runner, results, deadline=deadline)
         campaign.carry_out(STREAMING_FUNCTION_PLAN)
         campaign.note_what_is_left()
     return None
-
-
-@contextmanager
-def streaming_laboratory(
-    contract: Contract, scratch: Scratch, *, task: Task, progress: Progress
-) -> Iterator[StreamingRunner]:
-    with _spark_errors_explained():
-        runner = StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
-    try:
-        yield runner
-    finally:
-        runner.close()
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -138,19 +124,14 @@ SHELLS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulate
 
 @contextmanager
 def _scratch_folder(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
-    """A fresh folder, with the scratch folder in it."""
+    """A fresh folder, with the scratch folder in it. Within the context SparkUnavailable becomes a ContractError."""
     shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
     with scratch_folder() as folder:
         path = folder / "scratch"
         path.mkdir()
-        yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
-
-
-@contextmanager
-def _spark_errors_explained() -> Iterator[None]:
-    try:
-        yield
-    except SparkUnavailable as error:
-        raise ContractError(str(error)) from error
+        try:
+            yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
+        except SparkUnavailable as error:
+            raise ContractError(str(error)) from error

@@ -24,10 +24,10 @@ from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     BEFORE_COMMIT,
     LOSE,
-    QueryEnding,
     endless_frame,
 )
 from sinkproof.foreach_batch.simulated_batches import describe_error, read
+from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
@@ -67,7 +67,7 @@ class StreamingDriver:
         self.commits = self._batches_committed()
         while self._batches_committed() < BATCHES and not self.failure:
             self._run_some()
-        ending = QueryEnding(failure=self.failure)
+        ending = Observation(failure=self.failure)
         ending.committed = read(self.contract, self.scratch, ending)
         self.send(
             "ended",

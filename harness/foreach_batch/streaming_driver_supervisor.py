@@ -21,8 +21,9 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
+from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reports.document import SourceLine
@@ -43,7 +44,7 @@ LOG_TAIL: Final = 1000  # characters
 class Experiment:
     """One schedule from the empty folder to the end of the query, and every point that it passed."""
 
-    ending: QueryEnding = field(default_factory=QueryEnding)
+    ending: Observation = field(default_factory=Observation)
     injected: tuple[Fault, ...] = ()
     line: SourceLine | None = None  # the last one executed before the last fault
     trail: list[tuple[int, str, int]] = field(default_factory=list)  # (drivers and losses before, point, batch)
@@ -110,7 +111,7 @@ class StreamingRunner:
                     return False
             elif message["what"] == "ended":
                 rows = [(split, offset) for split, offset in message["committed"]]
-                done.ending = QueryEnding(committed=rows, unreadable=message["unreadable"], failure=message["failure"])
+                done.ending = Observation(committed=rows, unreadable=message["unreadable"], failure=message["failure"])
                 done.lines_known |= set(message["lines_known"])
                 return True
         raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.log_tail}")
