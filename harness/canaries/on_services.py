@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from sinkproof.canaries.catalogue import Canary
@@ -51,11 +50,11 @@ class ServiceTrial(NamedTuple):
         """One node serves nearly all of them; it ends with this process."""
         shell = self.shell
         results = [
-            try_canary(each.canary(shell), shell, progress=progress, run_as=partial(run_these, each.schedules))
+            try_canary(each.canary(shell), shell, progress=progress, run_as=run_these(each.schedules))
             for each in self.canaries
         ]
         for name, contract in self.controls:
-            run_as = partial(run_these, self.schedules_of_family(contract))
+            run_as = run_these(self.schedules_of_family(contract))
             results.append(
                 try_control(name, contract, shell, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as)
             )
