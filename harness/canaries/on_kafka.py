@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sinkproof.canaries import kafka
-from sinkproof.canaries.on_services import ConvictingSchedules, ServiceTrial
+from sinkproof.canaries.on_services import ServiceCanary, ServiceTrial
 
 DECIDED: Final = "checkpoint.persist.after#1=kill-job"
 TIME_PASSES: Final = (f"{DECIDED} generation.before#2=maintain",)
@@ -14,21 +14,17 @@ AGAIN: Final = tuple(f"job=sparse sink[0].{point}#2=kill-job" for point in ("pre
 ZOMBIES: Final = tuple(f"sink[{subtask}].write.before#{time}=stop" for time in (5, 4, 6, 2) for subtask in (0, 1))
 STANDS_STILL: Final = tuple(f"sink[0].begin.after#{time}=service-pause" for time in (1, 2))
 CANARIES: Final = (
-    ConvictingSchedules("uses producers again", kafka.UsesProducersAgain, "R8", "O2 O3", AGAIN),
-    ConvictingSchedules(
+    ServiceCanary("uses producers again", kafka.UsesProducersAgain, "R8", "O2 O3", AGAIN),
+    ServiceCanary(
         "swallows commit errors", kafka.SwallowsCommitErrors, "R6", "O1", ("broker[1].end_txn.request#1=drop",)
     ),
-    ConvictingSchedules("ignores the timeout", kafka.IgnoresTheTimeout, "R9", "O1", TIME_PASSES),
-    ConvictingSchedules(
-        "close() aborts", kafka.AbortsWhenClosed, "R15", "O1", ("checkpoint.persist.after#1=kill", DECIDED)
-    ),
-    ConvictingSchedules("sweeps under the old epoch", kafka.SweepsUnderTheOldEpoch, "R10", "O1 O2 O7 O9", ZOMBIES),
-    ConvictingSchedules(
-        "sends again", kafka.SendsAgainWhenNotAnswered, "R7", "O2", ("broker[1].end_txn.reply#1=drop",)
-    ),
-    ConvictingSchedules("sweeps under a common prefix", kafka.SweepsUnderACommonPrefix, "R2", "O1", (DECIDED,)),
-    ConvictingSchedules("takes flush for a vote", kafka.TakesFlushForAVote, "R4", "O1", STANDS_STILL),
-    ConvictingSchedules(
+    ServiceCanary("ignores the timeout", kafka.IgnoresTheTimeout, "R9", "O1", TIME_PASSES),
+    ServiceCanary("close() aborts", kafka.AbortsWhenClosed, "R15", "O1", ("checkpoint.persist.after#1=kill", DECIDED)),
+    ServiceCanary("sweeps under the old epoch", kafka.SweepsUnderTheOldEpoch, "R10", "O1 O2 O7 O9", ZOMBIES),
+    ServiceCanary("sends again", kafka.SendsAgainWhenNotAnswered, "R7", "O2", ("broker[1].end_txn.reply#1=drop",)),
+    ServiceCanary("sweeps under a common prefix", kafka.SweepsUnderACommonPrefix, "R2", "O1", (DECIDED,)),
+    ServiceCanary("takes flush for a vote", kafka.TakesFlushForAVote, "R4", "O1", STANDS_STILL),
+    ServiceCanary(
         "leaves transactions open", kafka.LeavesTransactionsOpen, "R11", "O1 O6 O7", ("sink[0].write.after#1=kill",)
     ),
 )

@@ -15,8 +15,8 @@ from sinkproof.reports.progress import Progress
 CONTROL_SECONDS: Final = 600.0  # no bound: each control runs all of its schedules
 
 
-class ConvictingSchedules(NamedTuple):
-    """A canary, and the schedules that show its sin."""
+class ServiceCanary(NamedTuple):
+    """A canary on a real external system, and the schedules that show its sin."""
 
     name: str
     contract: type
@@ -42,7 +42,7 @@ class ServiceTrial(NamedTuple):
     """
 
     shell: str
-    canaries: Sequence[ConvictingSchedules]
+    canaries: Sequence[ServiceCanary]
     controls: Sequence[tuple[str, type]]
     not_for_controls: Sequence[str] = ()
 
