@@ -10,7 +10,7 @@ from typing import Final
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.task import Task
-from sinkproof.canaries.catalogue import CANARIES, Canary
+from sinkproof.canaries.catalogue import CANARIES, ON_SPARK, Canary
 from sinkproof.canaries.search import CampaignFunction, repeat, search, servers_of
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
@@ -26,7 +26,7 @@ SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its
 
 def canaries_for(shell: str) -> list[Canary]:
     """Those that this shell can convict."""
-    return [canary for canary in CANARIES if shell in canary.shells]
+    return [canary for canary in CANARIES if (canary.name in ON_SPARK if shell == "spark" else shell in canary.shells)]
 
 
 def try_canary(

@@ -26,14 +26,8 @@ class ServiceCanary(NamedTuple):
 
     def canary(self, shell: str) -> Canary:
         kinds = {fault.kind for schedule in self.schedules for fault in parse(schedule).faults[-1:]}
-        return Canary(
-            name=self.name,
-            contract=self.contract,
-            root_cause=self.root_cause,
-            oracles=frozenset(self.oracles.split()),
-            faults=tuple(sorted(kinds)) or ("",),
-            shells=(shell,),
-        )
+        faults = " ".join(sorted(kinds)) or "none"
+        return Canary(self.name, self.contract, self.root_cause, self.oracles, faults, shells=(shell,))
 
 
 class ServiceTrial(NamedTuple):
