@@ -5,7 +5,6 @@ The template only draws; each chart has a description in words, and the table be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Final
@@ -126,7 +125,7 @@ def _chart(figure: Figure, pairs: list[Pair]) -> Chart:
         y += ROW_HEIGHT
     return Chart(
         title=figure.title,
-        description=f"{figure.better}. " + "; ".join(_said(figure, ranges)),
+        description=f"{figure.better}. " + "; ".join(f"{name} {_text(figure, ranges[name])}" for name in ranges),
         width=NAMES_WIDTH + PLOT_WIDTH + VALUE_WIDTH,
         height=round(y + BOTTOM, 1),
         left=NAMES_WIDTH,
@@ -144,10 +143,6 @@ def _values(figure: Figure, pair: Pair) -> tuple[float, ...]:
     found["all_bytes_per_row"] = None if sent is None else sent + found["state_bytes_per_row"]
     keys = [figure.key, *([figure.key_to] if figure.key_to else [])]
     return tuple(figure.factor * found[key] for key in keys if found[key] is not None)
-
-
-def _said(figure: Figure, ranges: dict[str, tuple[float, ...]]) -> Iterator[str]:
-    return (f"{name} {_text(figure, values)}" for name, values in ranges.items())
 
 
 def _text(figure: Figure, values: tuple[float, ...]) -> str:

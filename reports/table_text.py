@@ -33,7 +33,7 @@ HEAD: Final = ("pair\n", "expected\n", "measured\n", "crash\nes", "seen\nafter",
 def render(table: Table) -> str:
     """Without colours: symbols show the verdicts."""
     lines = [f"{facts.SYMBOLS[table['verdict']]} {summary(table)}", ""]
-    lines += _aligned([_matrix_head(table), *_matrix(table)], right_from=99)
+    lines += _aligned([*_matrix(table)], right_from=99)
     for target in table["targets"]:
         if target["measured"]:
             lines += ["", f"{target['name']}: {target['what']}", ""]
@@ -49,8 +49,14 @@ def render(table: Table) -> str:
 
 def markdown(table: Table) -> str:
     lines = [f"### {facts.SYMBOLS[table['verdict']]} Strategies and targets: {summary(table)}", ""]
-    lines += _rows([_matrix_head(table), *_matrix(table)])
-    head = ["pair", "", *_what(table), "crashes", *(column.title for column in FIGURES)]
+    lines += _rows(_matrix(table))
+    head = [
+        "pair",
+        "",
+        *(what for what, _, _ in expected(table["pairs"][0])),
+        "crashes",
+        *(column.title for column in FIGURES),
+    ]
     for target in table["targets"]:
         if target["measured"]:
             lines += ["", f"**{escaped(target['name'])}**: {escaped(target['what'])}", ""]
@@ -65,11 +71,9 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _matrix_head(table: Table) -> list[str]:
-    return ["strategy", *(target["name"] for target in table["targets"])]
-
-
 def _matrix(table: Table) -> Iterable[list[str]]:
+    """The grades of every strategy on every target, after a heading."""
+    yield ["strategy", *(target["name"] for target in table["targets"])]
     for strategy in table["strategies"]:
         name = strategy["name"]
         yield [name, *(grades(cell(table, name, target["name"])) for target in table["targets"])]
@@ -87,10 +91,6 @@ def _line(pair: Pair) -> list[str]:
     seen = {0: "0", 1: "1"}.get(found["visible_after_checkpoints"], "?")
     figures = [figure(column, pair) for column in FIGURES]
     return [pair["name"], grade, f"{found['grade']} {symbol(pair)}", str(found["crashes"]), seen, *figures]
-
-
-def _what(table: Table) -> list[str]:
-    return [what for what, _, _ in expected(table["pairs"][0])]
 
 
 def _cells(pair: Pair) -> list[str]:

@@ -105,13 +105,17 @@ class Choosing:
         self.client.close()
 
 
-class ChoosingContract(OnCassandra):
-    claims = ("EXACTLY_ONCE", "LIVENESS")
-    tables = (COPIES, CHOSEN)
-    sink_class = Choosing
+class OfSinkClass(OnCassandra):
+    sink_class: type[Any]
 
     def make(self, client: CassandraClient, target: str) -> Any:
         return self.sink_class(client, target)
+
+
+class ChoosingContract(OfSinkClass):
+    claims = ("EXACTLY_ONCE", "LIVENESS")
+    tables = (COPIES, CHOSEN)
+    sink_class = Choosing
 
     def rows_of(self, client: CassandraClient, target: str) -> Iterator[Identity]:
         copies = client.read(ALL_CHOSEN, (target,), serial=True)
@@ -199,13 +203,10 @@ class Counting(Choosing):
             return
 
 
-class CountingContract(OnCassandra):
+class CountingContract(OfSinkClass):
     claims = ("NO_DUPLICATES",)
     tables = (CHOSEN, *ROW_TABLES)
-    sink_class: type[Choosing] = Counting
-
-    def make(self, client: CassandraClient, target: str) -> Any:
-        return self.sink_class(client, target)
+    sink_class = Counting
 
     def rows_of(self, client: CassandraClient, target: str) -> Iterator[Identity]:
         return read_counts(client, target)
@@ -254,14 +255,11 @@ class Latest:
         self.client.close()
 
 
-class LatestContract(OnCassandra):
+class LatestContract(OfSinkClass):
     claims = ("EFFECTIVELY_ONCE",)
     rows = "upsert"
     tables = (LATEST,)
-    sink_class: type[Latest] = Latest
-
-    def make(self, client: CassandraClient, target: str) -> Any:
-        return self.sink_class(client, target)
+    sink_class = Latest
 
     def rows_of(self, client: CassandraClient, target: str) -> Iterator[Identity]:
         for (row,) in client.read(ALL_LATEST, (target,)):

@@ -52,45 +52,31 @@ ROOT_CAUSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Canary:
-    """`oracles`, `faults`: a finding of one of these oracles with one of these faults last shows its sin; "" is none.
+    """`oracle_names`, `fault_kinds`: a finding of one of these oracles with one of these faults last shows its sin.
 
     `under`: the rest of the schedule that shows the sin: another job, greater ids, another order of subtasks.
-    `times`: the least number of faults that shows it. `shells`: where it can be convicted.
+    `times`: the least number of faults that shows it. `shells`: where it can be convicted, besides ON_SPARK.
     """
 
     name: str
     contract: type
     root_cause: str
-    oracles: frozenset[str]
-    faults: tuple[str, ...]
+    oracle_names: str
+    fault_kinds: str  # "none": without a fault
     under: str = NO_FAULT
     times: int = 1
     shells: tuple[str, ...] = REAL
 
+    @property
+    def oracles(self) -> frozenset[str]:
+        return frozenset(self.oracle_names.split())
 
-def _canary(
-    name: str,
-    contract: type,
-    root_cause: str,
-    *,
-    oracles: str,
-    faults: str,
-    under: str = NO_FAULT,
-    times: int = 1,
-    shells: tuple[str, ...] = REAL,
-) -> Canary:
-    return Canary(
-        name=name,
-        contract=contract,
-        root_cause=root_cause,
-        oracles=frozenset(oracles.split()),
-        faults=tuple("" if word == "none" else word for word in faults.split()),
-        under=under,
-        times=times,
-        shells=(*shells, "spark") if name in ON_SPARK else shells,
-    )
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """An empty kind stands for a run without a fault."""
+        return tuple("" if word == "none" else word for word in self.fault_kinds.split())
 
 
 DEATHS: Final = "kill-job kill"
@@ -99,127 +85,102 @@ LOSS: Final = "O1 O10"
 RESCALED: Final = "job=scale-in"
 CANARIES: Final = (
     # R1: data and marker are two steps.
-    _canary("marker after data", write_ahead.MarkerAfterData, "R1", oracles="O2", faults=DEATHS),
-    _canary("marker before data", write_ahead.MarkerBeforeData, "R1", oracles=LOSS, faults=DEATHS),
-    _canary("commit copies again", two_phase.CommitCopiesAgain, "R1", oracles="O2", faults=DEATHS),
-    _canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", oracles="O2", faults=DEATHS),
+    Canary("marker after data", write_ahead.MarkerAfterData, "R1", "O2", DEATHS),
+    Canary("marker before data", write_ahead.MarkerBeforeData, "R1", LOSS, DEATHS),
+    Canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
+    Canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", "O2", DEATHS),
     # R2: names and keys of rows and files.
-    _canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", oracles="O2", faults=DEATHS),
-    _canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", oracles="O1", faults="none"),
-    _canary("names by what is pending", two_phase.NamesByWhatIsPending, "R2", oracles="O1", faults="none"),
-    _canary(
+    Canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", "O2", DEATHS),
+    Canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", "O1", "none"),
+    Canary("names by what is pending", two_phase.NamesByWhatIsPending, "R2", "O1", "none"),
+    Canary(
         "one prefix for two sinks",
         tx.OnePrefixForTwoSinks,
         "R2",
-        oracles="O1 O2",
-        faults="none",
+        "O1 O2",
+        "none",
         under="job=two-sinks",
         shells=VIRTUAL,
     ),
     # R3: skipping.
-    _canary("skip if id <= max", write_ahead.SkipsUpToMax, "R3", oracles=LOSS, faults=DEATHS),
-    _canary(
-        "end of input uses the largest id", write_ahead.EndOfInputIsTheLargestId, "R3", oracles="O1", faults="decline"
-    ),
-    _canary("never skips", write_ahead.NeverSkips, "R3", oracles="O2", faults=DEATHS),
+    Canary("skip if id <= max", write_ahead.SkipsUpToMax, "R3", LOSS, DEATHS),
+    Canary("end of input uses the largest id", write_ahead.EndOfInputIsTheLargestId, "R3", "O1", "decline"),
+    Canary("never skips", write_ahead.NeverSkips, "R3", "O2", DEATHS),
     # R4: early acknowledgement.
-    _canary("no flush in snapshot", two_phase.NoFlushInSnapshot, "R4", oracles=LOSS, faults=DEATHS),
-    _canary(
-        "no flush of the producer", idempotent.NoFlushOfProducer, "R4", oracles=LOSS, faults=DEATHS, under="job=sparse"
-    ),
-    _canary("asynchronous error dropped", idempotent.LateErrorDropped, "R4", oracles=LOSS, faults="error"),
+    Canary("no flush in snapshot", two_phase.NoFlushInSnapshot, "R4", LOSS, DEATHS),
+    Canary("no flush of the producer", idempotent.NoFlushOfProducer, "R4", LOSS, DEATHS, under="job=sparse"),
+    Canary("asynchronous error dropped", idempotent.LateErrorDropped, "R4", LOSS, "error"),
     # R5: publishing too early, or never.
-    _canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", oracles="O3", faults="none"),
-    _canary("reveals what is staged", masked.RevealsWhatIsStaged, "R5", oracles="O3", faults="none"),
-    _canary("commits the checkpoint before", tx.CommitsTheOneBefore, "R5", oracles="O1", faults="none"),
+    Canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", "O3", "none"),
+    Canary("reveals what is staged", masked.RevealsWhatIsStaged, "R5", "O3", "none"),
+    Canary("commits the checkpoint before", tx.CommitsTheOneBefore, "R5", "O1", "none"),
     # R6: failed commits.
-    _canary("swallows a failed rename", two_phase.SwallowsFailedRename, "R6", oracles="O1", faults="error"),
-    _canary("takes silence for success", tx.TakesSilenceForSuccess, "R6", oracles="O1", faults="error"),
-    _canary(
-        "swallows an unknown transaction",
-        tx.SwallowsUnknownTransaction,
-        "R6",
-        oracles="O1",
-        faults="expire",
-        shells=VIRTUAL,
-    ),
+    Canary("swallows a failed rename", two_phase.SwallowsFailedRename, "R6", "O1", "error"),
+    Canary("takes silence for success", tx.TakesSilenceForSuccess, "R6", "O1", "error"),
+    Canary("swallows an unknown transaction", tx.SwallowsUnknownTransaction, "R6", "O1", "expire", shells=VIRTUAL),
     # R7, R8: unknown outcomes, handles that changed their meaning.
-    _canary("cleans up on any commit error", tx.CleansUpOnAnyError, "R7", oracles="O1", faults="error"),
-    _canary("resends in a new transaction", tx.ResendsInNewTransaction, "R7", oracles="O2", faults="error"),
-    _canary("asks, then sends", idempotent.AsksThenSends, "R7", oracles="O2", faults="land stop", shells=VIRTUAL),
-    _canary("pooled producers reused", tx.ReusesProducers, "R8", oracles="O2 O3", faults=DEATHS),
+    Canary("cleans up on any commit error", tx.CleansUpOnAnyError, "R7", "O1", "error"),
+    Canary("resends in a new transaction", tx.ResendsInNewTransaction, "R7", "O2", "error"),
+    Canary("asks, then sends", idempotent.AsksThenSends, "R7", "O2", "land stop", shells=VIRTUAL),
+    Canary("pooled producers reused", tx.ReusesProducers, "R8", "O2 O3", DEATHS),
     # R9: retention and timeouts of the target.
-    _canary("ignores the time limit", tx.IgnoresTheTimeLimit, "R9", oracles="O1", faults="expire", shells=VIRTUAL),
-    _canary("marker under retention", masked.MarkerUnderRetention, "R9", oracles="O1", faults="expire", shells=VIRTUAL),
+    Canary("ignores the time limit", tx.IgnoresTheTimeLimit, "R9", "O1", "expire", shells=VIRTUAL),
+    Canary("marker under retention", masked.MarkerUnderRetention, "R9", "O1", "expire", shells=VIRTUAL),
     # R10: zombies.
-    _canary("unfenced zombie", two_phase.UnfencedZombie, "R10", oracles="O1 O2 O9", faults="stop"),
-    _canary("unique names, no fencing", write_ahead.UniqueNamesNoFencing, "R10", oracles="O2 O9", faults="stop"),
-    _canary("same name, shorter overwrite", two_phase.SameNameShorterOverwrite, "R10", oracles="O1 O9", faults="stop"),
+    Canary("unfenced zombie", two_phase.UnfencedZombie, "R10", "O1 O2 O9", "stop"),
+    Canary("unique names, no fencing", write_ahead.UniqueNamesNoFencing, "R10", "O2 O9", "stop"),
+    Canary("same name, shorter overwrite", two_phase.SameNameShorterOverwrite, "R10", "O1 O9", "stop"),
     # R11: residue.
-    _canary("sweeps only its own", tx.SweepsOnlyItsOwn, "R11", oracles="O7", faults=DEATHS, under=RESCALED),
-    _canary("commit raises on repeat", two_phase.CommitRaisesOnRepeat, "R11", oracles="O6 O1 O10", faults=DEATHS),
-    _canary("never sweeps", two_phase.NeverSweeps, "R11", oracles="O7", faults=DEATHS),
+    Canary("sweeps only its own", tx.SweepsOnlyItsOwn, "R11", "O7", DEATHS, under=RESCALED),
+    Canary("commit raises on repeat", two_phase.CommitRaisesOnRepeat, "R11", "O6 O1 O10", DEATHS),
+    Canary("never sweeps", two_phase.NeverSweeps, "R11", "O7", DEATHS),
     # R12: rows in the wrong checkpoint.
-    _canary("commits only the notified", tx.CommitsOnlyTheNotified, "R12", oracles="O1", faults="lose decline"),
-    _canary("commits whatever is pending", tx.CommitsWhateverIsPending, "R12", oracles="O3", faults="none"),
-    _canary("abort clears the buffer", tx.AbortClearsBuffer, "R12", oracles="O1", faults="decline"),
-    _canary("abort keeps rows twice", tx.AbortKeepsRowsTwice, "R12", oracles="O2", faults="decline"),
-    _canary("ten comes before nine", rare.TenComesBeforeNine, "R12", oracles="O3", faults="none", under="ids=8"),
+    Canary("commits only the notified", tx.CommitsOnlyTheNotified, "R12", "O1", "lose decline"),
+    Canary("commits whatever is pending", tx.CommitsWhateverIsPending, "R12", "O3", "none"),
+    Canary("abort clears the buffer", tx.AbortClearsBuffer, "R12", "O1", "decline"),
+    Canary("abort keeps rows twice", tx.AbortKeepsRowsTwice, "R12", "O2", "decline"),
+    Canary("ten comes before nine", rare.TenComesBeforeNine, "R12", "O3", "none", under="ids=8"),
     # R13: two commits for one checkpoint.
-    _canary("one marker for two transactions", tx.OneMarkerForTwo, "R13", oracles=LOSS, faults=f"{DEATHS} error"),
-    _canary("says success first", tx.MarksFirst, "R13", oracles="O11", faults="none", shells=VIRTUAL),
-    _canary("subtask by subtask", tx.CommitsSubtaskBySubtask, "R13", oracles="O4", faults="none", shells=VIRTUAL),
-    _canary(
-        "the last lists what is there",
-        rare.LastSubtaskListsFiles,
-        "R13",
-        oracles="O1",
-        faults="none",
-        under="orders=notify",
-    ),
+    Canary("one marker for two transactions", tx.OneMarkerForTwo, "R13", LOSS, f"{DEATHS} error"),
+    Canary("says success first", tx.MarksFirst, "R13", "O11", "none", shells=VIRTUAL),
+    Canary("subtask by subtask", tx.CommitsSubtaskBySubtask, "R13", "O4", "none", shells=VIRTUAL),
+    Canary("the last lists what is there", rare.LastSubtaskListsFiles, "R13", "O1", "none", under="orders=notify"),
     # R14: restoring.
-    _canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", oracles=LOSS, faults=DEATHS),
-    _canary(
-        "drops what removed subtasks left",
-        tx.DropsWhatRemovedSubtasksLeft,
-        "R14",
-        oracles=LOSS,
-        faults=DEATHS,
-        under=RESCALED,
-    ),
-    _canary("restore error means empty", tx.RestoreErrorMeansEmpty, "R14", oracles=LOSS, faults=DEATHS, under=RESCALED),
+    Canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", LOSS, DEATHS),
+    Canary("drops what removed subtasks left", tx.DropsWhatRemovedSubtasksLeft, "R14", LOSS, DEATHS, under=RESCALED),
+    Canary("restore error means empty", tx.RestoreErrorMeansEmpty, "R14", LOSS, DEATHS, under=RESCALED),
     # R15: removing too much.
-    _canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", oracles="O1 O6", faults="kill"),
-    _canary("sweeps all subtasks", tx.SweepsAllSubtasks, "R15", oracles=LOSS, faults=DEATHS),
-    _canary("collects before it reveals", masked.CollectsBeforeItReveals, "R15", oracles=LOSS, faults=DEATHS),
-    _canary("never collects", masked.NeverCollects, "R15", oracles="O7", faults=DEATHS),
-    _canary("janitor by age", tx.JanitorByAge, "R15", oracles="O1 O6", faults="maintain", shells=VIRTUAL),
-    _canary("three places", rare.ThreePlaces, "R15", oracles="O1", faults="kill-job", times=3),
+    Canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", "O1 O6", "kill"),
+    Canary("sweeps all subtasks", tx.SweepsAllSubtasks, "R15", LOSS, DEATHS),
+    Canary("collects before it reveals", masked.CollectsBeforeItReveals, "R15", LOSS, DEATHS),
+    Canary("never collects", masked.NeverCollects, "R15", "O7", DEATHS),
+    Canary("janitor by age", tx.JanitorByAge, "R15", "O1 O6", "maintain", shells=VIRTUAL),
+    Canary("three places", rare.ThreePlaces, "R15", "O1", "kill-job", times=3),
     # R16: power loss.
-    _canary("rename without fsync", power.RenamesWithoutFsync, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
-    _canary("names are not forced", power.NeverForcesNames, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
-    _canary("forces when it commits", power.ForcesWhenItCommits, "R16", oracles="O8", faults=POWER, shells=VIRTUAL),
+    Canary("rename without fsync", power.RenamesWithoutFsync, "R16", "O8", POWER, shells=VIRTUAL),
+    Canary("names are not forced", power.NeverForcesNames, "R16", "O8", POWER, shells=VIRTUAL),
+    Canary("forces when it commits", power.ForcesWhenItCommits, "R16", "O8", POWER, shells=VIRTUAL),
     # A replay is cut in another way.
-    _canary("hash of a batch", idempotent.HashOfBatch, "R17", oracles="O2", faults=DEATHS, under="job=rebatched"),
-    _canary("position in the epoch", idempotent.PositionInEpoch, "R17", oracles="O1 O2", faults=DEATHS),
+    Canary("hash of a batch", idempotent.HashOfBatch, "R17", "O2", DEATHS, under="job=rebatched"),
+    Canary("position in the epoch", idempotent.PositionInEpoch, "R17", "O1 O2", DEATHS),
     # R18: semantics of the target.
-    _canary("timestamp is the checkpoint", idempotent.TimestampIsCheckpoint, "R18", oracles="O1 O5", faults="none"),
-    _canary("timestamp falls back", idempotent.TimestampFallsBack, "R18", oracles="O1 O5", faults=DEATHS),
-    _canary(
+    Canary("timestamp is the checkpoint", idempotent.TimestampIsCheckpoint, "R18", "O1 O5", "none"),
+    Canary("timestamp falls back", idempotent.TimestampFallsBack, "R18", "O1 O5", DEATHS),
+    Canary(
         "timestamp is the clock",
         idempotent.TimestampIsClock,
         "R18",
-        oracles="O1 O5",
-        faults=DEATHS,
+        "O1 O5",
+        DEATHS,
         under="job=clock-skew",
         shells=VIRTUAL,
     ),
-    _canary("counter retried", idempotent.CounterRetried, "R18", oracles="O2", faults="error"),
-    _canary("counter not retried", idempotent.CounterNotRetried, "R18", oracles="O1", faults="error"),
+    Canary("counter retried", idempotent.CounterRetried, "R18", "O2", "error"),
+    Canary("counter not retried", idempotent.CounterNotRetried, "R18", "O1", "error"),
 )
 CONTROLS_ON_SPARK: Final = 3  # of the following: a schedule takes a fifth of a second there
 CONTROLS: Final = (
-    ("two-phase files", controls.TwoPhaseControl),
+    ("two-phase files", controls.FolderContract),
     ("write-ahead files", controls.WriteAheadControl),
     ("transactions on a server", controls_database.TransactionalControl),
     ("transactions with a time limit", controls_database.TimeLimitControl),

@@ -39,11 +39,12 @@ class TwoPhaseFiles:
         self.context = context
         self.next = context.checkpoint_id_covered + 1
         self.fence()
-        for _, state in context.restored:
-            for name in json.loads(state):
-                self.commit(name)
+        for name in self.restored():
+            self.commit(name)
         self.sweep()
-        os.makedirs(self.home(context.generation))
+
+    def restored(self) -> list[str]:
+        return [name for _, state in self.context.restored for name in json.loads(state)]
 
     def home(self, generation: int) -> Path:
         return self.folder / "staging" / str(self.context.subtask) / str(generation)
@@ -58,6 +59,7 @@ class TwoPhaseFiles:
             older = [name for name in sorted(os.listdir(staging)) if int(name) < self.context.generation]
             for generation in older:
                 os.rename(staging / generation, self.folder / "fenced" / f"{subtask}-{generation}")
+        os.makedirs(self.home(self.context.generation))
 
     def sweep(self) -> None:
         for folder in sorted(os.listdir(self.folder / "fenced")):
@@ -163,7 +165,7 @@ class WriteAheadFiles:
 
 
 class FolderContract:
-    """The contract of sinks that keep everything in one folder and show what is in `out`."""
+    """The contract of sinks that keep everything in one folder and show what is in `out`. As it is: the control."""
 
     claims = Claim.EXACTLY_ONCE | Claim.NO_RESIDUE
     make: Any = TwoPhaseFiles
@@ -188,10 +190,6 @@ class FolderContract:
 
     def thaw(self, scratch: Scratch, frozen: FrozenFolder) -> None:
         thaw_folder(scratch.path, frozen)
-
-
-class TwoPhaseControl(FolderContract):
-    """Correct."""
 
 
 class WriteAheadControl(FolderContract):

@@ -6,28 +6,32 @@ Their canaries differ from them by a few lines. A sink holds the server's `reque
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from sinkproof.canaries.controls import inherited
+from sinkproof.canaries.controls import FolderContract, inherited
 from sinkproof.canaries.simulated_database import Database
-from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
+from sinkproof.subject.scratch import Scratch
 
 Identities = list[tuple[int, int]]
 
 
 class DatabaseSink:
-    """What the sinks share: the server, the context and the names of owners."""
+    """What the sinks share: the server, the context, the names of owners, and rows that wait for the snapshot."""
 
     def __init__(self, database: Database) -> None:
         self.request = database.request
+        self.rows: Identities = []
 
     def open(self, context: Context) -> None:
         self.context = context
         self.me = f"{context.sink_id}.{context.subtask}"
         self.mine = [f"{context.sink_id}.{subtask}" for subtask in inherited(context)]
+
+    def write(self, batch: Batch) -> None:
+        self.rows += identities(batch)
 
     def notify_complete(self, checkpoint_id: int) -> Any:
         """Nothing to do."""
@@ -45,7 +49,6 @@ class Transactions(DatabaseSink):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.rows: Identities = []
         self.pending: dict[int, str] = {}
         self.covered = 0
 
@@ -55,13 +58,13 @@ class Transactions(DatabaseSink):
         for name in self.restored():
             if not self.commit(name):
                 raise TimeoutError(f"{name} could not be committed yet; the next attempt repeats it")
-        self.request("sweep", self.mine, context.generation)
+        self.sweep()
 
     def restored(self) -> list[str]:
         return [name for _, state in self.context.restored for name in json.loads(state)]
 
-    def write(self, batch: Batch) -> None:
-        self.rows += identities(batch)
+    def sweep(self) -> None:
+        self.request("sweep", self.mine, self.context.generation)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         if self.rows:
@@ -102,22 +105,18 @@ class Transactions(DatabaseSink):
 class Masked(DatabaseSink):
     """Rows are in the server at once, and one marker reveals those of a whole checkpoint, of all subtasks."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self.rows: Identities = []
-
     def open(self, context: Context) -> None:
         super().open(context)
         self.request("fence", self.mine, context.generation)
         self.reveal_restored()
-        self.request("collect", self.mine, context.generation)
+        self.collect()
 
     def reveal_restored(self) -> None:
         for generation in sorted({int(state) for _, state in self.context.restored}):
             self.request("reveal", generation, self.context.checkpoint_id_restored)
 
-    def write(self, batch: Batch) -> None:
-        self.rows += identities(batch)
+    def collect(self) -> None:
+        self.request("collect", self.mine, self.context.generation)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         if self.rows:
@@ -134,11 +133,13 @@ class Upserts(DatabaseSink):
     """Each row replaces itself: right in the end, and visible before its checkpoint is complete."""
 
     def write(self, batch: Batch) -> None:
-        entries = [(self.key(split, offset), 0, (split, offset)) for split, offset in identities(batch)]
-        self.request("upsert", entries)
+        self.request("upsert", [(self.key(row), self.timestamp(row), (row.split, row.offset)) for row in batch])
 
-    def key(self, split: int, offset: int) -> str:
-        return f"{split}-{offset}"
+    def key(self, row: Row) -> str:
+        return f"{row.split}-{row.offset}"
+
+    def timestamp(self, row: Row) -> int:
+        return 0
 
 
 class Producer:
@@ -189,10 +190,9 @@ class Asynchronous(DatabaseSink):
         return b""
 
 
-class DatabaseContract:
+class DatabaseContract(FolderContract):
     """The contract of sinks that keep everything in the server."""
 
-    claims = Claim.EXACTLY_ONCE | Claim.NO_RESIDUE
     make: Any = Transactions
     expires_after: float | None = None
 
@@ -205,7 +205,7 @@ class DatabaseContract:
     def committed(self, scratch: Scratch) -> Iterator[tuple[int, int]]:
         return self.database(scratch).tables_now().rows()
 
-    def residue(self, scratch: Scratch) -> Sequence[str]:
+    def residue(self, scratch: Scratch) -> list[str]:
         return self.database(scratch).tables_now().hidden()
 
     def version(self, scratch: Scratch) -> int:
@@ -214,12 +214,6 @@ class DatabaseContract:
 
     def canonical(self, scratch: Scratch, live: str) -> str:
         return self.database(scratch).tables_now().text()
-
-    def freeze(self, scratch: Scratch) -> FrozenFolder:
-        return freeze_folder(scratch.path)
-
-    def thaw(self, scratch: Scratch, frozen: FrozenFolder) -> None:
-        thaw_folder(scratch.path, frozen)
 
 
 class TransactionalControl(DatabaseContract):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,24 +9,24 @@ from typing import Final
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import run_campaign
-from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.canaries.catalogue import CANARIES, Canary
+from sinkproof.campaign.task import Task
+from sinkproof.canaries.catalogue import CANARIES, ON_SPARK, Canary
+from sinkproof.canaries.search import CampaignFunction, repeat, search, servers_of
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.loading import check, locator_of
-from sinkproof.subject.scratch import fresh_folder
+from sinkproof.subject.scratch import scratch_folder
 
-CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
 SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its successor there
 
 
 def canaries_for(shell: str) -> list[Canary]:
     """Those that this shell can convict."""
-    return [canary for canary in CANARIES if shell in canary.shells]
+    return [canary for canary in CANARIES if (canary.name in ON_SPARK if shell == "spark" else shell in canary.shells)]
 
 
 def try_canary(
@@ -64,13 +63,11 @@ def campaign_functions(
     canaries: Sequence[Canary], shell: str, *, progress: Progress
 ) -> Iterator[Callable[[Canary], CampaignFunction]]:
     """How each of them is tried, as long as the context lasts."""
-    from sinkproof.canaries.search import repeat, search, servers_of
-
     if shell == "simulated":
         yield lambda canary: partial(search, canary)
         return
     with servers_of(canary.contract for canary in canaries) as servers:
-        yield lambda canary: partial(repeat, (servers, convicting_schedule(canary, progress=progress)))
+        yield lambda canary: repeat(servers, convicting_schedule(canary, progress=progress))
 
 
 def convicting_schedule(canary: Canary, *, progress: Progress) -> Schedule | None:
@@ -138,9 +135,6 @@ def _campaign(
     checked = check(locator_of(contract), contract)
     checked.given.label = label
     task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
-    folder = fresh_folder()
-    try:
+    with scratch_folder() as folder:
         outcome = run_as(checked, task, folder=folder, progress=progress, should_stop=should_stop)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return outcome.findings, outcome.unknowns

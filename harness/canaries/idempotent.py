@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import suppress
 from zlib import crc32
 
 from sinkproof.canaries.controls_on_database import (
     Asynchronous,
+    AsynchronousControl,
     DatabaseContract,
     DatabaseSink,
-    Identities,
+    IdempotentControl,
     Upserts,
     identities,
 )
 from sinkproof.canaries.simulated_database import Database
-from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.subject.claims import Claim
 
 
-class UpsertContract(DatabaseContract):
-    claims = Claim.EFFECTIVELY_ONCE
-    make: Any = Upserts
-
-
-class KeyMadeInOpen(UpsertContract):
+class KeyMadeInOpen(IdempotentControl):
     """R2: rows are identified by a random key of the attempt, so that a replay does not replace them."""
 
     class make(Upserts):  # noqa: N801
@@ -32,19 +28,19 @@ class KeyMadeInOpen(UpsertContract):
             super().open(context)
             self.salt = f"{context.random.random()}"
 
-        def key(self, split: int, offset: int) -> str:
-            return f"{self.salt}-{split}-{offset}"
+        def key(self, row: Row) -> str:
+            return f"{self.salt}-{super().key(row)}"
 
 
-class KeyWithoutSplit(UpsertContract):
+class KeyWithoutSplit(IdempotentControl):
     """R2: rows are identified by their offset alone, which two splits share. (The opposite: one key for two.)"""
 
     class make(Upserts):  # noqa: N801
-        def key(self, split: int, offset: int) -> str:
-            return f"{offset}"
+        def key(self, row: Row) -> str:
+            return f"{row.offset}"
 
 
-class HashOfBatch(UpsertContract):
+class HashOfBatch(IdempotentControl):
     """R17: rows are identified by the contents of their batch, which a replay may cut in another way."""
 
     class make(Upserts):  # noqa: N801
@@ -53,7 +49,7 @@ class HashOfBatch(UpsertContract):
             self.request("upsert", [(f"{name}-{number}", 0, row) for number, row in enumerate(identities(batch))])
 
 
-class PositionInEpoch(UpsertContract):
+class PositionInEpoch(IdempotentControl):
     """R17: rows are identified by their position in a checkpoint, which has another number in a replay."""
 
     class make(Upserts):  # noqa: N801
@@ -61,7 +57,7 @@ class PositionInEpoch(UpsertContract):
             super().open(context)
             self.checkpoint_id, self.position = context.checkpoint_id_covered, 0
 
-        def key(self, split: int, offset: int) -> str:
+        def key(self, row: Row) -> str:
             self.position += 1
             return f"{self.context.subtask}-{self.checkpoint_id}-{self.position}"
 
@@ -73,32 +69,31 @@ class PositionInEpoch(UpsertContract):
 # -- the last row of each key ----------------------------------------------------------------------
 
 
-class LastPerKeyControl(UpsertContract):
+class LastPerKeyControl(IdempotentControl):
     """Correct: a row's timestamp grows with its offset."""
 
     rows = "upsert"
 
-    class make(DatabaseSink):  # noqa: N801
-        checkpoint_id = 0
+    class make(Upserts):  # noqa: N801
+        def key(self, row: Row) -> str:
+            return row.key
 
-        def write(self, batch: Batch) -> None:
-            rows = [(row.key, self.timestamp(row.offset), (row.split, row.offset)) for row in batch]
-            self.request("upsert", rows)
-
-        def timestamp(self, offset: int) -> int:
-            return offset
-
-        def snapshot(self, checkpoint_id: int) -> bytes:
-            self.checkpoint_id = checkpoint_id
-            return b""
+        def timestamp(self, row: Row) -> int:
+            return row.offset
 
 
 class TimestampIsCheckpoint(LastPerKeyControl):
     """R18: rows of one checkpoint have the same timestamp, so that the first of a key may win over the last."""
 
     class make(LastPerKeyControl.make):  # noqa: N801
-        def timestamp(self, offset: int) -> int:
+        checkpoint_id = 0
+
+        def timestamp(self, row: Row) -> int:
             return self.checkpoint_id
+
+        def snapshot(self, checkpoint_id: int) -> bytes:
+            self.checkpoint_id = checkpoint_id
+            return b""
 
 
 class TimestampFallsBack(LastPerKeyControl):
@@ -110,7 +105,7 @@ class TimestampFallsBack(LastPerKeyControl):
     class make(LastPerKeyControl.make):  # noqa: N801
         seen = 0
 
-        def timestamp(self, offset: int) -> int:
+        def timestamp(self, row: Row) -> int:
             self.seen += 1
             return self.seen
 
@@ -119,7 +114,7 @@ class TimestampIsClock(LastPerKeyControl):
     """R18: the timestamp is the time of the write, by a clock that ticks slowly, and may go back."""
 
     class make(LastPerKeyControl.make):  # noqa: N801
-        def timestamp(self, offset: int) -> int:
+        def timestamp(self, row: Row) -> int:
             return int(self.context.clock())
 
 
@@ -134,20 +129,17 @@ class CountingControl(DatabaseContract):
     class make(DatabaseSink):  # noqa: N801
         def __init__(self, database: Database) -> None:
             super().__init__(database)
-            self.rows: Identities = []
-            self.pending: dict[str, Identities] = {}
+            self.pending: dict[str, list[str]] = {}
 
         def open(self, context: Context) -> None:
             super().open(context)
             for _, state in context.restored:
-                for name, rows in json.loads(state).items():
-                    self.count(name, rows)
-
-        def write(self, batch: Batch) -> None:
-            self.rows += identities(batch)
+                for name, keys in json.loads(state).items():
+                    self.count(name, keys)
 
         def snapshot(self, checkpoint_id: int) -> bytes:
-            self.pending[f"{self.me}-{checkpoint_id}"], self.rows = self.rows, []
+            self.pending[f"{self.me}-{checkpoint_id}"] = [f"{split}-{offset}" for split, offset in self.rows]
+            self.rows = []
             return json.dumps(self.pending).encode()
 
         def notify_complete(self, checkpoint_id: int) -> None:
@@ -155,8 +147,7 @@ class CountingControl(DatabaseContract):
                 if int(name.rpartition("-")[2]) <= checkpoint_id:
                     self.count(name, self.pending.pop(name))
 
-        def count(self, name: str, rows: Identities) -> None:
-            keys = [f"{split}-{offset}" for split, offset in rows]
+        def count(self, name: str, keys: list[str]) -> None:
             try:
                 self.request("add", name, keys)
             except OSError:
@@ -167,8 +158,7 @@ class CounterRetried(CountingControl):
     """R18: increments without an answer are sent again as new ones, and may count twice."""
 
     class make(CountingControl.make):  # noqa: N801
-        def count(self, name: str, rows: Identities) -> None:
-            keys = [f"{split}-{offset}" for split, offset in rows]
+        def count(self, name: str, keys: list[str]) -> None:
             try:
                 self.request("add", name, keys)
             except OSError:
@@ -179,31 +169,24 @@ class CounterNotRetried(CountingControl):
     """R18: increments without an answer are ignored, and may never count. (The opposite of the above.)"""
 
     class make(CountingControl.make):  # noqa: N801
-        def count(self, name: str, rows: Identities) -> None:
-            try:
-                self.request("add", name, [f"{split}-{offset}" for split, offset in rows])
-            except OSError:
-                return
+        def count(self, name: str, keys: list[str]) -> None:
+            with suppress(OSError):
+                self.request("add", name, keys)
 
 
 class AsksThenSends(CountingControl):
     """R7: an increment that the server does not know may be in flight: it is sent again, and arrives twice."""
 
     class make(CountingControl.make):  # noqa: N801
-        def count(self, name: str, rows: Identities) -> None:
+        def count(self, name: str, keys: list[str]) -> None:
             if not self.request("has_added", name):
-                self.request("add_again", name, [f"{split}-{offset}" for split, offset in rows])
+                self.request("add_again", name, keys)
 
 
 # -- a producer that sends in the background -------------------------------------------------------
 
 
-class ProducerContract(DatabaseContract):
-    claims = Claim.AT_LEAST_ONCE
-    make: Any = Asynchronous
-
-
-class LateErrorDropped(ProducerContract):
+class LateErrorDropped(AsynchronousControl):
     """R4: a delivery error arrives later, and the sink does not keep it until the next snapshot."""
 
     class make(Asynchronous):  # noqa: N801
@@ -211,7 +194,7 @@ class LateErrorDropped(ProducerContract):
             self.error_last = error  # never read
 
 
-class NoFlushOfProducer(ProducerContract):
+class NoFlushOfProducer(AsynchronousControl):
     """R4: acknowledges rows that the producer has not sent yet."""
 
     class make(Asynchronous):  # noqa: N801

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from sinkproof.canaries.controls_on_database import DatabaseContract, DatabaseSink, Masked
-from sinkproof.sink_adapters.protocol import Context
+from sinkproof.canaries.controls_on_database import Masked, MaskedControl
 
 
-class MaskedContract(DatabaseContract):
-    make = Masked
-
-
-class CollectsBeforeItReveals(MaskedContract):
+class CollectsBeforeItReveals(MaskedControl):
     """R15: removes rows without a marker before it has set the marker of the restored checkpoint."""
 
     class make(Masked):  # noqa: N801
-        def open(self, context: Context) -> None:
-            DatabaseSink.open(self, context)
-            self.request("fence", self.mine, context.generation)
-            self.request("collect", self.mine, context.generation)
-            self.reveal_restored()
+        def reveal_restored(self) -> None:
+            self.collect()
+            super().reveal_restored()
 
 
-class NeverCollects(MaskedContract):
+class NeverCollects(MaskedControl):
     """R15: removes nothing, so that each crash leaves invisible rows behind. (The opposite.)"""
 
     class make(Masked):  # noqa: N801
-        def open(self, context: Context) -> None:
-            DatabaseSink.open(self, context)
-            self.request("fence", self.mine, context.generation)
-            self.reveal_restored()
+        def collect(self) -> None:
+            """Skipped."""
 
 
-class MarkerIsOverwritten(MaskedContract):
+class MarkerIsOverwritten(MaskedControl):
     """R18: the marker is overwritten, not raised: a late notification hides what newer ones revealed."""
 
     class make(Masked):  # noqa: N801
@@ -39,7 +30,7 @@ class MarkerIsOverwritten(MaskedContract):
             self.request("overwrite_marker", self.context.generation, checkpoint_id)
 
 
-class RevealsWhatIsStaged(MaskedContract):
+class RevealsWhatIsStaged(MaskedControl):
     """R5: reveals up to the last staged checkpoint, which is not complete yet."""
 
     class make(Masked):  # noqa: N801
@@ -51,7 +42,7 @@ class RevealsWhatIsStaged(MaskedContract):
             super().notify_complete(self.last)
 
 
-class MarkerUnderRetention(MaskedContract):
+class MarkerUnderRetention(MaskedControl):
     """R9: the server's retention deletes the marker, and its rows are hidden again."""
 
     expires_after = 3600.0

@@ -1,39 +1,27 @@
-"""The trial of the canaries on a real Cassandra: each under the schedules that show its sin, the controls under all."""
+"""The canaries on a real Cassandra: each under the schedules that show its sin, the controls under all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from sinkproof.canaries import cassandra
-from sinkproof.canaries.conviction import try_canary, try_control
-from sinkproof.canaries.on_services import ConvictingSchedules
-from sinkproof.canaries.search import run_these
-from sinkproof.reports.document import CanaryResult
-from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.canaries.on_services import ServiceCanary, ServiceTrial
 
-SHELL: Final = "cassandra"
-CONTROL_SECONDS: Final = 600.0  # no bound: each runs all of its schedules
 LATE: Final = ("no-fault", "sink[0].commit.before#1=stop", "sink[1].commit.before#1=stop")
 # The second commit: the first one waits for its statement to be prepared, which needs an answer.
 STANDS_STILL: Final = ("sink[0].commit.before#2=service-pause", "sink[1].commit.before#2=service-pause")
 COUNTING_STILL: Final = ("sink[0].publish.before#2=service-pause", "sink[1].publish.before#2=service-pause")
 KILLED: Final = ("checkpoint.persist.after#3=service-kill",)
-ON_CASSANDRA: Final = (
-    ConvictingSchedules("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
-    ConvictingSchedules("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
-    ConvictingSchedules("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
-    ConvictingSchedules(
-        "chooses before rows", cassandra.ChoosesBeforeRows, "R1", "O1", ("sink[0].commit.after#1=kill",)
-    ),
-    ConvictingSchedules("plain writes among conditional ones", cassandra.MixesPlainWrites, "R18", "O1", ("no-fault",)),
-    ConvictingSchedules("retries an increment", cassandra.RetriesAnIncrement, "R18", "O2", COUNTING_STILL),
-    ConvictingSchedules(
-        "time is the checkpoint", cassandra.TimeIsTheCheckpoint, "R18", "O1 O2", ("job=sparse no-fault",)
-    ),
-    ConvictingSchedules("marker per subtask", cassandra.MarkerPerSubtask, "R13", "O4", ("no-fault",)),
-    ConvictingSchedules("log synced periodically", cassandra.AcknowledgesBeforeItIsOnDisk, "R16", "O1", KILLED),
+CANARIES: Final = (
+    ServiceCanary("trusts a SERIAL read", cassandra.TrustsASerialRead, "R7", "O2 O9", LATE),
+    ServiceCanary("sends under a new name", cassandra.ResendsUnderANewName, "R7", "O2", STANDS_STILL),
+    ServiceCanary("cleans up on timeout", cassandra.CleansUpOnTimeout, "R7", "O1", STANDS_STILL),
+    ServiceCanary("chooses before rows", cassandra.ChoosesBeforeRows, "R1", "O1", ("sink[0].commit.after#1=kill",)),
+    ServiceCanary("plain writes among conditional ones", cassandra.MixesPlainWrites, "R18", "O1", ("no-fault",)),
+    ServiceCanary("retries an increment", cassandra.RetriesAnIncrement, "R18", "O2", COUNTING_STILL),
+    ServiceCanary("time is the checkpoint", cassandra.TimeIsTheCheckpoint, "R18", "O1 O2", ("job=sparse no-fault",)),
+    ServiceCanary("marker per subtask", cassandra.MarkerPerSubtask, "R13", "O4", ("no-fault",)),
+    ServiceCanary("log synced periodically", cassandra.AcknowledgesBeforeItIsOnDisk, "R16", "O1", KILLED),
 )
 CONTROLS: Final = (
     ("chooses by a conditional insert", cassandra.ChoosingContract),
@@ -41,22 +29,4 @@ CONTROLS: Final = (
     ("latest by offset", cassandra.LatestContract),
     ("one marker for all", cassandra.MaskedPartitionsContract),
 )
-
-
-def try_all_on_cassandra(*, progress: Progress = SILENT) -> Sequence[CanaryResult]:
-    """One node serves all but one canary; both nodes end with this process."""
-    results = [
-        try_canary(each.canary(SHELL), SHELL, progress=progress, run_as=partial(run_these, each.schedules))
-        for each in ON_CASSANDRA
-    ]
-    for name, contract in CONTROLS:
-        schedules = schedules_of_family(contract)
-        run_as = partial(run_these, schedules)
-        results.append(try_control(name, contract, SHELL, progress=progress, seconds=CONTROL_SECONDS, run_as=run_as))
-    return results
-
-
-def schedules_of_family(control: type) -> list[str]:
-    """The schedules of the canaries that differ from this control by a few lines."""
-    of_family = [each for each in ON_CASSANDRA if issubclass(each.contract, control)]
-    return list(dict.fromkeys(schedule for each in of_family for schedule in each.schedules))
+ON_CASSANDRA: Final = ServiceTrial("cassandra", CANARIES, CONTROLS)

@@ -6,27 +6,24 @@ usual plan of the Spark shell follows. The controls run under all of those sched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Final
 
+from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import begin, conclude
 from sinkproof.campaign.spark_campaign import SparkCampaign
 from sinkproof.campaign.spark_endurance import EndurancePlan
 from sinkproof.campaign.spark_plan import SPARK_PLAN
-from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import CONTROLS, CONTROLS_ON_SPARK, Canary
 from sinkproof.canaries.conviction import canaries_for, convicting_schedule, try_canary, try_control
-from sinkproof.chaos.clock import now
+from sinkproof.canaries.search import CampaignFunction, campaign_in
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.spark_runner import fresh_cluster, spark_runner_on
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
 TIMES: Final = 5  # runs in which a zombie resumes, of each kind; one run convicts in two cases of three
@@ -39,9 +36,9 @@ def try_all_on_spark(*, progress: Progress = SILENT, control_seconds: float) -> 
         for canary in canaries_for("spark"):
             first = convicting_schedules(canary, progress=progress)
             convicting += first
-            results.append(try_canary(canary, "spark", progress=progress, run_as=partial(run_on, (cluster, first))))
+            results.append(try_canary(canary, "spark", progress=progress, run_as=run_on(cluster, first)))
         for name, contract in CONTROLS[:CONTROLS_ON_SPARK]:
-            run_as = partial(run_on, (cluster, list(dict.fromkeys(convicting))))
+            run_as = run_on(cluster, list(dict.fromkeys(convicting)))
             results.append(
                 try_control(name, contract, "spark", progress=progress, seconds=control_seconds, run_as=run_as)
             )
@@ -64,20 +61,12 @@ def convicting_schedules(canary: Canary, *, progress: Progress) -> list[Schedule
     )
 
 
-def run_on(
-    session: tuple[Cluster, Sequence[Schedule]],
-    contract: Contract,
-    task: Task,
-    *,
-    folder: Path,
-    progress: Progress,
-    should_stop: Callable[[CampaignResults], bool],
-) -> ShellOutcome:
-    """As `run_campaign`, in a running session, without the endurance job; the session's schedules come first."""
-    cluster, first = session
-    results, scratch = begin(contract, task, folder=folder, progress=progress)
-    began = now()
-    with spark_runner_on(cluster, contract, scratch) as runner:
-        campaign = SparkCampaign(runner, results, endurance=EndurancePlan(), first=first, should_stop=should_stop)
-        campaign.carry_out(SPARK_PLAN)
-    return conclude(results, seconds=now() - began, closure=None, stopped=True)
+def run_on(cluster: Cluster, first: Sequence[Schedule]) -> CampaignFunction:
+    """In a running session, without the endurance job; these schedules come first."""
+
+    def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
+        with spark_runner_on(cluster, results.contract, scratch) as runner:
+            campaign = SparkCampaign(runner, results, endurance=EndurancePlan(), first=first, should_stop=should_stop)
+            campaign.carry_out(SPARK_PLAN)
+
+    return campaign_in(carry_out)

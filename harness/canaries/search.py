@@ -7,7 +7,7 @@ repeated in the other shells. If this stage convicts no canary, the usual plan f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses, ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.run import begin, conclude, run_campaign
 from sinkproof.campaign.stage import Stage
 from sinkproof.campaign.task import ShellOutcome, Task
@@ -38,9 +39,12 @@ from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import locator_of
+from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import SPARSE_JOB
 
 SPARSE: Final = SPARSE_JOB  # shows what overlapping checkpoints hide
+CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way
+CarryOut = Callable[[CampaignResults, Scratch, ShouldStop], None]
 STAGE: Final = "where the canary's sin shows"
 
 
@@ -103,45 +107,42 @@ def servers_of(contracts: Iterable[type]) -> Iterator[Servers]:
         yield servers
 
 
-def repeat(
-    found: tuple[Servers, Schedule | None],
-    contract: Contract,
-    task: Task,
-    *,
-    folder: Path,
-    progress: Progress,
-    should_stop: ShouldStop,
-) -> ShellOutcome:
-    """As `run_campaign`, in the process shell, after the schedule that convicted the canary in the simulated one."""
-    servers, convicting = found
-    results, scratch = begin(contract, task, folder=folder, progress=progress)
-    began = now()
-    with ProcessRunner(contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
-        runner.find_own_files()
+def campaign_in(carry_out: CarryOut, *, shell: str = "") -> CampaignFunction:
+    """As `run_campaign`, but with these runs only. `shell`: where another one than the task's runs it."""
+
+    def run_as(
+        contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
+    ) -> ShellOutcome:
+        results, scratch = begin(contract, task, folder=folder, progress=progress, shell=shell)
+        began = now()
+        carry_out(results, scratch, should_stop)
+        return conclude(results, seconds=now() - began, closure=None, stopped=True)
+
+    return run_as
+
+
+def repeat(servers: Servers, convicting: Schedule | None) -> CampaignFunction:
+    """In the process shell, after the schedule that convicted the canary in the simulated one."""
+
+    def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
         first = [] if convicting is None else [convicting]
-        ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(PROCESS_PLAN)
-    return conclude(results, seconds=now() - began, closure=None, stopped=True)
+        with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
+            runner.find_own_files()
+            ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(PROCESS_PLAN)
+
+    return campaign_in(carry_out)
 
 
-def run_these(
-    schedules: Sequence[str],
-    contract: Contract,
-    task: Task,
-    *,
-    folder: Path,
-    progress: Progress,
-    should_stop: ShouldStop,
-) -> ShellOutcome:
-    """As `run_campaign`, in the process shell, these schedules only: on a real external system no simulation helps."""
-    results, scratch = begin(contract, task, folder=folder, progress=progress, shell="process")
-    began = now()
-    stage = Stage(
-        name=STAGE,
-        schedules=lambda _: map(parse, schedules),
-        concurrent_reader=bool(contract.claims & READ_BESIDE),
-    )
-    with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
-        GivenSchedules(
-            runner, results, should_stop=lambda results: results.breaks_a_claim and should_stop(results)
-        ).carry_out((stage,))
-    return conclude(results, seconds=now() - began, closure=None, stopped=True)
+def run_these(schedules: Sequence[str]) -> CampaignFunction:
+    """In the process shell, these schedules only: on a real external system no simulation helps."""
+
+    def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
+        def is_convicted(results: CampaignResults) -> bool:
+            return results.breaks_a_claim and should_stop(results)
+
+        reads = bool(results.contract.claims & READ_BESIDE)
+        stage = Stage(name=STAGE, schedules=lambda _: map(parse, schedules), concurrent_reader=reads)
+        with process_runner(results.contract, scratch, hang_seconds=HANG_SECONDS) as runner:
+            GivenSchedules(runner, results, should_stop=is_convicted).carry_out((stage,))
+
+    return campaign_in(carry_out, shell="process")

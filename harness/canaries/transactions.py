@@ -7,14 +7,12 @@ from itertools import count
 
 from sinkproof.canaries.controls_on_database import (
     DatabaseContract,
-    DatabaseSink,
     Identities,
     TimeLimitControl,
     TransactionalControl,
     Transactions,
 )
 from sinkproof.canaries.simulated_database import Database
-from sinkproof.sink_adapters.protocol import Context
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.scratch import Scratch
 
@@ -116,24 +114,16 @@ class SweepsOnlyItsOwn(DatabaseContract):
     """R11: transactions that a removed subtask left open are never aborted."""
 
     class make(Transactions):  # noqa: N801
-        def open(self, context: Context) -> None:
-            DatabaseSink.open(self, context)
-            self.request("fence", self.mine, context.generation)
-            for name in self.restored():
-                self.commit(name)
-            self.request("sweep", [self.me], context.generation)
+        def sweep(self) -> None:
+            self.request("sweep", [self.me], self.context.generation)
 
 
 class SweepsAllSubtasks(DatabaseContract):
     """R15: aborts the transactions of all subtasks, also those yet to be committed. (The opposite of the above.)"""
 
     class make(Transactions):  # noqa: N801
-        def open(self, context: Context) -> None:
-            DatabaseSink.open(self, context)
-            self.request("fence", self.mine, context.generation)
-            for name in self.restored():
-                self.commit(name)
-            self.request("sweep", None, context.generation)
+        def sweep(self) -> None:
+            self.request("sweep", None, self.context.generation)
 
 
 class OneMarkerForTwo(DatabaseContract):

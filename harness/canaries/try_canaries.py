@@ -17,13 +17,13 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
 
         return try_all_on_spark(progress=progress, control_seconds=control_seconds)
     if shell == "kafka":
-        from sinkproof.canaries.on_kafka import try_all_on_kafka
+        from sinkproof.canaries.on_kafka import ON_KAFKA
 
-        return try_all_on_kafka(progress=progress)
+        return ON_KAFKA.run(progress=progress)
     if shell == "cassandra":
-        from sinkproof.canaries.on_cassandra import try_all_on_cassandra
+        from sinkproof.canaries.on_cassandra import ON_CASSANDRA
 
-        return try_all_on_cassandra(progress=progress)
+        return ON_CASSANDRA.run(progress=progress)
     with campaign_functions(canaries_for(shell), shell, progress=progress) as campaign_for:
         results = [
             try_canary(canary, shell, progress=progress, run_as=campaign_for(canary)) for canary in canaries_for(shell)

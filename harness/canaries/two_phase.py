@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sinkproof.canaries.controls import FolderContract, TwoPhaseFiles
-from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.sink_adapters.protocol import Batch
 from sinkproof.subject.claims import Claim
 
 
@@ -28,12 +27,8 @@ class ForgetsPendingOnRestore(FolderContract):
     """R14: the restored handles are ignored, so that acknowledged rows without a notification are swept."""
 
     class make(TwoPhaseFiles):  # noqa: N801
-        def open(self, context: Context) -> None:
-            self.context = context
-            self.next = context.checkpoint_id_covered + 1
-            self.fence()
-            self.sweep()
-            os.makedirs(self.home(context.generation))
+        def restored(self) -> list[str]:
+            return []
 
 
 class CommitRaisesOnRepeat(FolderContract):
@@ -98,37 +93,42 @@ class NoFlushInSnapshot(FolderContract):
             super().notify_complete(checkpoint_id)
 
 
-class UnfencedZombie(FolderContract):
-    """R10: all attempts share one name for a staged file, and an old attempt may still write to it."""
+class SameNameShorterOverwrite(FolderContract):
+    """R10: all attempts share one name for a staged file: a zombie that creates it again truncates it."""
+
+    claims = Claim.EXACTLY_ONCE
+    residue: Any = None  # the next attempt overwrites the files that are left
 
     class make(TwoPhaseFiles):  # noqa: N801
         def home(self, generation: int) -> Path:
             return self.folder / "staging" / str(self.context.subtask)
 
-        def open(self, context: Context) -> None:
-            self.context = context
-            self.next = context.checkpoint_id_covered + 1
-            os.makedirs(self.home(0), exist_ok=True)
+        def fence(self) -> None:
             os.makedirs(self.folder / "out", exist_ok=True)
-            restored = [name for _, state in context.restored for name in self.names(state)]
-            for name in restored:
-                self.commit(name)
+            os.makedirs(self.home(0), exist_ok=True)
+
+        def sweep(self) -> None:
+            """Skipped."""
+
+        def commit(self, name: str) -> None:
+            subtask, _, checkpoint = name.split("-")
+            if not os.path.exists(self.folder / "out" / name):
+                os.rename(self.folder / "staging" / subtask / checkpoint, self.folder / "out" / name)
+
+
+class UnfencedZombie(FolderContract):
+    """R10: all attempts share one name for a staged file, and an old attempt may still write to it."""
+
+    class make(SameNameShorterOverwrite.make):  # noqa: N801
+        def sweep(self) -> None:
             for name in sorted(os.listdir(self.home(0))):
                 os.remove(self.home(0) / name)
-
-        def names(self, state: bytes) -> list[str]:
-            return list(json.loads(state))
 
         def write(self, batch: Batch) -> None:
             if self.file is None:
                 self.name = f"{self.context.subtask}-0-{self.next}"
                 self.file = open(self.staged(self.name), "ab", buffering=0)  # noqa: SIM115
             super().write(batch)
-
-        def commit(self, name: str) -> None:
-            final = self.folder / "out" / name
-            if not os.path.exists(final):
-                os.rename(self.staged(name), final)
 
 
 class CloseRemovesPending(FolderContract):
@@ -140,31 +140,6 @@ class CloseRemovesPending(FolderContract):
             for name in self.pending.values():
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(self.staged(name))
-
-
-class SameNameShorterOverwrite(FolderContract):
-    """R10: all attempts share one name for a staged file: a zombie that creates it again truncates it."""
-
-    claims = Claim.EXACTLY_ONCE
-    residue: Any = None  # the next attempt overwrites the files that are left
-
-    class make(TwoPhaseFiles):  # noqa: N801
-        def home(self, generation: int) -> Path:
-            return self.folder / "staging" / str(self.context.subtask)
-
-        def open(self, context: Context) -> None:
-            self.context = context
-            self.next = context.checkpoint_id_covered + 1
-            os.makedirs(self.folder / "out", exist_ok=True)
-            os.makedirs(self.home(0), exist_ok=True)
-            for _, state in context.restored:
-                for name in json.loads(state):
-                    self.commit(name)
-
-        def commit(self, name: str) -> None:
-            subtask, _, checkpoint = name.split("-")
-            if not os.path.exists(self.folder / "out" / name):
-                os.rename(self.folder / "staging" / subtask / checkpoint, self.folder / "out" / name)
 
 
 class NeverSweeps(FolderContract):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import chdir, closing, contextmanager
 from typing import Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
@@ -31,11 +27,11 @@ from sinkproof.reference_engine.shells.spark.spark_session import start_session,
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 
 SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
-PROGRESS_SECONDS: Final = 1.0
 
 
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:
@@ -67,7 +63,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
             with simulated_query(contract, scratch, progress=progress) as query:
                 ending, state, trail = follow(query, schedule)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
-        with streaming_laboratory(contract, scratch, task=task, progress=progress) as runner:
+        with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
             if done.no_result:
                 raise ContractError(done.no_result)
@@ -97,34 +93,15 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
 @contextmanager
 def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress) -> Iterator[SimulatedQuery]:
     """In a session of its own. Within the context the working directory is the scratch folder."""
-    with _reporting_progress(progress), _spark_errors_explained():
+    starting = "starting Spark"  # reported, as a first start also makes the archive of classes, which takes long
+    progress.step(starting, 0)
+    with heartbeat(starting, lambda what: progress.step(what, 0)):
         session = start_session(folder=scratch.path.parent / "spark", here=scratch.path)
-    before = os.getcwd()
-    os.chdir(scratch.path)
     try:
-        yield SimulatedQuery(contract, scratch, session)
+        with chdir(scratch.path):
+            yield SimulatedQuery(contract, scratch, session)
     finally:
-        os.chdir(before)
         stop_session(session)
-
-
-@contextmanager
-def _reporting_progress(progress: Progress) -> Iterator[None]:
-    """So that a first start, which also makes the archive of classes, does not count as hung."""
-    over = threading.Event()
-
-    def report() -> None:
-        progress.step("starting Spark", 0)
-        while not over.wait(PROGRESS_SECONDS):
-            progress.step("starting Spark", 0)
-
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 # -- real ------------------------------------------------------------------------------------------
@@ -132,23 +109,12 @@ def _reporting_progress(progress: Progress) -> Iterator[None]:
 
 def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds)
-    with streaming_laboratory(results.contract, scratch, task=task, progress=progress) as laboratory:
-        campaign = StreamingFunctionCampaign(laboratory, results, deadline=deadline)
+    runner = StreamingRunner(results.contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
+    with closing(runner):
+        campaign = StreamingFunctionCampaign(runner, results, deadline=deadline)
         campaign.carry_out(STREAMING_FUNCTION_PLAN)
         campaign.note_what_is_left()
     return None
-
-
-@contextmanager
-def streaming_laboratory(
-    contract: Contract, scratch: Scratch, *, task: Task, progress: Progress
-) -> Iterator[StreamingRunner]:
-    with _spark_errors_explained():
-        runner = StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
-    try:
-        yield runner
-    finally:
-        runner.close()
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -158,22 +124,14 @@ SHELLS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulate
 
 @contextmanager
 def _scratch_folder(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
-    """A fresh folder, with the scratch folder in it."""
+    """A fresh folder, with the scratch folder in it. Within the context SparkUnavailable becomes a ContractError."""
     shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
-    folder = fresh_folder()
-    try:
-        path = Path(folder, "scratch")
+    with scratch_folder() as folder:
+        path = folder / "scratch"
         path.mkdir()
-        yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _spark_errors_explained() -> Iterator[None]:
-    try:
-        yield
-    except SparkUnavailable as error:
-        raise ContractError(str(error)) from error
+        try:
+            yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
+        except SparkUnavailable as error:
+            raise ContractError(str(error)) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.judging.oracle import Anomaly, Observation, judge
@@ -39,24 +39,11 @@ LOSE: Final = "lose"
 EARLY: Final = "O3"  # the oracle
 
 
-@dataclass(slots=True, kw_only=True)
-class QueryEnding:
-    """How one run of the query ended, and what a reader read then."""
-
-    committed: list[Identity] = field(default_factory=list)
-    early: list[tuple[Identity, int]] = field(default_factory=list)  # row, and the batch that was not recorded
-    unreadable: str = ""
-    failure: str = ""
-
-    def anomalies(self, rows: str) -> tuple[Anomaly, ...]:
-        seen = Observation(
-            committed=self.committed,
-            early=self.early,
-            unreadable=self.unreadable,
-            finished=not self.failure,
-            failure=self.failure,
-        )
-        return judge(LEDGER, seen, rows=rows)
+def anomalies_of(ending: Observation, rows: str) -> tuple[Anomaly, ...]:
+    """Of one run of the query. `ending`: how it ended, and what a reader read then; its early rows are those of a batch
+    that was not recorded. `rows`: of the contract.
+    """
+    return judge(LEDGER, replace(ending, finished=not ending.failure), rows=rows)
 
 
 def identities_of_batch(batch: int) -> set[Identity]:

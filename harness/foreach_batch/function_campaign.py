@@ -23,18 +23,19 @@ EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill bef
 class SimulatedFunctionCampaign(Campaign):
     """Its stages explore states; `deadline` ends the sequences of crashes."""
 
+    results: FunctionResults
+
     def __init__(self, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline) -> None:
         runner: Any = query  # the loop only uses its contract
         super().__init__(runner, results)
-        self.query, self.function_results = query, results
+        self.query = query
         self.exploration = Exploration(
             query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
         )
 
     def prepare(self) -> bool:
         """The run without faults."""
-        results = self.function_results
-        can_crash = self.exploration.run_without_crash()
+        results, can_crash = self.results, self.exploration.run_without_crash()
         ending = self.exploration.base
         results.count_run(len(ending.committed))
         if ending.failure or not ending.committed:
@@ -53,7 +54,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""
-        results, exploration = self.function_results, self.exploration
+        results, exploration = self.results, self.exploration
         results.coverage.lines_known |= self.query.tracer.known()
         for explored in exploration.states.values():
             results.coverage.saw(fault.point for fault in explored.crashes)
@@ -73,10 +74,12 @@ class SimulatedFunctionCampaign(Campaign):
 class StreamingFunctionCampaign(Campaign):
     """Its schedules have one fault each, chosen after the run without faults."""
 
+    results: FunctionResults
+
     def __init__(self, laboratory: StreamingRunner, results: FunctionResults, *, deadline: Deadline) -> None:
         runner: Any = laboratory  # the loop only uses its contract
         super().__init__(runner, results, should_stop=self._is_over)
-        self.laboratory, self.function_results, self.deadline = laboratory, results, deadline
+        self.laboratory, self.deadline = laboratory, deadline
         self.experiments: list[Fault] = []
         self.done = 0
 
@@ -85,14 +88,13 @@ class StreamingFunctionCampaign(Campaign):
 
     def prepare(self) -> bool:
         """The run without faults."""
-        results = self.function_results
         base = self.laboratory.run(())
         self._count(base, Schedule())
         if base.no_result or base.ending.failure:
-            results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
+            self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
             return False
         self.experiments = base.experiments()
-        results.coverage.in_bound = len(self.experiments) + 1
+        self.results.coverage.in_bound = len(self.experiments) + 1
         return True
 
     def run_schedules(
@@ -107,7 +109,7 @@ class StreamingFunctionCampaign(Campaign):
             self.stop_if_asked()
 
     def _count(self, experiment: Experiment, schedule: Schedule) -> None:
-        results, coverage = self.function_results, self.function_results.coverage
+        results, coverage = self.results, self.results.coverage
         coverage.kills += experiment.kills
         coverage.lines_known |= experiment.lines_known
         coverage.saw(experiment.passed)

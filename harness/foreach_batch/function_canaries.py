@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL, anomalies_of
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
@@ -48,7 +48,7 @@ def blind_spots(scratch: Scratch, session: SparkSession) -> list[str]:
         query = SimulatedQuery(Contract(function.__name__, given), scratch, session)
         ending, _, _ = follow(query, SCHEDULE)
         clear_folder(scratch.path)
-        if (found := [anomaly.oracle for anomaly in ending.anomalies("append")]) != expected:
+        if (found := [anomaly.oracle for anomaly in anomalies_of(ending, "append")]) != expected:
             what = "the canary that appends" if expected else "the control that replaces"
             reasons.append(f"{what} was judged {found or 'right'} at {SCHEDULE}: {ending.failure or 'the query ended'}")
     return reasons

@@ -11,8 +11,8 @@ from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, QueryEnding
-from sinkproof.judging.oracle import Anomaly, named
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, anomalies_of
+from sinkproof.judging.oracle import Anomaly, Observation, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
@@ -97,7 +97,7 @@ class FunctionResults(CampaignResults):
 def run_result(
     contract: Contract,
     schedule: Schedule,
-    ending: QueryEnding,
+    ending: Observation,
     *,
     injected: tuple[Fault, ...] | None = None,
     line: SourceLine | None = None,
@@ -118,7 +118,7 @@ def run_result(
     return RunResult(
         schedule=schedule,
         struck=struck,
-        anomalies=tuple(each for each in ending.anomalies(contract.rows) if each.oracle not in ignored),
+        anomalies=tuple(each for each in anomalies_of(ending, contract.rows) if each.oracle not in ignored),
         trace=[],
         names=(COORDINATOR,),
         history=history,

@@ -29,12 +29,12 @@ from sinkproof.foreach_batch.certifying_query import (
     KILL,
     LEDGER,
     LOSE,
-    QueryEnding,
+    anomalies_of,
     frame_of_batch,
     identities_of_batch,
 )
 from sinkproof.judging.observer import Observer
-from sinkproof.judging.oracle import Anomaly
+from sinkproof.judging.oracle import Anomaly, Observation
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
@@ -69,14 +69,12 @@ class CrashState:
         def ranked(match: re.Match[bytes]) -> bytes:
             return ranks.setdefault(match[0], b"<%d>" % len(ranks))
 
-        digest = hashlib.sha256()
         entries = [
             (name.encode(), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
         ]
-        for entry in sorted(entries, key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1])):
-            for part in entry:
-                digest.update(RANDOM_NAME.sub(ranked, part) + b"\0")
-        return digest.hexdigest(), self.query
+        entries.sort(key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1]))
+        text = RANDOM_NAME.sub(ranked, b"\0".join(part for entry in entries for part in entry))
+        return hashlib.sha256(text).hexdigest(), self.query
 
 
 class SimulatedQuery:
@@ -90,17 +88,17 @@ class SimulatedQuery:
         self.passed: Counter[str] = Counter()
         self.line: SourceLine | None = None
         self._visit: Visit = ignore_point
-        self._ending = QueryEnding()
+        self._ending = Observation()
 
-    def run(self, state: CrashState, *, visit: Visit = ignore_point) -> QueryEnding:
+    def run(self, state: CrashState, *, visit: Visit = ignore_point) -> Observation:
         thaw_folder(self.scratch.path, state.target)
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
-        self._visit, self._ending = visit, QueryEnding()
+        self._visit, self._ending = visit, Observation()
         while self.query != MicroBatches(BATCHES) and not self._ending.failure:
             if self.query.phase is BatchPhase.COMMITTED:
                 self.query = self.query.after(BatchEvent.PLAN)
             self._run_batch(notes_early=not state.faults)
-        self._read()
+        self._ending.committed = read(self.contract, self.scratch, self._ending)
         return self._ending
 
     def _run_batch(self, *, notes_early: bool) -> None:
@@ -142,14 +140,11 @@ class SimulatedQuery:
         )
 
     def _note_early_rows(self, batch: int) -> None:
-        rows = set(read(self.contract, self.scratch, QueryEnding()))
+        rows = set(read(self.contract, self.scratch, Observation()))
         self._ending.early += [(row, batch) for row in sorted(rows & identities_of_batch(batch))]
 
-    def _read(self) -> None:
-        self._ending.committed = read(self.contract, self.scratch, self._ending)
 
-
-def read(contract: Contract, scratch: Scratch, ending: QueryEnding) -> list[tuple[int, int]]:
+def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[tuple[int, int]]:
     """The committed view; if it cannot be read, the reason is set in the ending."""
     observer = Observer(contract, scratch, LEDGER)
     rows = observer.read()
@@ -174,7 +169,7 @@ class ExploredState:
     """One state, every crash that has led to it, and the result of its run."""
 
     first: CrashState
-    ending: QueryEnding | None = None  # None: it was not run
+    ending: Observation | None = None  # None: it was not run
     anomalies: tuple[Anomaly, ...] = ()
     crashes: list[Fault] = field(default_factory=list)  # the last fault of each schedule that led to it
 
@@ -187,18 +182,13 @@ class Exploration:
         self.states: dict[Any, ExploredState] = {}
         self.waiting: deque[Any] = deque()
         self.bad_states = 0
-        self.base = QueryEnding()
-
-    def run(self) -> None:
-        if self.run_without_crash():
-            self.crash_once()
-            self.crash_again()
+        self.base = Observation()
 
     def run_without_crash(self) -> bool:
         """False: the function is wrong without any crash, so that crashes prove nothing."""
         start = CrashState(target=freeze_folder(self.query.scratch.path))
-        self.base = self._explore(start)
-        return all(anomaly.oracle == EARLY for anomaly in self.base.anomalies(self.query.contract.rows))
+        self.base, anomalies = self._explore(start)
+        return all(anomaly.oracle == EARLY for anomaly in anomalies)
 
     def crash_once(self) -> int:
         """Runs every state after a single crash, whatever the budget. Returns their number."""
@@ -219,29 +209,29 @@ class Exploration:
     def _run_next(self) -> None:
         explored = self.states[self.waiting.popleft()]
         self.step(str(Schedule(explored.first.faults)))
-        explored.ending = self._explore(explored.first)
-        explored.anomalies = explored.ending.anomalies(self.query.contract.rows)
+        explored.ending, explored.anomalies = self._explore(explored.first)
 
-    def _explore(self, state: CrashState) -> QueryEnding:
+    def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
         left: list[CrashState] = []
         ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
-        if state.faults and ending.anomalies(self.query.contract.rows):
+        anomalies = anomalies_of(ending, self.query.contract.rows)
+        if state.faults and anomalies:
             self.bad_states += 1
-            return ending  # a state with an anomaly is not crashed again
+            return ending, anomalies  # a state with an anomaly is not crashed again
         for crashed in left:
             known = self.states.get(crashed.key)
             if known is None:
                 known = self.states[crashed.key] = ExploredState(first=crashed)
                 self.waiting.append(crashed.key)
             known.crashes.append(crashed.faults[-1])
-        return ending
+        return ending, anomalies
 
     @property
     def complete(self) -> bool:
         return not self.waiting and not self.bad_states
 
 
-def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[QueryEnding, CrashState, list[tuple[int, str, int]]]:
+def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Observation, CrashState, list[tuple[int, str, int]]]:
     """One schedule from the empty folder: the ending, the state after its last fault, and every point passed."""
     state = CrashState(target=freeze_folder(query.scratch.path))
     trail: list[tuple[int, str, int]] = []

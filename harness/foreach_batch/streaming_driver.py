@@ -1,7 +1,13 @@
 """The driver of a real streaming query that calls a foreachBatch function; a process of its own, because it is killed.
 
-Commands are JSON lines on stdin, each one run of the query; messages are JSON lines on a descriptor. At a fault the
-driver kills its JVM and itself. At the end of its input it stops.
+It takes orders over one socket:
+
+("run", faults, passed)  one run of the query; `passed`: how often each point was passed before. The driver sends
+                         ("passed", point, batch) and ("injected", kind) meanwhile, and ("ended", observation, lines)
+end of the stream        stops the session and ends
+
+Before the first order it sends ("ready",) or ("refused", why, whether the subject is at fault). At a fault it kills its
+JVM and itself.
 """
 
 from __future__ import annotations
@@ -9,25 +15,26 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sinkproof.chaos.lines import LineTracer
 from sinkproof.chaos.processes.parent_death import die_with
-from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.chaos.schedule import Fault
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_BATCH,
     BEFORE_COMMIT,
     LOSE,
-    QueryEnding,
     endless_frame,
 )
 from sinkproof.foreach_batch.simulated_batches import describe_error, read
+from sinkproof.judging.oracle import Observation
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
@@ -43,8 +50,8 @@ SPARK: Final = "spark"
 
 
 class StreamingDriver:
-    def __init__(self, contract: Contract, scratch: Scratch, descriptor: int) -> None:
-        self.contract, self.scratch, self.descriptor = contract, scratch, descriptor
+    def __init__(self, contract: Contract, scratch: Scratch, orders: ControlConnection) -> None:
+        self.contract, self.scratch, self.orders = contract, scratch, orders
         self.checkpoint = scratch.path.parent / CHECKPOINT
         self.session: SparkSession = start_session(folder=scratch.path.parent / SPARK, here=scratch.path)
         self.tracer = LineTracer(contract.given.files)
@@ -53,29 +60,20 @@ class StreamingDriver:
         self.batch, self.failure = 0, ""
         self.commits = 0  # commits/N for which AFTER_COMMIT was reached
 
-    def send(self, what: str, **details: Any) -> None:
-        os.write(self.descriptor, json.dumps({"what": what, **details}).encode() + b"\n")
-
     def serve(self) -> None:
-        self.send("ready")
-        for line in sys.stdin:
-            self._run(json.loads(line))
+        self.orders.send("ready")
+        while (messages := self.orders.receive()) is not None:
+            for _, faults, passed in messages:
+                self._run(faults, passed)
 
-    def _run(self, command: dict[str, Any]) -> None:
-        self.faults = parse(command["faults"]).faults
-        self.passed, self.failure = Counter(command["passed"]), ""
+    def _run(self, faults: tuple[Fault, ...], passed: Counter[str]) -> None:
+        self.faults, self.passed, self.failure = faults, passed, ""
         self.commits = self._batches_committed()
         while self._batches_committed() < BATCHES and not self.failure:
             self._run_some()
-        ending = QueryEnding(failure=self.failure)
+        ending = Observation(failure=self.failure)
         ending.committed = read(self.contract, self.scratch, ending)
-        self.send(
-            "ended",
-            committed=ending.committed,
-            unreadable=ending.unreadable,
-            failure=ending.failure,
-            lines_known=sorted(self.tracer.known()),
-        )
+        self.orders.send("ended", ending, self.tracer.known())
 
     def _run_some(self) -> None:
         """The batch without commits/N, if there is one; and one more."""
@@ -115,12 +113,12 @@ class StreamingDriver:
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
-        self.send("passed", point=point, batch=self.batch)
+        self.orders.send("passed", point, self.batch)
         if not self.faults or (point, self.passed[point]) != (self.faults[0].point, self.faults[0].occurrence):
             return
         fault, *rest = self.faults
         self.faults = tuple(rest)
-        self.send("injected", kind=fault.kind)
+        self.orders.send("injected", fault.kind)
         if fault.kind == LOSE:
             self._lose_last_commit()
         else:
@@ -141,23 +139,22 @@ class StreamingDriver:
 
 
 def main() -> None:
-    """Arguments: parent's pid, descriptor for messages, the subject, the scratch folder, options of services."""
+    """Arguments: parent's pid, descriptor of the socket, the subject, the scratch folder, options of services."""
     parent, descriptor, place, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.set_inheritable(descriptor, False)
+    orders = ControlConnection(socket.socket(fileno=descriptor))
     os.chdir(path)
     try:
         contract = load(place)
         services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
         scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
-        driver = StreamingDriver(contract, scratch, descriptor)
+        driver = StreamingDriver(contract, scratch, orders)
     except Exception as error:  # the border of the process
-        message = {"what": "refused", "why": str(error), "input": isinstance(error, ContractError)}
-        os.write(descriptor, json.dumps(message).encode() + b"\n")
+        orders.send("refused", str(error), isinstance(error, ContractError))
         raise SystemExit(1) from error
-    with suppress(BrokenPipeError):  # the parent has closed its end
-        driver.serve()
+    driver.serve()
     stop_session(driver.session)
 
 

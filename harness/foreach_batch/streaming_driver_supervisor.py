@@ -9,21 +9,25 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, QueryEnding
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
+from sinkproof.judging.oracle import Observation
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
+from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError
@@ -42,7 +46,7 @@ LOG_TAIL: Final = 1000  # characters
 class Experiment:
     """One schedule from the empty folder to the end of the query, and every point that it passed."""
 
-    ending: QueryEnding = field(default_factory=QueryEnding)
+    ending: Observation = field(default_factory=Observation)
     injected: tuple[Fault, ...] = ()
     line: SourceLine | None = None  # the last one executed before the last fault
     trail: list[tuple[int, str, int]] = field(default_factory=list)  # (drivers and losses before, point, batch)
@@ -69,6 +73,7 @@ class StreamingRunner:
 
     def __init__(self, contract: Contract, scratch: Scratch, *, hang_seconds: float, progress: Progress) -> None:
         check_available()
+        adopt_orphans()  # the JVM of a killed driver, and its workers
         self.contract, self.scratch, self.progress = contract, scratch, progress
         self.silence_seconds = SILENCES * hang_seconds
         self.driver: DriverProcess | None = None
@@ -94,22 +99,21 @@ class StreamingRunner:
         if self.driver is None:
             self.driver = DriverProcess(self.contract, self.scratch)
             self._await_ready(self.driver, what)
-        left = faults[len(done.injected) :]
-        self.driver.send({"faults": str(Schedule(left)), "passed": done.passed})
-        for message in self._messages(self.driver, what):
-            if message["what"] == "passed":
-                done.passed[message["point"]] += 1
-                done.trail.append((len(done.injected), message["point"], message["batch"]))
-            elif message["what"] == "injected":
+        self.driver.orders.send("run", faults[len(done.injected) :], done.passed)
+        for kind, *details in self._messages(self.driver, what):
+            if kind == "passed":
+                point, batch = details
+                done.passed[point] += 1
+                done.trail.append((len(done.injected), point, batch))
+            elif kind == "injected":
                 self._note_fault(done, faults)
-                if message["kind"] != LOSE:
+                if details != [LOSE]:
                     self._confirm_killed(self.driver)
                     done.kills += 1
                     return False
-            elif message["what"] == "ended":
-                rows = [(split, offset) for split, offset in message["committed"]]
-                done.ending = QueryEnding(committed=rows, unreadable=message["unreadable"], failure=message["failure"])
-                done.lines_known |= set(message["lines_known"])
+            elif kind == "ended":
+                done.ending, lines = details
+                done.lines_known |= lines
                 return True
         raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.log_tail}")
 
@@ -126,15 +130,16 @@ class StreamingRunner:
         self.kills += 1
 
     def _await_ready(self, driver: DriverProcess, what: str) -> None:
-        for message in self._messages(driver, f"{what}: starting Spark", seconds=START_SECONDS):
-            if message["what"] == "refused" and message["input"]:
-                raise ContractError(message["why"])
-            if message["what"] == "refused":
-                raise DriverFailed(f"Spark did not start: {message['why']}. It wrote: {driver.log_tail}")
-            return
+        for kind, *details in self._messages(driver, f"{what}: starting Spark", seconds=START_SECONDS):
+            if kind == "ready":
+                return
+            why, by_subject = details
+            if by_subject:
+                raise ContractError(why)
+            raise DriverFailed(f"Spark did not start: {why}. It wrote: {driver.log_tail}")
         raise DriverFailed(f"Spark did not start ({driver.end()}). It wrote: {driver.log_tail}")
 
-    def _messages(self, driver: DriverProcess, what: str, *, seconds: float = 0.0) -> Iterator[dict[str, Any]]:
+    def _messages(self, driver: DriverProcess, what: str, *, seconds: float = 0.0) -> Iterator[Message]:
         """The driver's messages until it ends. Raises DriverFailed after too long without one."""
         limit = seconds or self.silence_seconds
         silence = Deadline(limit)
@@ -163,50 +168,33 @@ class DriverProcess:
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.log = scratch.path.parent / "driver.log"
-        self._pipe, pipe_end = os.pipe()
-        arguments = [str(os.getpid()), str(pipe_end), contract.given.place, str(scratch.path)]
+        ours, its = socket.socketpair()
+        self.orders = ControlConnection(ours)
+        arguments = [str(os.getpid()), str(its.fileno()), contract.given.place, str(scratch.path)]
         arguments.append(json.dumps(asdict(scratch.services.options)))
-        with self.log.open("wb") as log:
+        with its, self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", MODULE, *arguments],
-                pass_fds=[pipe_end],
-                stdin=subprocess.PIPE,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        os.close(pipe_end)
-        self._rest = b""
 
-    def send(self, command: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, which the next `receive` reports
-            self.process.stdin.write(json.dumps(command).encode() + b"\n")
-            self.process.stdin.flush()
-
-    def receive(self, seconds: float) -> list[dict[str, Any]] | None:
+    def receive(self, seconds: float) -> list[Message] | None:
         """Its messages since the last call; None when it has ended and all messages were received."""
-        if not select.select([self._pipe], [], [], seconds)[0]:
-            return []
-        chunk = os.read(self._pipe, 1 << 16)
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        return [json.loads(line) for line in lines] if chunk else None
+        return self.orders.receive() if select.select([self.orders], [], [], seconds)[0] else []
 
     def end(self) -> int:
         """Its exit status, negative for a signal. On return no process of its session is left."""
-        if self._pipe < 0:
-            return self.process.wait()
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()  # the order to stop
+        self.orders.close()  # the order to stop
         try:
             status = self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
         end_session_of(self.process.pid)
-        os.close(self._pipe)
-        self._pipe = -1
         return status
 
     @property
@@ -216,33 +204,11 @@ class DriverProcess:
 
 
 def end_session_of(leader: int) -> None:
-    """Kills all remaining processes of the session, and waits for their end."""
+    """Kills all remaining processes of the session, and collects those that became children of this process."""
     deadline = Deadline(END_SECONDS)
-    while (left := processes_of_session(leader)) and not deadline.over:
+    while (left := members_of(leader)) and not deadline.over:
         for pid in left:
             with suppress(ProcessLookupError):
-                _end(pid, deadline)
-
-
-def _end(pid: int, deadline: Deadline) -> None:
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        select.select([descriptor], [], [], deadline.left)
-    finally:
-        os.close(descriptor)
-
-
-def processes_of_session(leader: int) -> list[int]:
-    """Process ids, without dead processes that their parent has not reaped yet."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            state, _, _, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            continue  # it has just ended
-        if int(session) == leader and state not in "ZX":
-            found.append(int(folder.name))
-    return found
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)

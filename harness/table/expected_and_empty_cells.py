@@ -20,6 +20,14 @@ class TableCell(NamedTuple):
     target: str
 
 
+class TableStrategy(NamedTuple):
+    """`protocols`: what a target must offer; `besides`: what its calls must promise besides."""
+
+    sentence: str
+    protocols: tuple[type, ...]
+    besides: str = ""
+
+
 TARGETS: Final = {
     "memory": "a store in a process of its own, behind a socket",
     "files": "files on a real disk, synced",
@@ -28,31 +36,22 @@ TARGETS: Final = {
 }
 EMBEDDED: Final = ("memory", "files")  # they need nothing but this machine
 EVERY_PAIR: Final = {**PAIRS, **SERVICE_PAIRS}
+LOGGED: Final = (WriteAheadTarget, CheckpointCommitter)
 WAYS: Final = {
-    "two-phase": STRATEGIES["two-phase"].sentence,
-    "write-ahead": STRATEGIES["write-ahead"].sentence,
-    "write-ahead-upsert": STRATEGIES["write-ahead-upsert"].sentence,
-    "write-ahead-marker": MARKED.sentence,
-    "idempotent": STRATEGIES["idempotent"].sentence,
-    "masked": STRATEGIES["masked"].sentence,
-    "plain": STRATEGIES["plain"].sentence,
+    "two-phase": TableStrategy(STRATEGIES["two-phase"].sentence, (TwoPhaseTarget,)),
+    "write-ahead": TableStrategy(STRATEGIES["write-ahead"].sentence, LOGGED),
+    "write-ahead-upsert": TableStrategy(
+        STRATEGIES["write-ahead-upsert"].sentence, LOGGED, "publishing a part twice is the same as once"
+    ),
+    "write-ahead-marker": TableStrategy(
+        MARKED.sentence, LOGGED, "rows and the record that they were sent become visible in one step"
+    ),
+    "idempotent": TableStrategy(STRATEGIES["idempotent"].sentence, (UpsertTarget,)),
+    "masked": TableStrategy(STRATEGIES["masked"].sentence, (MaskedTarget,), "readers that honour the marker"),
+    "plain": TableStrategy(STRATEGIES["plain"].sentence, (AppendTarget,)),
 }
 AT_ONCE: Final = ("idempotent", "plain")
 VARIANT: Final = "-parquet"
-OFFERS: Final[dict[str, tuple[type, ...]]] = {
-    "two-phase": (TwoPhaseTarget,),
-    "write-ahead": (WriteAheadTarget, CheckpointCommitter),
-    "write-ahead-upsert": (WriteAheadTarget, CheckpointCommitter),
-    "write-ahead-marker": (WriteAheadTarget, CheckpointCommitter),
-    "idempotent": (UpsertTarget,),
-    "masked": (MaskedTarget,),
-    "plain": (AppendTarget,),
-}
-BESIDES: Final = {
-    "write-ahead-upsert": "publishing a part twice is the same as once",
-    "write-ahead-marker": "rows and the record that they were sent become visible in one step",
-    "masked": "readers that honour the marker",
-}
 # Pairs that are named by how the target counts rows, not by the strategy.
 MOVED: Final = {
     "cassandra/write-ahead": "write-ahead-upsert",
@@ -86,10 +85,7 @@ WHY_NOT: Final = {
         "cassandra/idempotent-own-key"
     ),
 }
-EXPIRES: Final = (
-    "memory/two-phase",
-    "kafka/two-phase",
-)  # their targets abort a transaction that stays open for too long
+EXPIRES: Final = ("memory/two-phase", "kafka/two-phase")  # an open transaction is aborted after some time
 
 
 def cell_of(name: str) -> TableCell:
@@ -108,8 +104,9 @@ def pairs_on(targets: Iterable[str]) -> list[str]:
 
 def offers(strategy: str) -> list[str]:
     """What a target must offer: the names of calls, and what else they promise."""
-    calls = [name for protocol in OFFERS[strategy] for name in vars(protocol) if not name.startswith("_")]
-    return calls + ([BESIDES[strategy]] if strategy in BESIDES else [])
+    _, protocols, besides = WAYS[strategy]
+    calls = [name for protocol in protocols for name in vars(protocol) if not name.startswith("_")]
+    return [*calls, besides] if besides else calls
 
 
 def checkpoints_to_wait(name: str) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from sinkproof.execution.recorded_job import RecordedRun, letters, once_each, record_job
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.sink_adapters.protocol import Sink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
@@ -17,15 +19,12 @@ TIMEOUT_SECONDS: Final = 10.0  # of transactions, if the target has a timeout
 LATE: Final = 1.2  # times the timeout
 
 
-def run_job(contract: Contract, scratch: Scratch, **options: Any) -> RecordedRun:
-    """The small job in the simulated shell. `options`: of `play`."""
-    options = {"sink": lambda: contract.sink(scratch), **options}
-    return record_job(
-        source_to_sink(SOURCE).plan(),
-        options.pop("sink"),
-        read=lambda: contract.committed(scratch),
-        **options,
-    )
+def run_job(
+    contract: Contract, scratch: Scratch, *, sink: Callable[[], Sink] | None = None, **options: Any
+) -> RecordedRun:
+    """The small job in the simulated shell. `sink`: another one than the contract's; `options`: of `record_job`."""
+    make = sink or partial(contract.sink, scratch)
+    return record_job(source_to_sink(SOURCE).plan(), make, read=lambda: contract.committed(scratch), **options)
 
 
 class LateRecovery(NamedTuple):
@@ -35,14 +34,12 @@ class LateRecovery(NamedTuple):
 
 def recovered_late(contract: Contract, scratch: Scratch) -> LateRecovery:
     """In the simulated shell: checkpoint 1 is complete, one sink dies before it is notified, and recovery is late."""
-    options: dict[str, Any] = (
-        {"sink": _with_timeout(contract, scratch)} if contract.locator == "memory/two-phase" else {}
-    )
     run = run_job(
-        *(contract, scratch),
+        contract,
+        scratch,
+        sink=partial(_sink_with_timeout, contract, scratch) if contract.locator == "memory/two-phase" else None,
         schedule="sink[0].notify_complete.before#1=kill",
         restart=lambda: FixedDelay(attempts=2, delay=1000 * LATE * TIMEOUT_SECONDS),
-        **options,
     )
     covered = run.simulation.covered(run.seen.decided[0])
     lost, _ = once_each(SOURCE, run.visible)
@@ -50,12 +47,8 @@ def recovered_late(contract: Contract, scratch: Scratch) -> LateRecovery:
     return LateRecovery(len(covered_rows), not run.simulation.finished)
 
 
-def _with_timeout(contract: Contract, scratch: Scratch) -> Callable[[], TwoPhaseCommitSink]:
+def _sink_with_timeout(contract: Contract, scratch: Scratch) -> Sink:
     """The memory store applies a timeout of virtual time only if one is set."""
-
-    def make() -> TwoPhaseCommitSink:
-        target: Any = contract.given.sink(scratch).target
-        target.transaction_timeout = TIMEOUT_SECONDS
-        return TwoPhaseCommitSink(target)
-
-    return make
+    target: Any = contract.given.sink(scratch).target
+    target.transaction_timeout = TIMEOUT_SECONDS
+    return TwoPhaseCommitSink(target)

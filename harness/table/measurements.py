@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import select
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.table.delivery_after_crashes import Crashed, crashed_everywhere
 from sinkproof.table.driven_sink import LOST, ROW_BYTES, DriverTask
@@ -106,7 +105,7 @@ def measure(name: str, *, disk: Path, services: ServicesInUse) -> PairMeasures:
         after = bench.visible_after()
         delays, look_ms = bench.delays()
         bulk = bench.bulk()
-        memory = bench.result("held")
+        memory = bench.memory()
         timeout = bench.timeout()
     of_each = {what: bulk[what] and bulk[what] / bulk["rows"] for what in ("requests", "sent_bytes", "state_bytes")}
     requests, sent, state = of_each.values()
@@ -149,7 +148,7 @@ class Bench:
             self.services.report(f"crashing it at {count} steps: {schedule}")
 
         with ExitStack() as stack:
-            folder = stack.enter_context(_folder(None))
+            folder = stack.enter_context(scratch_folder())
             shell = "simulated" if self.simulated else "process"
             scratch = Scratch(name=f"table-{self.name}", path=folder, shell=shell, services=self.services)
             make = ScheduleRunner if self.simulated else process_runner
@@ -159,7 +158,7 @@ class Bench:
     @contextmanager
     def fresh_target(self) -> Iterator[Scratch]:
         """An empty target after `setup`; its files are on the disk."""
-        with _folder(self.disk if self.target == "files" else None) as folder:
+        with scratch_folder(home=self.disk if self.target == "files" else None) as folder:
             settings = {"roll_bytes": ROLL_BYTES}
             scratch = Scratch(
                 name=f"table-{self.name}", path=folder, shell="process", settings=settings, services=self.services
@@ -172,19 +171,12 @@ class Bench:
 
     # -- drivers -----------------------------------------------------------------------------------
 
-    def driver(self, way: str, scratch: Scratch, **options: Any) -> ChildProcess:
-        return self.server.spawn(
-            ENTRY, DriverTask(way=way, locator=self.name, scratch=self._scratch_of_driver(scratch), **options)
-        )
-
-    def _scratch_of_driver(self, scratch: Scratch) -> Scratch:
-        """An own broker is behind a proxy that counts messages, and slows it down."""
-        if self.target != "kafka" or not self.direct:
-            return scratch
-        broker = f"external:{scratch.service('kafka').direct_endpoint}"
-        return replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
-
-    direct = True  # whether drivers connect to a broker without the proxy
+    def driver(self, way: str, scratch: Scratch, *, proxied: bool = False, **options: Any) -> ChildProcess:
+        """`proxied`: an own broker is behind a proxy that counts messages, and slows it down."""
+        if self.target == "kafka" and not proxied:
+            broker = f"external:{scratch.service('kafka').direct_endpoint}"
+            scratch = replace(scratch, services=ServicesInUse(options=replace(self.services.options, kafka=broker)))
+        return self.server.spawn(ENTRY, DriverTask(way=way, locator=self.name, scratch=scratch, **options))
 
     def answer(self, child: ChildProcess) -> Any:
         try:
@@ -195,12 +187,6 @@ class Bench:
 
     def go_on(self, child: ChildProcess) -> None:
         child.send(b"", Deadline(ANSWER_SECONDS))
-
-    def result(self, way: str, **options: Any) -> Any:
-        """The result of a driver that sends nothing before it."""
-        self.services.report(way)
-        with self.fresh_target() as scratch, _ended(self.driver(way, scratch, **options)) as child:
-            return self.answer(child)
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -223,6 +209,12 @@ class Bench:
         while not (seen := bool(self.contract.committed(scratch))) and not deadline.over:
             pass
         return seen
+
+    def memory(self) -> int:
+        """Peak of the additional memory, in bytes, of one large checkpoint."""
+        self.services.report("held")
+        with self.fresh_target() as scratch, _ended(self.driver("held", scratch)) as child:
+            return int(self.answer(child))
 
     def delays(self) -> tuple[list[float], float]:
         """(For each row, ms from its write until a reader sees it; ms of one reading)."""
@@ -267,16 +259,14 @@ class Bench:
             return fast
         if not self.services.proxies():
             return {**fast, "requests": None, "sent_bytes": None}
-        self.direct = False
-        counted = self._bulk(seconds=0.0)
-        self.direct = True
+        counted = self._bulk(seconds=0.0, proxied=True)
         share = fast["rows"] / counted["rows"]
         return {**fast, "requests": counted["requests"] * share, "sent_bytes": counted["sent_bytes"] * share}
 
-    def _bulk(self, *, seconds: float) -> dict[str, Any]:
-        self.services.report("how fast it is" if self.direct else "what it sends")
+    def _bulk(self, *, seconds: float, proxied: bool = False) -> dict[str, Any]:
+        self.services.report("what it sends" if proxied else "how fast it is")
         with self.fresh_target() as scratch:
-            with _ended(self.driver("bulk", scratch, seconds=seconds)) as child:
+            with _ended(self.driver("bulk", scratch, proxied=proxied, seconds=seconds)) as child:
                 self.answer(child)
                 before = self._through_proxies()
                 self.go_on(child)
@@ -289,7 +279,7 @@ class Bench:
     def timeout(self) -> str:
         """What happens to a complete checkpoint if recovery begins after the target's own limit."""
         if self.simulated:
-            with _folder(None) as folder:
+            with scratch_folder() as folder:
                 late = recovered_late(self.contract, Scratch(name=f"table-{self.name}", path=folder))
             return _timeout_in_words(lost=bool(late.rows_lost), aloud=late.job_failed)
         self.services.report("what a late recovery finds")
@@ -318,16 +308,6 @@ class Bench:
 
 def _timeout_in_words(*, lost: bool, aloud: bool) -> str:
     return NOT_LOST if not lost else LOST_ALOUD if aloud else LOST_SILENTLY
-
-
-@contextmanager
-def _folder(home: Path | None) -> Iterator[Path]:
-    """A fresh folder; in memory if there is no home."""
-    folder = fresh_folder(home=home)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

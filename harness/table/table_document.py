@@ -55,7 +55,7 @@ def table(
             "checkpoint_interval_ms": round(1000 * INTERVAL_SECONDS),
         },
         "targets": [{"name": name, "what": what, "measured": name in targets} for name, what in TARGETS.items()],
-        "strategies": [{"name": name, "what": what, "offers": offers(name)} for name, what in WAYS.items()],
+        "strategies": [{"name": name, "what": way.sentence, "offers": offers(name)} for name, way in WAYS.items()],
         "pairs": rows,
         "invalid": [{**where._asdict(), "why": why} for where, why in WHY_NOT.items()],
         "seconds": round(now() - began, 1),

@@ -20,7 +20,15 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BATCHES, BEFORE_COMMIT, LEDGER, ROWS, SPLITS
+from sinkproof.foreach_batch.certifying_query import (
+    AFTER_COMMIT,
+    BATCHES,
+    BEFORE_COMMIT,
+    LEDGER,
+    ROWS,
+    SPLITS,
+    anomalies_of,
+)
 from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.subject.contract import ContractError
@@ -66,7 +74,9 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Si
 
 def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
     exploration = Exploration(query, should_stop=lambda: not sequences, step=lambda what: None)
-    exploration.run()
+    if exploration.run_without_crash():
+        exploration.crash_once()
+        exploration.crash_again()
     return exploration
 
 
@@ -144,7 +154,7 @@ def test_a_loss_that_needs_two_crashes_is_found(query: Callable[[str], Simulated
     assert 2 == len(parse(first).faults)
     assert not exploration.complete
     ending, _, _ = follow(query("forget_when_asked_twice"), parse(first))
-    assert found[first] == [anomaly.oracle for anomaly in ending.anomalies("append")]
+    assert found[first] == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
 
 
 def test_the_error_of_a_function_names_its_line(query: Callable[[str], SimulatedQuery]) -> None:
@@ -156,7 +166,7 @@ def test_the_error_of_a_function_names_its_line(query: Callable[[str], Simulated
 
 def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("fail_again"), sequences=False)
-    assert exploration.base.anomalies("append")[0].oracle == "O3"  # without crashes only early, as every function is
+    assert anomalies_of(exploration.base, "append")[0].oracle == "O3"  # only early without crashes, as each function is
     assert ["O1", "O6"] == wrong(exploration)[f"{BEFORE_COMMIT}#1=kill-job"]
 
 
