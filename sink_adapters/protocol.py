@@ -234,11 +234,6 @@ def unsettled_ids(call: str, answer: Any) -> list[int]:
     return list(map(int, found))
 
 
-def missing_calls(sink: Any) -> list[str]:
-    """The required calls that this object lacks."""
-    return [name for name in REQUIRED_CALLS if not callable(getattr(sink, name, None))]
-
-
 def call_if_there(thing: object, name: str, *arguments: Any) -> Any:
     """Calls an optional method of a target."""
     call = getattr(thing, name, None)

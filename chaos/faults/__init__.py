@@ -1,6 +1,6 @@
 """Which faults exist, where can each be injected, and what heals it?
 
-One `FaultKind` (fault_kind.py) a module, whose docstring says what heals it. May import: chaos only.
+One `FaultKind` (fault_kind.py) a module, and its docstring says what heals it. May import: chaos only.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ from sinkproof.chaos.faults.service_stop import SERVICE_STOP
 from sinkproof.chaos.faults.stop_zombie import STOP
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
-KINDS: Final[dict[str, FaultKind[Any]]] = {
-    kind.word: kind
-    for kind in (
-        *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, LOSE, DECLINE),
-        *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
-        *(EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
-        *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
-        *NETWORK,
-        *(DROP, DELAY, DOUBLE, HOLD),
-    )
-}
+EVERY_KIND: Final[tuple[FaultKind[Any], ...]] = (
+    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, LOSE, DECLINE),
+    *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
+    *(EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
+    *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
+    *NETWORK,
+    *(DROP, DELAY, DOUBLE, HOLD),
+)
+KINDS: Final[dict[str, FaultKind[Any]]] = {kind.word: kind for kind in EVERY_KIND}

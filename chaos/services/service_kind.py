@@ -26,7 +26,6 @@ class Kind(Generic[Made]):
 
     service: type[Made]
     version: str  # the default
-    variable: str  # in the environment: "local", or "external:HOST:PORT"
     install: Callable[..., Any]  # (version, progress=): makes, once, the first argument of `start`
     start: Callable[..., Made]  # (result of `install`, wanted, version=)
     external: Callable[[str], Service]  # from the address of a service that sinkproof does not run
@@ -38,6 +37,11 @@ class Kind(Generic[Made]):
     @property
     def name(self) -> str:
         return self.service.name
+
+    @property
+    def variable(self) -> str:
+        """In the environment: "local", or "external:HOST:PORT"."""
+        return f"SINKPROOF_{self.name.upper()}"
 
     @property
     def variable_of_version(self) -> str:
