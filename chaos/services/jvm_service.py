@@ -13,7 +13,7 @@ from sinkproof.chaos.services.jars import Artifact, is_resolved, resolved
 from sinkproof.chaos.services.jvm import Installation, find_java
 from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, Made, WantedService
 from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
-from sinkproof.chaos.services.service import Progress, Service, ServiceUnavailable
+from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_class_archive import short_lived, with_classes
 from sinkproof.chaos.services.service_kind import Kind
 
@@ -67,7 +67,7 @@ def jvm_kind(
     version: str,
     artifacts: Callable[[str], Sequence[Artifact]],
     start: Callable[..., Made],
-    external: Callable[[str], Service],
+    count_nodes: Callable[[str], int],
 ) -> Kind[Made]:
     """`artifacts`: of a version; resolved, with all that they need, at its first use. Then its classes are archived."""
 
@@ -94,7 +94,7 @@ def jvm_kind(
         version=version,
         install=install,
         start=start,
-        external=external,
+        count_nodes=count_nodes,
         short_lived=short_lived,
         is_installed=lambda chosen: is_resolved(jars_of(chosen)),
         contained=partial(in_image, name=service.name),

@@ -1,10 +1,9 @@
-"""Defines the service kind Kafka: its version, its jars, and its external form."""
+"""Defines the service kind Kafka: its version and its jars."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jars import Artifact
 from sinkproof.chaos.services.jvm_service import jvm_kind
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
@@ -12,18 +11,7 @@ from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 
 VERSION: Final = "4.2.1"  # the behaviour that sinks rely on was measured with this version
 LOGGING_VERSION: Final = "2.25.4"  # without this jar a broker logs nothing
-ANSWER_SECONDS: Final = 10.0
-
-
-class ExternalKafka(ExternalService):
-    """A cluster that sinkproof does not run, given by its address."""
-
-    name = "kafka"
-    title = "Kafka"
-
-    @staticmethod
-    def count_nodes(address: str) -> int:
-        return len(request_metadata(address, seconds=ANSWER_SECONDS).brokers)
+ANSWER_SECONDS: Final = 10.0  # of a cluster that sinkproof does not run
 
 
 KAFKA: Final = jvm_kind(
@@ -34,5 +22,5 @@ KAFKA: Final = jvm_kind(
         Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", LOGGING_VERSION),
     ],
     start=start_kafka,
-    external=ExternalKafka,
+    count_nodes=lambda address: len(request_metadata(address, seconds=ANSWER_SECONDS).brokers),
 )

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from sinkproof.chaos.services.build_tools import Tool, ToolFailed
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
-from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jvm import how_to_install
 from sinkproof.chaos.services.local_service import (
     BREAKABLE,
@@ -71,16 +70,11 @@ class LocalToxiproxy(LocalService):
             return False
 
 
-class ExternalToxiproxy(ExternalService):
-    name = "toxiproxy"
-    title = "toxiproxy"
-
-    @staticmethod
-    def count_nodes(address: str) -> int:
-        try:
-            return 1 if ToxiproxyApi(address).version() else 0
-        except ToxiproxyError as error:
-            raise ValueError(str(error)) from error
+def count_nodes(address: str) -> int:
+    try:
+        return 1 if ToxiproxyApi(address).version() else 0
+    except ToxiproxyError as error:
+        raise ValueError(str(error)) from error
 
 
 def find_go() -> str | None:
@@ -143,7 +137,7 @@ TOXIPROXY: Final = Kind(
     version=VERSION,
     install=install,
     start=start_toxiproxy,
-    external=ExternalToxiproxy,
+    count_nodes=count_nodes,
     made_of="program",
     is_installed=lambda version: program(version).is_file(),
 )

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jvm import Installation
-from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION, ExternalKafka
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
 from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 from sinkproof.chaos.services.local_service import WantedService
@@ -150,7 +151,7 @@ def test_an_external_broker_is_used_and_never_injected_with_faults(
 ) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
     with KAFKA.use("") as service:
-        assert isinstance(service, ExternalKafka)
+        assert isinstance(service, ExternalService)
         assert broker.endpoint == service.endpoint
         assert 1 == service.node_count
         for fault in ("kill", "stop", "pause", "resume", "restart", "start"):
