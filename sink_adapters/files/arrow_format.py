@@ -19,8 +19,6 @@ END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # a message of no bytes
 
 
 class ArrowWriter:
-    __slots__ = ("size",)
-
     def __init__(self) -> None:
         self.size = 0
 

@@ -22,8 +22,6 @@ ROW_BYTES: Final = 28  # of a row in Arrow's layout, besides its two texts
 class ParquetWriter:
     """A few rows wait as rows, so that equal parts are encoded once; many rows, and columns, wait as tables."""
 
-    __slots__ = ("rows", "size", "tables")
-
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.tables: list[pa.Table] = []

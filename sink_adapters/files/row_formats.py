@@ -58,8 +58,6 @@ def encode_keyed(entries: Iterable[tuple[str, Row]]) -> bytes:
 
 
 class JsonLinesWriter:
-    __slots__ = ("size",)
-
     def __init__(self) -> None:
         self.size = 0
 

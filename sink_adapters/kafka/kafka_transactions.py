@@ -56,8 +56,6 @@ class OpenTransaction:
 class Lingering(str):
     """The transactional id of an open transaction. Equal to the handle of the same one: that is how it is excluded."""
 
-    __slots__ = ()
-
     def __eq__(self, other: object) -> bool:
         return str(self) == (other[0] if isinstance(other, list) and other else other)
 

@@ -28,23 +28,6 @@ class MemoryStore:
     Without a clock the store uses the times that clients send.
     """
 
-    __slots__ = (
-        "_clock",
-        "_timeout",
-        "began",
-        "changelog",
-        "committed",
-        "fences",
-        "log",
-        "markers",
-        "opened",
-        "prepared",
-        "reads",
-        "recorded",
-        "staged",
-        "version",
-    )
-
     def __init__(self, *, clock: Callable[[], float] | None = None, transaction_timeout: float | None = None) -> None:
         self.version = self.reads = 0
         self._clock, self._timeout = clock, transaction_timeout
