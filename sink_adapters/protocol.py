@@ -36,6 +36,9 @@ def lines_are_points(cls: type) -> bool:
     return vars(cls).get(LINE_POINTS) is not False and cls is not Sink  # an attribute of Sink would change isinstance
 
 
+Identity = tuple[int, int]  # (split, offset) of a row
+
+
 @without_line_points
 class Row(NamedTuple):
     """One row. `(split, offset)` is its identity: unique, and equal after every replay."""

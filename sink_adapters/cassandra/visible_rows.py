@@ -12,12 +12,11 @@ from typing import Final
 from zlib import crc32
 
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, NotAcknowledged, TargetWithClient
-from sinkproof.sink_adapters.protocol import Context, Row
+from sinkproof.sink_adapters.protocol import Context, Identity, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry, row_identity
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
 BUCKETS: Final = 8  # partitions of one target: its rows are spread, and the rows of one request are in one partition
-Identity = tuple[int, int]
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS {ks}.rows (target text, bucket int, id text, split int, offset bigint, key text, "

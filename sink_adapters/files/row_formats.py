@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Batch, Identity, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
-
-Identity = tuple[int, int]
 
 
 class PartWriter(Protocol):

@@ -33,6 +33,7 @@ NOT_NOW: Final = {
     51: "another transaction of this id is still being ended",
 }
 NO_ERROR: Final = 0
+OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")  # states
 FEATURE: Final = "transaction.version"
 FENCING_LEVEL: Final = 2  # from here on every EndTxn increments the epoch
 END_FENCING: Final = 5

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from sinkproof.sink_adapters.files.row_formats import Identity
 from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryCommitter,
     MemoryLog,
@@ -17,7 +16,7 @@ from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryTransactions,
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Sink, call_if_there, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Sink, call_if_there, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row, without_line_points
+from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Identity, Row, without_line_points
 from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, Owner, Transaction, is_named_in
 
 Token = tuple[str, int]  # (sink id, generation) of the client
 Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
-Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
 
 
