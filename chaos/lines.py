@@ -79,11 +79,6 @@ class LineTracer:
         return {line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)}
 
 
-def files_under(folder: Path) -> dict[str, str]:
-    """Every .py file in the folder, for LineTracer: absolute path -> path relative to the folder."""
-    return {str(path): path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.py"))}
-
-
 def executable_lines(file: Path) -> set[int]:
     """The lines of all functions in the file. A line that only an import executes is no point."""
     return {line for lines in _functions(file) for line in lines}

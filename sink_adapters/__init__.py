@@ -1,7 +1,7 @@
 """What does the engine expect of a sink, and which ways of writing to which target keep that promise?
 
 `Sink` (protocol.py) is what the engine sees. `strategies/` use a target through a narrow protocol; files, memory, kafka
-and cassandra are the targets. registry.py and service_pairs.py list the valid pairs of strategy and target.
+and cassandra are the targets. registry.py lists the valid pairs of strategy and target.
 May import: nothing of sinkproof but this package.
 """
 

@@ -36,6 +36,9 @@ def lines_are_points(cls: type) -> bool:
     return vars(cls).get(LINE_POINTS) is not False and cls is not Sink  # an attribute of Sink would change isinstance
 
 
+Identity = tuple[int, int]  # (split, offset) of a row
+
+
 @without_line_points
 class Row(NamedTuple):
     """One row. `(split, offset)` is its identity: unique, and equal after every replay."""
@@ -232,11 +235,6 @@ def unsettled_ids(call: str, answer: Any) -> list[int]:
     if found is None or not all(isinstance(each, int) for each in found):
         raise TypeError(f"{call}() returned {answer!r}, not checkpoint ids")
     return list(map(int, found))
-
-
-def missing_calls(sink: Any) -> list[str]:
-    """The required calls that this object lacks."""
-    return [name for name in REQUIRED_CALLS if not callable(getattr(sink, name, None))]
 
 
 def call_if_there(thing: object, name: str, *arguments: Any) -> Any:

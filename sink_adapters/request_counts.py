@@ -8,8 +8,6 @@ from typing import Final
 class Traffic:
     """Clients call `add` where they send."""
 
-    __slots__ = ("requests", "sent_bytes")
-
     def __init__(self) -> None:
         self.requests = self.sent_bytes = 0
 

@@ -3,17 +3,11 @@
 Healed by waiting, or by a repeated request that is answered twice.
 """
 
-from sinkproof.chaos.messages.message_points import applies_to
+from sinkproof.chaos.faults.fault_kind import message_fault
 
-KIND = "delay"
-SENTENCE = "delayed message: a message to or from the broker arrives after the client has timed out"
-NEEDS = "services"
-MESSAGES = ("request", "reply")
-
-
-def applies(actor: str, point: str) -> bool:
-    return applies_to(actor, point, MESSAGES)
-
-
-def inject(shell: object) -> None:
-    """No shell injects it: the proxy does (message_proxy.py)."""
+DELAY = message_fault(
+    "delay",
+    "delayed message: a message to or from the broker arrives after the client has timed out",
+    "request",
+    "reply",
+)

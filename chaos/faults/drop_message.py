@@ -3,17 +3,11 @@
 Healed by a repeated request: a lost reply belongs to a request that was carried out.
 """
 
-from sinkproof.chaos.messages.message_points import applies_to
+from sinkproof.chaos.faults.fault_kind import message_fault
 
-KIND = "drop"
-SENTENCE = "lost message: a message to or from the broker is lost, and its connection with it"
-NEEDS = "services"
-MESSAGES = ("request", "reply")
-
-
-def applies(actor: str, point: str) -> bool:
-    return applies_to(actor, point, MESSAGES)
-
-
-def inject(shell: object) -> None:
-    """No shell injects it: the proxy does (message_proxy.py)."""
+DROP = message_fault(
+    "drop",
+    "lost message: a message to or from the broker is lost, and its connection with it",
+    "request",
+    "reply",
+)

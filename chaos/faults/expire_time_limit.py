@@ -4,17 +4,13 @@ Only where the contract gives the limit as `expires_after` (seconds). Nothing he
 is gone, and a correct sink fails loudly.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
-KIND = "expire"
-SENTENCE = "timeout: the clock jumps beyond the time limit of the target, which drops open transactions or old markers"
-NEEDS = "expires_after"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.pass_time()
+EXPIRE = FaultKind[VirtualShell](
+    "expire",
+    "timeout: the clock jumps beyond the time limit of the target, which drops open transactions or old markers",
+    inject=lambda shell: shell.pass_time(),
+    needs="expires_after",
+    is_virtual=True,
+)

@@ -3,13 +3,14 @@
 Healed by the next attempt.
 """
 
-from sinkproof.chaos.faults.error_from_target import applies as applies
+from sinkproof.chaos.faults.error_from_target import ERROR
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
-KIND = "fail"
-SENTENCE = "persistent failure: from here on this call to the target fails each time, until the attempt is replaced"
-VIRTUAL = True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.fail_from_here()
+FAIL = FaultKind[VirtualShell](
+    "fail",
+    "persistent failure: from here on this call to the target fails each time, until the attempt is replaced",
+    applies=ERROR.applies,
+    inject=lambda shell: shell.fail_from_here(),
+    is_virtual=True,
+)

@@ -4,16 +4,12 @@ Checkpoint ids and generations continue to grow. Nothing heals it: all rows are 
 loss is not.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
-KIND = "forget"
-SENTENCE = "state loss: every process is killed, and the job starts again without any checkpoint"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.rewind_job(to_nothing=True)
+FORGET = FaultKind[VirtualShell](
+    "forget",
+    "state loss: every process is killed, and the job starts again without any checkpoint",
+    inject=lambda shell: shell.rewind_job(to_nothing=True),
+    is_virtual=True,
+)

@@ -3,17 +3,10 @@
 Healed by transaction names, ids and epochs that are never reused: a late end must not end a later transaction.
 """
 
-from sinkproof.chaos.messages.message_points import applies_to
+from sinkproof.chaos.faults.fault_kind import message_fault
 
-KIND = "hold"
-SENTENCE = "late request: a request to the broker takes effect after its client has repeated it"
-NEEDS = "services"
-MESSAGES = ("end_txn.request",)
-
-
-def applies(actor: str, point: str) -> bool:
-    return applies_to(actor, point, MESSAGES)
-
-
-def inject(shell: object) -> None:
-    """No shell injects it: the proxy does (message_proxy.py)."""
+HOLD = message_fault(
+    "hold",
+    "late request: a request to the broker takes effect after its client has repeated it",
+    "end_txn.request",
+)

@@ -3,15 +3,12 @@
 Healed by another executor, or by another driver.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 
-KIND = "kill-executor"
-SENTENCE = "executor crash: the executor that hosts this attempt is killed, with every worker and attempt in it"
-
-
-def applies(actor: str, point: str) -> bool:
-    return "[" in actor
-
-
-def inject(shell: FaultableShell) -> None:
-    shell.kill_executor()
+KILL_EXECUTOR = FaultKind[FaultableShell](
+    "kill-executor",
+    "executor crash: the executor that hosts this attempt is killed, with every worker and attempt in it",
+    applies=lambda actor, point: "[" in actor,
+    inject=lambda shell: shell.kill_executor(),
+)

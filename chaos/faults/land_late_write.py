@@ -3,17 +3,14 @@
 A zombie executes further code; here the cleanup after that request never happens. Healed by fencing, if at all.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.points import SINK_POINTS
 
-KIND = "land"
-SENTENCE = "late write: this process dies, and the request that it was sending takes effect after it has been replaced"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return actor.startswith("sink[") and point in SINK_POINTS and not point.endswith(".after")
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.land_later()
+LAND = FaultKind[VirtualShell](
+    "land",
+    "late write: this process dies, and the request that it was sending takes effect after it has been replaced",
+    applies=lambda actor, point: actor.startswith("sink[") and point in SINK_POINTS and not point.endswith(".after"),
+    inject=lambda shell: shell.land_later(),
+    is_virtual=True,
+)

@@ -4,17 +4,14 @@ Healed by its arrival, or by any notification that covers it. The older checkpoi
 is notified.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 from sinkproof.chaos.faults.lose_notification import POINTS
 
-KIND = "late"
-SENTENCE = "late notification: the notification to one subtask, or its vote, arrives after newer ones"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return point in POINTS or point == "acknowledge.before"
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.delay_message()
+LATE = FaultKind[VirtualShell](
+    "late",
+    "late notification: the notification to one subtask, or its vote, arrives after newer ones",
+    applies=lambda actor, point: point in POINTS or point == "acknowledge.before",
+    inject=lambda shell: shell.delay_message(),
+    is_virtual=True,
+)

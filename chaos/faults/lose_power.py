@@ -3,17 +3,10 @@
 Healed by a new job that restores the last complete checkpoint, if all that was acknowledged had been forced.
 """
 
-from sinkproof.chaos.faults.fault_target import VirtualShell
+from sinkproof.chaos.faults.fault_kind import power_loss
 
-KIND = "lose-power"
-SENTENCE = "power loss: every process dies, and what was not forced to disk is gone"
-NEEDS = "lose_power"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.lose_power(NEEDS)
+LOSE_POWER = power_loss(
+    "lose-power",
+    "power loss: every process dies, and what was not forced to disk is gone",
+    hook="lose_power",
+)

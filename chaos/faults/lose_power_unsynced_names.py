@@ -3,17 +3,10 @@
 Renamed files have their old names, new files have none. Healed as lose-power.
 """
 
-from sinkproof.chaos.faults.fault_target import VirtualShell
+from sinkproof.chaos.faults.fault_kind import power_loss
 
-KIND = "lose-names"
-SENTENCE = "power loss without directory sync: bytes are on disk, but names that were not forced are gone"
-NEEDS = "lose_names"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.lose_power(NEEDS)
+LOSE_NAMES = power_loss(
+    "lose-names",
+    "power loss without directory sync: bytes are on disk, but names that were not forced are gone",
+    hook="lose_names",
+)

@@ -1,16 +1,12 @@
 """The target's own maintenance runs in between: compaction, expiry, cleanup. Needs no healing."""
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import VirtualShell
 
-KIND = "maintain"
-SENTENCE = "background maintenance: compaction, expiry or cleanup of the target runs here"
-NEEDS = "maintain"
-VIRTUAL = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return True
-
-
-def inject(shell: VirtualShell) -> None:
-    shell.strike_target(NEEDS)
+MAINTAIN = FaultKind[VirtualShell](
+    "maintain",
+    "background maintenance: compaction, expiry or cleanup of the target runs here",
+    inject=lambda shell: shell.strike_target("maintain"),
+    needs="maintain",
+    is_virtual=True,
+)

@@ -3,16 +3,13 @@
 Healed by fencing, if at all.
 """
 
+from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 
-KIND = "stop"
-SENTENCE = "zombie: this process is suspended, replaced, and later resumes"
-SUSPENDS = True
-
-
-def applies(actor: str, point: str) -> bool:
-    return actor.startswith("sink[")
-
-
-def inject(shell: FaultableShell) -> None:
-    shell.stop_actor()
+STOP = FaultKind[FaultableShell](
+    "stop",
+    "zombie: this process is suspended, replaced, and later resumes",
+    applies=lambda actor, point: actor.startswith("sink["),
+    inject=lambda shell: shell.stop_actor(),
+    suspends=True,
+)

@@ -25,11 +25,6 @@ def is_message(fault: Fault) -> bool:
     return fault.actor == BROKER
 
 
-def applies_to(actor: str, point: str, kinds: Iterable[str]) -> bool:
-    """Whether the point is one of these messages: "end_txn.request", or "reply" for all replies."""
-    return actor == BROKER and any(f".{point}".endswith(f".{kind}") for kind in kinds)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyStatus:
     """What passed through the proxy since it was armed."""

@@ -8,10 +8,13 @@ import select
 import signal
 import socket
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import HEADER
+
+if TYPE_CHECKING:
+    from sinkproof.chaos.processes.spawn import ForkServer
 
 DEATH_SECONDS: Final = 10.0  # from SIGKILL to the wait status: 1 ms, unless the process sits in the kernel
 MESSAGE_BYTES_MOST: Final = 1 << 28  # a longer one is garbage read as a length
@@ -40,16 +43,6 @@ class NoReply(Exception):
 
 class ForkServerError(RuntimeError):
     """The server could not be started, died, or cannot fork. It says nothing about any child."""
-
-
-class ServerConnection(Protocol):
-    """The connection to the fork server, which sends wait statuses."""
-
-    control: socket.socket
-
-    def receive_notices(self) -> bool: ...
-
-    def wait(self, deadline: Deadline) -> None: ...
 
 
 class CapturedOutput:
@@ -85,7 +78,7 @@ class CapturedOutput:
 class ChildProcess:
     """One forked process. The caller alternates between `send` and `receive`."""
 
-    def __init__(self, server: ServerConnection, pid: int, *, channel: socket.socket, output: CapturedOutput) -> None:
+    def __init__(self, server: ForkServer, pid: int, *, channel: socket.socket, output: CapturedOutput) -> None:
         self.server, self.pid, self.channel, self.output = server, pid, channel, output
         self.wait_status: int | None = None
         self.stopped = False

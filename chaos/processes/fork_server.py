@@ -248,13 +248,12 @@ def _call_entry(requests: socket.socket) -> int:
         message, descriptors = _receive(requests)
     if not message:
         return 0
-    _, (address_space_bytes, data_bytes) = pickle.loads(message)
+    _, data_bytes = pickle.loads(message)
     channel, output, *others = descriptors
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
     _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_AS, address_space_bytes)
     _limit(resource.RLIMIT_DATA, data_bytes)
     inside = Inside(socket.socket(fileno=channel), others)
     first = inside.receive()

@@ -49,9 +49,8 @@ START_SECONDS: Final = 60.0  # imports of a subject and of pyarrow take 1 s on a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one child; None: those of the server. Prefer data_bytes: libraries map far more than they use."""
+    """Limits of one child; None: that of the server. Not of addresses: libraries map far more than they use."""
 
-    address_space_bytes: int | None = None
     data_bytes: int | None = None
 
 
@@ -68,8 +67,6 @@ class ForkServer:
         *,
         preload: Sequence[str] = (),
         warm: Sequence[tuple[str, ...]] = (),
-        path: Sequence[str] | None = None,
-        start_seconds: float = START_SECONDS,
         hash_seed: int | None = None,
     ) -> None:
         self.children: dict[int, ChildProcess] = {}
@@ -95,15 +92,16 @@ class ForkServer:
         self.pid = self._process.pid
         self._pidfd = os.pidfd_open(self.pid)  # not reaped yet, so the pid has not been reused
         try:
-            self._start(preload, sys.path if path is None else path, Deadline(start_seconds))
+            self._start(preload)
         except BaseException:
             self._process.kill()
             self.close()
             raise
 
-    def _start(self, preload: Sequence[str], path: Sequence[str], deadline: Deadline) -> None:
+    def _start(self, preload: Sequence[str]) -> None:
+        deadline = Deadline(START_SECONDS)
         files = [str(Path(name).resolve()) if name.endswith(".py") else name for name in preload]
-        self.control.send(pickle.dumps(([os.path.abspath(folder) for folder in path], files, self._warm)))
+        self.control.send(pickle.dumps(([os.path.abspath(folder) for folder in sys.path], files, self._warm)))
         self.control.setblocking(False)
         while not self._ready:
             if deadline.over:
@@ -131,7 +129,7 @@ class ForkServer:
         output = CapturedOutput()
         self._tokens += 1
         self._requested[self._tokens] = mine, output
-        message = pickle.dumps((self._tokens, (limits.address_space_bytes, limits.data_bytes)))
+        message = pickle.dumps((self._tokens, limits.data_bytes))
         with theirs:
             socket.send_fds(self.control, [message], [theirs.fileno(), output.descriptor, *descriptors])
             child = self._await_fork(self._tokens)

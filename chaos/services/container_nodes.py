@@ -22,8 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.jvm import java_version
+from sinkproof.chaos.services.jvm import Installation, java_version
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def _libraries(home: Path) -> list[Path]:
 
 
 class ContainerNode:
-    """A service_daemon.ManagedNode in a container of its own. Errors of the engine are raised as OSError."""
+    """A node in a container of its own, as a NodeProcess of service_daemon.py. Errors of the engine are OSErrors."""
 
     def __init__(self, request: dict[str, Any], folder: Path, output: Path) -> None:
         self.output, self.end_requested = output, False

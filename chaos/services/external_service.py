@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 from sinkproof.chaos.services.service import ServiceUnavailable
 
 
 class ExternalService:
-    """Implements Service. Operations on its processes are refused."""
+    """Implements Service. Operations on its processes are refused. `count_nodes`: as in Kind."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    count_nodes: Callable[[str], int]  # nodes of the cluster at an address; raises OSError or ValueError
-
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, name: str, title: str, count_nodes: Callable[[str], int]) -> None:
         self.identity = self.endpoint = self.direct_endpoint = endpoint
+        self.name, self.title, self._count_nodes = name, title, count_nodes
         self.node_count = self._connect()
 
     def start(self, *, node: int | None = None) -> None:
@@ -51,7 +48,7 @@ class ExternalService:
         problems = []
         for address in self.endpoint.split(","):
             try:
-                return type(self).count_nodes(address)
+                return self._count_nodes(address)
             except (OSError, ValueError) as error:
                 problems.append(f"{address}: {error}")
         raise ServiceUnavailable(

@@ -78,8 +78,11 @@ def _resolve(partial: Path, artifacts: Sequence[Artifact], progress: Progress) -
         progress(f"resolving {what} with {by}: {text}")
 
     for label, resolve in (("Maven", _with_maven), ("Ivy", _with_ivy)):
+        work = partial / "work"
+        work.mkdir()
         try:
-            resolve(partial, artifacts, functools.partial(report, label))
+            resolve(work, artifacts, functools.partial(report, label))
+            shutil.rmtree(work)
             _check(partial, artifacts)
         except ToolFailed as failure:
             failures.append(f"{label}: {failure}")
@@ -104,28 +107,22 @@ def _check(folder: Path, artifacts: Sequence[Artifact]) -> None:
             raise ToolFailed(f"it ended without an error, but {jar.name} is missing")
 
 
-def _with_maven(partial: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
+def _with_maven(work: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
     program = maven()
     if program is None:
         raise ToolFailed("there is no `mvn` on the PATH")
-    work = partial / "work"
-    work.mkdir()
     pom = work / "pom.xml"
     pom.write_text(POM.format("\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts)))
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work.parent}"]
     TOOL.run([program, "--batch-mode", "--file", str(pom), *goal], work, report)
-    shutil.rmtree(work)
 
 
-def _with_ivy(partial: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
+def _with_ivy(work: Path, artifacts: Sequence[Artifact], report: Progress) -> None:
     jar = ivy()
     if jar is None:
         raise ToolFailed("PySpark, which contains it, is not installed")
-    work = partial / "work"
-    work.mkdir()
     module = work / "ivy.xml"
     module.write_text(IVY_MODULE.format("\n".join(IVY_DEPENDENCY.format(*artifact) for artifact in artifacts)))
     options = ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle"]
-    target = ["-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]"]
+    target = ["-retrieve", f"{work.parent}/[artifact]-[revision](-[classifier]).[ext]"]
     TOOL.run([find_java(), f"-Djava.io.tmpdir={work}", "-jar", str(jar), *options, *target], work, report)
-    shutil.rmtree(work)

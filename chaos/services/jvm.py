@@ -1,4 +1,4 @@
-"""Finds the Java that services run on; JVM options for a fast start and no files outside of the service's folder."""
+"""The Java and the other files that services run from; JVM options for a fast start and no files elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,16 @@ CONTAINED: Final = (
     "-Djava.awt.headless=true",
     "-Djava.net.preferIPv4Stack=true",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """The files that one version of a service runs from."""
+
+    java: str
+    libs: str  # the folder of the jars
+    options: tuple[str, ...] = ()  # of the JVM
+    image: str = ""  # of the containers that it runs in, which has these files at the same paths; "": no container
 
 
 def find_java() -> str:

@@ -1,19 +1,21 @@
-"""The base class of services that are JVMs from jars: their installation and the content of their entries."""
+"""The base class of services that are JVMs from jars, and what their kinds have in common: how they are installed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, ClassVar
 
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.jars import Artifact, resolved
-from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, WantedService
+from sinkproof.chaos.services.container_nodes import in_image
+from sinkproof.chaos.services.jars import Artifact, is_resolved, resolved
+from sinkproof.chaos.services.jvm import Installation, find_java
+from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, Made, WantedService
 from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
-from sinkproof.chaos.services.service_class_archive import with_classes
+from sinkproof.chaos.services.service_class_archive import short_lived, with_classes
+from sinkproof.chaos.services.service_kind import Kind
 
 
 class JvmService(LocalService):
@@ -40,7 +42,7 @@ class JvmService(LocalService):
 
     @property
     def image(self) -> str:
-        return str(self.installation.image)
+        return self.installation.image
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -59,31 +61,41 @@ def details_of(installation: Installation, spec: Any, *, ports: Sequence[int], w
     }
 
 
-def jars_name(service: type[LocalService], version: str) -> str:
-    return f"{service.name}-{version}"
-
-
-def installed(
-    artifacts: Sequence[Artifact],
-    start: Callable[..., LocalService],
+def jvm_kind(
+    service: type[Made],
     *,
-    service: type[LocalService],
     version: str,
-    like: str,
-    progress: Progress,
-) -> Installation:
-    """Resolves jars and makes the archive of classes if they are missing. `like`: an example of a version."""
-    if not re.fullmatch(r"\d+\.\d+(\.\d+)?(-\w+)?", version):
-        raise ServiceUnavailable(
-            f"{version!r} is no version of {service.title}",
-            evidence=f"a version is like {like}",
-            next_step="Name a released version",
+    artifacts: Callable[[str], Sequence[Artifact]],
+    start: Callable[..., Made],
+    count_nodes: Callable[[str], int],
+) -> Kind[Made]:
+    """`artifacts`: of a version; resolved, with all that they need, at its first use. Then its classes are archived."""
+
+    def jars_of(chosen: str) -> str:
+        return f"{service.name}-{chosen}"
+
+    def install(chosen: str, *, progress: Progress) -> Installation:
+        if not re.fullmatch(r"\d+\.\d+(\.\d+)?(-\w+)?", chosen):
+            raise ServiceUnavailable(
+                f"{chosen!r} is no version of {service.title}",
+                evidence=f"a version is like {version}",
+                next_step="Name a released version",
+            )
+        java = find_java()
+        return with_classes(
+            Installation(java=java, libs=str(resolved(jars_of(chosen), artifacts(chosen), progress=progress))),
+            lambda training: start(training, WantedService(), version=chosen),
+            what=f"{service.title} {chosen}",
+            progress=progress,
         )
-    java = find_java()
-    libs = resolved(jars_name(service, version), artifacts, progress=progress)
-    return with_classes(
-        Installation(java=java, libs=str(libs)),
-        lambda training: start(training, WantedService(), version=version),
-        what=f"{service.title} {version}",
-        progress=progress,
+
+    return Kind(
+        service=service,
+        version=version,
+        install=install,
+        start=start,
+        count_nodes=count_nodes,
+        short_lived=short_lived,
+        is_installed=lambda chosen: is_resolved(jars_of(chosen)),
+        contained=partial(in_image, name=service.name),
     )

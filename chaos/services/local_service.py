@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import locked, running_folder
-from sinkproof.chaos.services.ports import free_ports, is_free
-from sinkproof.chaos.services.running_services import Entry, ServiceHandle, await_exit, running, tail
+from sinkproof.chaos.services.ports import HOST, free_ports, is_free
+from sinkproof.chaos.services.running_services import Entry, ServiceHandle, await_exit, new_service, running, tail
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 
 START_SECONDS: Final = 120.0  # one node takes at most 5, three take 12; on a busy machine five times as long
@@ -43,19 +43,22 @@ class WantedService:
         return range(self.port, self.port + self.nodes) if self.port else ()
 
 
-class ServiceNode(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceNode:
     """One process of a service."""
 
-    @property
-    def number(self) -> int:
-        """From 1."""
+    number: int = 1  # from 1
+    host: str = HOST
+    port: int
 
     @property
     def name(self) -> str:
-        """The name of its process in the daemon: "node-..."."""
+        """The name of its process in the daemon."""
+        return f"node-{self.number}"
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 class PortTaken(ServiceFailed):
@@ -265,17 +268,17 @@ class LocalService(ABC):
 Made = TypeVar("Made", bound=LocalService)
 
 
-def started(reserve: Callable[[int], Made], wanted: WantedService) -> Made:
+def started(service_type: type[Made], wanted: WantedService, reserve: Callable[[], dict[str, Any]]) -> Made:
     """A new service that is ready for clients. If another process takes one of its ports first, ports are chosen again.
 
-    `reserve(owner)` makes its entry, which contains the ports. A lock allows one process at a time to call it.
+    `reserve` returns the details of its entry, which contain the ports. A lock allows one process at a time to call it.
     """
     trials = 1 if wanted.port else PORT_TRIALS
     owner = os.getpid() if wanted.owner is None else wanted.owner
     while True:
         trials -= 1
         with locked(running_folder() / ".lock"):
-            service = reserve(owner)
+            service = service_type(new_service(service_type.name, reserve(), owner=owner), owned=True)
         try:
             service.prepare()
             service.start()

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.jvm import class_path, java_version
+from sinkproof.chaos.services.jvm import Installation, class_path, java_version
 from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import Progress, ServiceError
 

@@ -18,9 +18,12 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sinkproof.chaos.processes.parent_death import die_with
+
+if TYPE_CHECKING:
+    from sinkproof.chaos.services.container_nodes import ContainerNode
 
 MESSAGE_BYTES_MOST: Final = 1 << 17  # a class path of 50 jars takes 5 KB
 DEATH_SECONDS: Final = 30.0  # of a JVM: a busy kernel needs time to free its memory
@@ -84,20 +87,10 @@ class NodeProcess:
             self.process.wait(DEATH_SECONDS)
 
 
-class ManagedNode(Protocol):
-    """A node for its daemon: a process or a container."""
-
-    def status(self) -> dict[str, Any]: ...
-
-    def signal(self, number: int) -> None: ...
-
-    def end(self) -> None: ...
-
-
 class ServiceDaemon:
     def __init__(self, folder: Path, listener: socket.socket) -> None:
         self.folder, self.listener = folder, listener
-        self.nodes: dict[str, ManagedNode] = {}
+        self.nodes: dict[str, NodeProcess | ContainerNode] = {}
         self.end_requester: socket.socket | None = None  # waits for the confirmation
 
     def serve(self, owner: int) -> None:
@@ -131,7 +124,7 @@ class ServiceDaemon:
             self.nodes[name].signal(request["number"])
         return {"nodes": {name: node.status() for name, node in self.nodes.items()}}
 
-    def started(self, name: str, request: dict[str, Any]) -> ManagedNode:
+    def started(self, name: str, request: dict[str, Any]) -> NodeProcess | ContainerNode:
         if not request.get("image"):
             return NodeProcess(name, request, self.folder)
         from sinkproof.chaos.services.container_nodes import ContainerNode

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic
 
 from sinkproof.chaos.services.cache_folders import locked, running_folder
+from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.local_service import Made, WantedService
 from sinkproof.chaos.services.running_services import running
 from sinkproof.chaos.services.service import Progress, Service, ServiceUnavailable, silent
@@ -26,10 +27,9 @@ class Kind(Generic[Made]):
 
     service: type[Made]
     version: str  # the default
-    variable: str  # in the environment: "local", or "external:HOST:PORT"
     install: Callable[..., Any]  # (version, progress=): makes, once, the first argument of `start`
     start: Callable[..., Made]  # (result of `install`, wanted, version=)
-    external: Callable[[str], Service]  # from the address of a service that sinkproof does not run
+    count_nodes: Callable[[str], int]  # of the cluster at an address; raises OSError or ValueError
     is_installed: Callable[[str], bool]  # for a version
     made_of: str = "jars"
     short_lived: Callable[[Any], Any] = lambda installed: installed  # for frequent starts and little load
@@ -38,6 +38,11 @@ class Kind(Generic[Made]):
     @property
     def name(self) -> str:
         return self.service.name
+
+    @property
+    def variable(self) -> str:
+        """In the environment: "local", or "external:HOST:PORT"."""
+        return f"SINKPROOF_{self.name.upper()}"
 
     @property
     def variable_of_version(self) -> str:
@@ -58,7 +63,7 @@ class Kind(Generic[Made]):
         chosen = where or self.where_to_look()
         kind, _, address = chosen.partition(":")
         if kind == EXTERNAL and address:
-            yield self.external(address)
+            yield ExternalService(address, name=self.name, title=self.title, count_nodes=self.count_nodes)
             return
         if chosen not in ("", LOCAL, *self._others):
             raise ServiceUnavailable(

@@ -20,7 +20,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.simulated_workers import ALONE, SimulatedWorkers
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
-from sinkproof.chaos.faults import is_virtual
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, STANDARD, STEPS, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -183,7 +183,7 @@ class SimulatedCampaign(Campaign):
     def _preludes_to_unstruck_points(self) -> list[tuple[Fault, ...]]:
         """Faults that lead to steps without an injected fault, such as the abort of a cancelled attempt."""
         ways = self.results.steering.to_unstruck_points(self.results.coverage)
-        found = (each for each in ways if not any(is_virtual(fault.kind) for fault in each.faults))
+        found = (each for each in ways if not any(KINDS[fault.kind].is_virtual for fault in each.faults))
         schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
         return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
 

@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from sinkproof.sink_adapters.kafka.kafka_contracts import KafkaContract
 from sinkproof.sink_adapters.kafka.kafka_transactions import (
-    FLUSH_SECONDS,
     ONGOING,
     SEPARATOR,
     START_SECONDS,
     KafkaTransactions,
     OpenTransaction,
 )
-from sinkproof.sink_adapters.kafka.records import RecordSender, SendFailed, encode, producer
+from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, RecordSender, SendFailed, encode
 from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import BrokerConnection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
@@ -139,7 +138,7 @@ class SweepsUnderTheOldEpoch(OnKafka):
 
         def write(self, transaction: OpenTransaction, batch: Batch) -> None:
             super().write(transaction, batch)
-            transaction.sender.flush(FLUSH_SECONDS)  # otherwise the rows that a zombie sends depend on timing
+            transaction.sender.flush()  # otherwise the rows that a zombie sends depend on timing
 
 
 class SendsAgainWhenNotAnswered(OnKafka):
@@ -186,7 +185,7 @@ class TakesFlushForAVote(OnKafka):
         def begin(self, transaction: Transaction) -> OpenTransaction:
             made = OpenTransaction(transaction, self.prefix + transaction)
             options = {"transactional.id": made.transactional_id, "message.timeout.ms": int(SHORT_SECONDS * 1000)}
-            made.sender = RecordSender(producer(self.endpoint, options), self.topic)
+            made.sender = RecordSender(self.endpoint, self.topic, options=options)
             made.sender.producer.init_transactions(START_SECONDS)
             made.sender.producer.begin_transaction()
             return made

@@ -59,7 +59,7 @@ def glossary() -> Mapping[str, Mapping[str, str]]:
     """The glossary of a certificate, by kind of word."""
     return {
         "points": CATALOGUE,
-        "faults": {word: kind.SENTENCE for word, kind in KINDS.items()},
+        "faults": {word: kind.sentence for word, kind in KINDS.items()},
         "oracles": ORACLES,
         "claims": CLAIMS,
         "root_causes": ROOT_CAUSES,

@@ -125,7 +125,7 @@ def certify(
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:
-    from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+    from sinkproof.sink_adapters.registry import SERVICE_PAIRS
 
     if everything:
         return BUDGET_SECONDS_OF_ALL

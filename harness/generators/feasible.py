@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.chaos.faults import KINDS, is_virtual, needs
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -20,17 +20,18 @@ ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself
 def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
     """Why this schedule cannot be tried on this subject in this shell; "": it can."""
     for fault in schedule.faults:
-        hook = needs(fault.kind)
+        kind = KINDS[fault.kind]
+        hook = kind.needs
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
         if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         if hook and hook != SERVICES and not contract.offers(hook):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
-        if is_virtual(fault.kind) and not KINDS[fault.kind].applies(fault.actor, fault.point):
-            return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {KINDS[fault.kind].SENTENCE}"
+        if kind.is_virtual and not kind.applies(fault.actor, fault.point):
+            return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {kind.sentence}"
         inside = fault.actor.startswith("sink[") and fault.point not in ENGINE_POINTS
-        if is_virtual(fault.kind) and (shell == "spark" or (shell == "process" and inside)):
+        if kind.is_virtual and (shell == "spark" or (shell == "process" and inside)):
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
     return _impossible_job(schedule, contract, shell)
 
@@ -55,7 +56,7 @@ def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> Non
 
 def offered(contract: Contract, *kinds: str) -> list[str]:
     """The kinds that need nothing of the contract, or only what it offers."""
-    return [kind for kind in kinds if not needs(kind) or contract.offers(needs(kind))]
+    return [kind for kind in kinds if not KINDS[kind].needs or contract.offers(KINDS[kind].needs)]
 
 
 def of_target(contract: Contract) -> list[str]:

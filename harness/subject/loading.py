@@ -19,8 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from sinkproof.sink_adapters.registry import PAIRS
-from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.command_contract import PREFIX, CommandContract
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.foreach_batch_contract import of_function

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sinkproof.sink_adapters.registry import PAIRS
-from sinkproof.sink_adapters.service_pairs import MARKED, SERVICE_PAIRS
+from sinkproof.sink_adapters.registry import MARKED, PAIRS, SERVICE_PAIRS
 from sinkproof.sink_adapters.strategies.idempotent import UpsertTarget
 from sinkproof.sink_adapters.strategies.masked import MaskedTarget
 from sinkproof.sink_adapters.strategies.plain import AppendTarget

@@ -174,6 +174,16 @@ class CassandraClient:
         return self._session
 
 
+class TargetWithClient:
+    """The base of targets: a client of their own. `target`: the name under which readers know its rows."""
+
+    def __init__(self, client: CassandraClient, target: str) -> None:
+        self.client, self.target = client, target
+
+    def close(self) -> None:
+        self.client.close()
+
+
 def _counted(answer: Any) -> Any:
     SENT.add(answer.response_future.request_encoded_size or 0)
     return answer

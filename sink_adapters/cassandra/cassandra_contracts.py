@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.sink_adapters.cassandra import masked_partitions as cassandra_masked
 from sinkproof.sink_adapters.cassandra import visible_rows as cassandra_rows
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
-from sinkproof.sink_adapters.protocol import Row, Sink, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.strategy_claims import WHOLE
@@ -21,7 +21,6 @@ from sinkproof.sink_adapters.strategies.write_ahead import WriteAheadSink
 PLACE: Final = "place"  # the file from which the attempts of a run read where to write
 KEYSPACES: Final = count(1)
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
-Identity = tuple[int, int]
 
 
 def _write_ahead(target: Callable[[CassandraClient, str], Any], client: CassandraClient, name: str) -> Sink:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, TargetWithClient
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
@@ -46,11 +46,11 @@ SEGMENTS: Final = "SELECT sink, subtask, generation, sequence FROM {ks}.segments
 ROWS: Final = "SELECT split, offset, key, value, event_time_ms FROM {ks}.staged WHERE target = ? AND segment = ?"
 
 
-class CassandraSegments:
-    """The MaskedTarget. `target`: the name under which readers know these rows."""
+class CassandraSegments(TargetWithClient):
+    """The MaskedTarget."""
 
     def __init__(self, client: CassandraClient, target: str) -> None:
-        self.client, self.target = client, target
+        super().__init__(client, target)
         self._segment = ""
         self._place = 0
 
@@ -84,9 +84,6 @@ class CassandraSegments:
                 self.client.write(DROP_ROWS, (time, self.target, segment))
                 place = (segment.sink_id, segment.generation, segment.sequence, segment.subtask)
                 self.client.write(DROP_SEGMENT, (time, self.target, *place))
-
-    def close(self) -> None:
-        self.client.close()
 
 
 Markers = dict[tuple[str, int], int]  # the greatest checkpoint revealed, by sink and generation

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
-from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, NotAcknowledged
-from sinkproof.sink_adapters.protocol import Context, Row
+from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, NotAcknowledged, TargetWithClient
+from sinkproof.sink_adapters.protocol import Context, Identity, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry, row_identity
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
 BUCKETS: Final = 8  # partitions of one target: its rows are spread, and the rows of one request are in one partition
-Identity = tuple[int, int]
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS {ks}.rows (target text, bucket int, id text, split int, offset bigint, key text, "
@@ -42,11 +41,8 @@ RECORD: Final = "INSERT INTO {ks}.sent (target, part) VALUES (?, ?) IF NOT EXIST
 RECORDED: Final = "SELECT part FROM {ks}.sent WHERE target = ? AND part = ?"
 
 
-class CassandraTable:
+class CassandraTable(TargetWithClient):
     """An UpsertTarget and a WriteAheadTarget. Each row lists the generations that wrote it, for `read_written`."""
-
-    def __init__(self, client: CassandraClient, target: str) -> None:
-        self.client, self.target = client, target
 
     def attach(self, context: Context) -> None:
         self._writer = {context.generation}
@@ -62,43 +58,25 @@ class CassandraTable:
         for rows in by_bucket.values():
             self.client.write_together(UPSERT, rows)
 
-    def close(self) -> None:
-        self.client.close()
 
-
-class CassandraCounters:
+class CassandraCounters(TargetWithClient):
     """A WriteAheadTarget that adds one to a counter for each row."""
-
-    def __init__(self, client: CassandraClient, target: str) -> None:
-        self.client, self.target = client, target
 
     def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
         for row in rows:
             self.client.write_once(COUNT, (self.target, row.split, row.offset))
 
-    def close(self) -> None:
-        self.client.close()
 
-
-class CassandraLists:
+class CassandraLists(TargetWithClient):
     """A WriteAheadTarget that appends to one list for each split."""
-
-    def __init__(self, client: CassandraClient, target: str) -> None:
-        self.client, self.target = client, target
 
     def publish(self, part: CheckpointPart, rows: Sequence[Row]) -> None:
         for row in rows:
             self.client.write_once(APPEND, ([row.offset], self.target, row.split))
 
-    def close(self) -> None:
-        self.client.close()
 
-
-class CassandraCommitter:
+class CassandraCommitter(TargetWithClient):
     """A CheckpointCommitter. A part without a record may have been sent; it is sent again."""
-
-    def __init__(self, client: CassandraClient, target: str) -> None:
-        self.client, self.target = client, target
 
     def is_committed(self, part: CheckpointPart) -> bool:
         return bool(self.client.read(RECORDED, (self.target, part), serial=True))

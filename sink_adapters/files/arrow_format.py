@@ -11,16 +11,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from sinkproof.sink_adapters.files.row_formats import Identity
-from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
+from sinkproof.sink_adapters.protocol import Batch, Identity, Row, row_schema
 
 START: Final = row_schema().serialize().to_pybytes()
 END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # a message of no bytes
 
 
 class ArrowWriter:
-    __slots__ = ("size",)
-
     def __init__(self) -> None:
         self.size = 0
 

@@ -40,8 +40,6 @@ Node = File | Folder
 class MemoryDisk:
     """One tree, shared by all references to the object."""
 
-    __slots__ = ("changes", "reads", "root")
-
     def __init__(self) -> None:
         self.root = Folder()
         self.changes = 0

@@ -15,8 +15,6 @@ Frozen = dict[str, bytes | None]  # relative path -> contents; None: a folder
 class OpenFile:
     """A descriptor that is closed with its last reference: a simulated kill closes no file."""
 
-    __slots__ = ("descriptor",)
-
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
@@ -32,8 +30,6 @@ class OpenFile:
 @without_line_points
 class RealDisk:
     """Everything under one folder."""
-
-    __slots__ = ("changes", "root")
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)

@@ -14,8 +14,8 @@ from sinkproof.sink_adapters.files.file_system import Files
 from sinkproof.sink_adapters.files.file_transactions import FileTransactions
 from sinkproof.sink_adapters.files.log_files import FileCommitter, FileLog
 from sinkproof.sink_adapters.files.masked_files import MaskedFiles
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, Identity
-from sinkproof.sink_adapters.protocol import Sink, without_line_points
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat
+from sinkproof.sink_adapters.protocol import Identity, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink

@@ -17,7 +17,8 @@ from sinkproof.sink_adapters.files.disk_real import RealDisk
 from sinkproof.sink_adapters.files.file_system import Disk
 from sinkproof.sink_adapters.files.log_files import RECORD
 from sinkproof.sink_adapters.files.masked_files import PART, markers
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES, KEYED_LINE, FileFormat, Identity
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, KEYED_LINE, FileFormat
+from sinkproof.sink_adapters.protocol import Identity
 from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, is_named_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")

@@ -1,4 +1,4 @@
-"""Defines the few file calls that targets make; right before each effect a point is reached.
+"""Defines the few file calls that targets make, and part files; right before each effect a point is reached.
 
 Paths are relative to the disk's root, with slashes. Below `Files` is a disk: the real one (disk_real.py), or one in
 memory that can lose power (disk_memory.py). Disks are not the sink's own code: a crash never stops them in the middle.
@@ -7,9 +7,12 @@ memory that can lose power (disk_memory.py). Disks are not the sink's own code: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
-from sinkproof.sink_adapters.protocol import nothing
+from sinkproof.sink_adapters.files.row_formats import FileFormat, PartWriter
+from sinkproof.sink_adapters.protocol import Batch, nothing
+from sinkproof.sink_adapters.strategies.ownership_and_names import Transaction
 
 
 class Disk(Protocol):
@@ -54,22 +57,6 @@ class Disk(Protocol):
 class Files:
     """One attempt's access to a disk. Set `reach` first."""
 
-    __slots__ = (
-        "_create",
-        "_fsync",
-        "_fsync_directory",
-        "_make_directory",
-        "_remove_directory",
-        "_rename",
-        "_unlink",
-        "_write",
-        "close",
-        "exists",
-        "list",
-        "reach",
-        "read",
-    )
-
     def __init__(self, disk: Disk) -> None:
         self.reach: Callable[[str], None] = nothing
         self._create, self._write, self._fsync, self._rename = disk.create, disk.write, disk.fsync, disk.rename
@@ -97,6 +84,11 @@ class Files:
         self.reach("file.unlink")
         self._unlink(path)
 
+    def unlink_if_there(self, path: str) -> None:
+        """It may have been removed by an attempt that was killed since, or that is a zombie."""
+        with suppress(FileNotFoundError):
+            self.unlink(path)
+
     def make_directory(self, folder: str) -> None:
         self.reach("file.make_directory")
         self._make_directory(folder)
@@ -108,3 +100,32 @@ class Files:
     def fsync_directory(self, folder: str) -> None:
         self.reach("file.fsync_directory")
         self._fsync_directory(folder)
+
+
+def part_name(transaction: Transaction, number: int, form: FileFormat) -> str:
+    """The name of a part file in a folder that readers read: the order of names is the order of checkpoints."""
+    of = f"{transaction.sequence:08d}-{transaction.subtask}-{transaction.generation}"
+    return f"part-{of}-{number:04d}{form.suffix}"
+
+
+class PartFile:
+    """A new part file in progress. `writer`: of its format."""
+
+    def __init__(self, files: Files, path: str, writer: PartWriter) -> None:
+        self.files, self.file, self.writer = files, files.create(path), writer
+
+    def add(self, batch: Batch) -> int:
+        """The size of the part so far."""
+        if data := self.writer.add(batch):
+            self.files.write(self.file, data)
+        return self.writer.size
+
+    def finish(self) -> None:
+        """On return it is whole, synced and closed."""
+        if data := self.writer.finish():
+            self.files.write(self.file, data)
+        self.files.fsync(self.file)
+        self.files.close(self.file)
+
+    def close(self) -> None:
+        self.files.close(self.file)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 from urllib.parse import quote
 
-from sinkproof.sink_adapters.files.file_system import Files
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, PartWriter
+from sinkproof.sink_adapters.files.file_system import Files, PartFile, part_name
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.snapshot_bytes import COMPACT
@@ -27,35 +28,12 @@ ROLL_BYTES: Final = 128 << 20  # suits file systems for large files; the cost of
 NO_BUCKET: Final = ""
 
 
-class OpenPart:
-    """A file in progress."""
-
-    __slots__ = ("file", "number", "writer")
-
-    def __init__(self, number: int, file: Any, writer: PartWriter) -> None:
-        self.number, self.file, self.writer = number, file, writer
-
-
 class FileTransactions:
     """The target of TwoPhaseCommitSink. One transaction at a time; part files rolled by size and at each checkpoint.
 
     `bucket`: the folder of a row, relative, with slashes. Handles are JSON: the transaction's name, and the bucket of
     each of its parts.
     """
-
-    __slots__ = (
-        "_buckets",
-        "_fenced",
-        "_live",
-        "_made",
-        "_open",
-        "bucket",
-        "files",
-        "form",
-        "generation",
-        "roll_bytes",
-        "sink",
-    )
 
     def __init__(
         self,
@@ -66,7 +44,7 @@ class FileTransactions:
         bucket: Callable[[Row], str] | None = None,
     ) -> None:
         self.files, self.form, self.roll_bytes, self.bucket = files, form, roll_bytes, bucket
-        self._open: dict[str, OpenPart] = {}  # by bucket
+        self._open: dict[str, tuple[int, PartFile]] = {}  # by bucket: its number, and the part
         self._buckets: list[str] = []  # of each part of the current transaction, closed or open
         self._fenced: dict[str, list[str]] = {}  # of earlier attempts: `<sink>-<subtask>/g<generation>` -> folders
         self._made: set[str] = set()  # committed folders that exist
@@ -119,27 +97,19 @@ class FileTransactions:
         if transaction.startswith("fenced/"):
             self._remove_folder(transaction)
             return
-        for part in self._open.values():
-            self.files.close(part.file)
+        for _, part in self._open.values():
+            part.close()
         prefix = f"{_sequence(Transaction.parse(transaction))}-"
         for name in self.files.list(self._live):
             if name.startswith(prefix):
-                self._unlink(f"{self._live}/{name}")
+                self.files.unlink_if_there(f"{self._live}/{name}")
         self._open, self._buckets = {}, []
 
     def _remove_folder(self, folder: str) -> None:
         for name in self.files.list(folder):
-            self._unlink(f"{folder}/{name}")
-        try:
+            self.files.unlink_if_there(f"{folder}/{name}")
+        with suppress(FileNotFoundError):  # removed by an attempt that was killed, or that is a zombie
             self.files.remove_directory(folder)
-        except FileNotFoundError:
-            return  # removed by an attempt that was killed, or that is a zombie
-
-    def _unlink(self, path: str) -> None:
-        try:
-            self.files.unlink(path)
-        except FileNotFoundError:
-            return
 
     def ready(self) -> None:
         self.files.make_directory(self._live)
@@ -160,34 +130,30 @@ class FileTransactions:
             self._write(transaction, _checked(bucket), Batch(parts[bucket]))
 
     def _write(self, transaction: Transaction, bucket: str, batch: Batch) -> None:
-        part = self._open.get(bucket) or self._create(transaction, bucket)
-        if data := part.writer.add(batch):
-            self.files.write(part.file, data)
-        if part.writer.size >= self.roll_bytes:
+        if bucket not in self._open:
+            self._create(transaction, bucket)
+        _, part = self._open[bucket]
+        if part.add(batch) >= self.roll_bytes:
             self._roll(transaction, bucket)
 
-    def _create(self, transaction: Transaction, bucket: str) -> OpenPart:
+    def _create(self, transaction: Transaction, bucket: str) -> None:
         number = len(self._buckets) + 1
         path = f"{self._live}/{_sequence(transaction)}-{number:04d}.open"
         try:
-            file = self.files.create(path)
+            part = PartFile(self.files, path, self.form.writer())
         except FileNotFoundError as error:
             raise self._was_fenced() from error
         self._buckets.append(bucket)
-        part = self._open[bucket] = OpenPart(number, file, self.form.writer())
-        return part
+        self._open[bucket] = number, part
 
     def _was_fenced(self) -> Fenced:
         return Fenced(f"{self._live} is gone: a newer attempt has renamed it")
 
     def _roll(self, transaction: Transaction, bucket: str) -> None:
         """Written, synced, closed, and only then pending."""
-        part = self._open.pop(bucket)
-        if data := part.writer.finish():
-            self.files.write(part.file, data)
-        self.files.fsync(part.file)
-        self.files.close(part.file)
-        path = f"{self._live}/{_sequence(transaction)}-{part.number:04d}"
+        number, part = self._open.pop(bucket)
+        part.finish()
+        path = f"{self._live}/{_sequence(transaction)}-{number:04d}"
         try:
             self.files.rename(f"{path}.open", f"{path}.pending")
         except FileNotFoundError as error:
@@ -221,7 +187,7 @@ class FileTransactions:
 
     def _commit_part(self, transaction: Transaction, number: int, bucket: str) -> CommitOutcome:
         staged = f"{_sequence(transaction)}-{number:04d}.pending"
-        final = f"{self._folder(bucket)}/{self._final_name(transaction, number)}"
+        final = f"{self._folder(bucket)}/{part_name(transaction, number, self.form)}"
         places = self._places(transaction)
         if self.files.exists(final):
             self._compare(final, [f"{place}/{staged}" for place in places])
@@ -251,10 +217,6 @@ class FileTransactions:
     def _folder(self, bucket: str) -> str:
         return f"committed/{self.sink}/{bucket}" if bucket else f"committed/{self.sink}"
 
-    def _final_name(self, transaction: Transaction, number: int) -> str:
-        sequence = _sequence(transaction)
-        return f"part-{sequence}-{transaction.subtask}-{transaction.generation}-{number:04d}{self.form.suffix}"
-
     def _compare(self, final: str, staged: Iterable[str]) -> None:
         """After a power loss both can exist with equal rows. If they differ, two jobs share this folder."""
         for path in staged:
@@ -265,8 +227,8 @@ class FileTransactions:
                 )
 
     def close(self) -> None:
-        for part in self._open.values():
-            self.files.close(part.file)
+        for _, part in self._open.values():
+            part.close()
         self._open = {}
 
 

@@ -25,8 +25,6 @@ RECORD: Final = re.compile(rb"^(.+);\n", re.MULTILINE)  # a torn record has no e
 class AppendedFile:
     """One attempt's own file, created at the first write."""
 
-    __slots__ = ("dirty", "file", "files", "folder", "path")
-
     def __init__(self, files: Files, folder: str) -> None:
         self.files, self.folder = files, folder
         self.file: Any = None
@@ -61,8 +59,6 @@ class FileLog:
     `publish` writes row by row: a crash can leave half of a part, as with any target that is not atomic.
     """
 
-    __slots__ = ("_log", "flush")
-
     def __init__(self, files: Files) -> None:
         self._log = AppendedFile(files, "log")
         self.flush = self._log.flush
@@ -90,8 +86,6 @@ class FileCommitter:
 
     Each attempt adds records to a file of its own, so that a zombie cannot remove any.
     """
-
-    __slots__ = ("_known", "_records", "files")
 
     def __init__(self, files: Files) -> None:
         self.files = files

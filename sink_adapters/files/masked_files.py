@@ -10,12 +10,12 @@ in one atomic step; its name is its whole content, and it is never overwritten, 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
-from sinkproof.sink_adapters.files.file_system import Files
+from sinkproof.sink_adapters.files.file_system import Files, PartFile, part_name
 from sinkproof.sink_adapters.files.file_transactions import ROLL_BYTES
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat, PartWriter
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
@@ -26,13 +26,10 @@ MARKER: Final = re.compile(r"revealed-(?P<generation>\d+)-(?P<checkpoint>\d+)")
 class MaskedFiles:
     """The target of MaskedSink. One segment at a time; its part files are rolled by size and at each checkpoint."""
 
-    __slots__ = ("_file", "_folder", "_part", "_writer", "files", "form", "roll_bytes")
-
     def __init__(self, files: Files, *, form: FileFormat = JSON_LINES, roll_bytes: int = ROLL_BYTES) -> None:
         self.files, self.form, self.roll_bytes = files, form, roll_bytes
-        self._file: Any = None
-        self._part = 0
-        self._writer: PartWriter = form.writer()
+        self._part: PartFile | None = None
+        self._number = 0  # of the last part of the segment
 
     def attach(self, context: Context) -> None:
         self.files.reach = context.reach
@@ -40,29 +37,21 @@ class MaskedFiles:
         self.files.make_directory(self._folder)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
-        if self._file is None:
-            self._create(segment)
-        if data := self._writer.add(batch):
-            self.files.write(self._file, data)
-        if self._writer.size >= self.roll_bytes:
+        if self._part is None:
+            self._number += 1
+            name = part_name(segment, self._number, self.form)
+            self._part = PartFile(self.files, f"{self._folder}/{name}", self.form.writer())
+        if self._part.add(batch) >= self.roll_bytes:
             self._finish()
-
-    def _create(self, segment: Transaction) -> None:
-        self._part += 1
-        name = f"part-{segment.sequence:08d}-{segment.subtask}-{segment.generation}-{self._part:04d}{self.form.suffix}"
-        self._file, self._writer = self.files.create(f"{self._folder}/{name}"), self.form.writer()
 
     def _finish(self) -> None:
-        if data := self._writer.finish():
-            self.files.write(self._file, data)
-        self.files.fsync(self._file)
-        self.files.close(self._file)
-        self._file = None
+        if self._part is not None:
+            self._part.finish()
+            self._part = None
 
     def seal(self, segment: Transaction) -> None:
-        if self._file is not None:
-            self._finish()
-        self._part = 0
+        self._finish()
+        self._number = 0
         self.files.fsync_directory(self._folder)
 
     def reveal(self, generation: int, checkpoint_id: int) -> CommitOutcome:
@@ -87,18 +76,12 @@ class MaskedFiles:
                 continue
             generation, sequence = int(match["generation"]), int(match["sequence"])
             if generation < before_generation and sequence > revealed.get(generation, 0):
-                self._unlink(f"{self._folder}/{name}")
-
-    def _unlink(self, path: str) -> None:
-        try:
-            self.files.unlink(path)
-        except FileNotFoundError:
-            return  # removed by an attempt that is a zombie by now
+                self.files.unlink_if_there(f"{self._folder}/{name}")
 
     def close(self) -> None:
-        if self._file is not None:
-            self.files.close(self._file)
-            self._file = None
+        if self._part is not None:
+            self._part.close()
+            self._part = None
 
 
 def markers(names: list[str]) -> dict[int, int]:

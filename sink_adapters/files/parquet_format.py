@@ -11,8 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sinkproof.sink_adapters.files.row_formats import Identity
-from sinkproof.sink_adapters.protocol import Batch, Row, row_schema
+from sinkproof.sink_adapters.protocol import Batch, Identity, Row, row_schema
 
 LARGE_BYTES: Final = 1 << 16  # of a part: from here on compression, dictionaries and statistics pay off
 SMALL_BYTES: Final = 1 << 14  # of a part that is cached: a certification makes equal ones thousands of times
@@ -21,8 +20,6 @@ ROW_BYTES: Final = 28  # of a row in Arrow's layout, besides its two texts
 
 class ParquetWriter:
     """A few rows wait as rows, so that equal parts are encoded once; many rows, and columns, wait as tables."""
-
-    __slots__ = ("rows", "size", "tables")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Batch, Identity, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
-
-Identity = tuple[int, int]
 
 
 class PartWriter(Protocol):
@@ -58,8 +56,6 @@ def encode_keyed(entries: Iterable[tuple[str, Row]]) -> bytes:
 
 
 class JsonLinesWriter:
-    __slots__ = ("size",)
-
     def __init__(self) -> None:
         self.size = 0
 

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.transaction_control import NotNow, TransactionControl
+from sinkproof.sink_adapters.kafka.transaction_control import OPEN, NotNow, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import ListedTransaction
 
 SENTENCES_MOST: Final = 6
-OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
 
 

@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.kafka.records import MARKERS, identity
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, remove_topics
 from sinkproof.sink_adapters.kafka.topic_reader import last_by_key, lingering, read
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog
-from sinkproof.sink_adapters.protocol import Sink, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -27,7 +27,6 @@ TOPIC: Final = "topic"  # the file from which the attempts of a run read its nam
 SENT: Final = "-sent"  # the committer's topic
 BESIDE: Final = {"two-phase": MARKERS, "write-ahead-marker": MARKERS, "masked": MARKERS, "write-ahead": SENT}
 AHEAD: Final = 8  # runs per request that makes or removes their topics: 200 ms for 40 topics, 50 for one
-Identity = tuple[int, int]
 
 
 def _marked(endpoint: str, topic: str) -> Sink:

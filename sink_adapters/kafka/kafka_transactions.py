@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sinkproof.sink_adapters.kafka.fencing_errors import raising_fenced
-from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, SendFailed, producer
+from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, MARKERS, RecordSender, SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed, is_marked
 from sinkproof.sink_adapters.kafka.transaction_control import NO_ERROR, NotNow, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import TransactionDescription
@@ -23,7 +22,6 @@ from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transa
 TIMEOUT_SECONDS: Final = (
     900.0  # after it the broker aborts; it must outlast the longest time without a complete checkpoint
 )
-FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 START_SECONDS: Final = 8.0
 STATISTICS_MS: Final = 20  # interval at which the client reports its producer id: a pre-commit may have to wait for it
 SEPARATOR: Final = "."
@@ -58,8 +56,6 @@ class OpenTransaction:
 class Lingering(str):
     """The transactional id of an open transaction. Equal to the handle of the same one: that is how it is excluded."""
 
-    __slots__ = ()
-
     def __eq__(self, other: object) -> bool:
         return str(self) == (other[0] if isinstance(other, list) and other else other)
 
@@ -77,6 +73,9 @@ class KafkaTransactions:
     the coordinator has forgotten it.
     """
 
+    transaction_type = OpenTransaction
+    sender_type = RecordSender
+
     def __init__(
         self, endpoint: str, topic: str, *, prefix: str = "", timeout_seconds: float = TIMEOUT_SECONDS
     ) -> None:
@@ -93,35 +92,39 @@ class KafkaTransactions:
         self._end_version = self.control.end_version()
 
     def begin(self, transaction: Transaction) -> OpenTransaction:
-        made = OpenTransaction(transaction, self.prefix + transaction)
+        made = self._make(transaction)
+        with made.sender.raising_fenced():
+            made.sender.producer.begin_transaction()
+        return made
+
+    def _make(self, transaction: Transaction, *, statistics_ms: int = STATISTICS_MS) -> OpenTransaction:
+        """All of a transaction but its beginning: its producer has its id and epoch."""
+        made = self.transaction_type(transaction, self.prefix + transaction)
         milliseconds = int(self.transaction_timeout * 1000)
         options = {
             "transactional.id": made.transactional_id,
             "transaction.timeout.ms": milliseconds,
-            "message.timeout.ms": min(
-                milliseconds, int(FLUSH_SECONDS * 1000)
-            ),  # must not exceed the transaction's timeout
-            "statistics.interval.ms": STATISTICS_MS,
+            "message.timeout.ms": min(milliseconds, int(FLUSH_SECONDS * 1000)),
+            "statistics.interval.ms": statistics_ms,
             "stats_cb": made.on_statistics,
         }
-        made.sender = RecordSender(producer(self.endpoint, options), self.topic)
-        with raising_fenced(made.sender):
+        made.sender = self.sender_type(self.endpoint, self.topic, options=options)
+        with made.sender.raising_fenced():
             made.sender.producer.init_transactions(START_SECONDS)
-            made.sender.producer.begin_transaction()
         return made
 
     def write(self, transaction: OpenTransaction, batch: Batch) -> None:
-        with raising_fenced(transaction.sender):
-            transaction.sender.send_rows(batch.rows)
+        with transaction.sender.raising_fenced():
+            transaction.sender.send_batch(batch)
 
     def pre_commit(self, transaction: OpenTransaction) -> list[Any]:
         """Succeeds only if every record was acknowledged *and* the coordinator confirms the transaction: one that timed
         out, or was taken over, loses its rows without an error for any record.
         """
         sender = transaction.sender
-        with raising_fenced(transaction.sender):
+        with sender.raising_fenced():
             sender.send(transaction.transactional_id, b"committed", topic=self.markers)
-            sender.flush(FLUSH_SECONDS)
+            sender.flush()
             waited = 0
             while transaction.identity[0] < 0 and waited < START_SECONDS * 1000:
                 sender.producer.poll(STATISTICS_MS / 1000)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, producer
+from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_reader import TopicRecord, read
 from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
-FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 REVEALED: Final = b"revealed"
 
 
@@ -24,19 +23,18 @@ class KafkaSegments:
         self.endpoint, self.topic = endpoint, topic
 
     def attach(self, context: Context) -> None:
-        options = {"message.timeout.ms": int(FLUSH_SECONDS * 1000)}
-        self.sender = RecordSender(producer(self.endpoint, options), self.topic)
+        self.sender = RecordSender(self.endpoint, self.topic)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
         self.sender.send_rows(batch.rows, segment=segment)
 
     def seal(self, segment: Transaction) -> None:
-        self.sender.flush(FLUSH_SECONDS)
+        self.sender.flush()
 
     def reveal(self, generation: int, checkpoint_id: int) -> None:
         """Each marker has a key of its own: a lower one of a zombie replaces no other."""
         self.sender.send(f"{generation}-{checkpoint_id}", REVEALED, topic=self.topic + MARKERS)
-        self.sender.flush(FLUSH_SECONDS)
+        self.sender.flush()
 
     def collect(self, owner: Owner, before_generation: int) -> None:
         """Does nothing: single records cannot be removed from a topic."""

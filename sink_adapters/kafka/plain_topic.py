@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import RecordSender, encode, producer
+from sinkproof.sink_adapters.kafka.records import RecordSender, encode
 from sinkproof.sink_adapters.kafka.topic_reader import read
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart
 
-FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 SENT: Final = b"sent"
 
 
 class KafkaLog:
     """An AppendTarget, a WriteAheadTarget and an UpsertTarget."""
 
+    sender_type = RecordSender
+
     def __init__(self, endpoint: str, topic: str) -> None:
         self.endpoint, self.topic = endpoint, topic
 
     def attach(self, context: Context) -> None:
-        options = {"message.timeout.ms": int(FLUSH_SECONDS * 1000)}
-        self.sender = RecordSender(producer(self.endpoint, options), self.topic)
+        self.sender = self.sender_type(self.endpoint, self.topic)
 
     def append(self, batch: Batch) -> None:
-        self.sender.send_rows(batch.rows)
+        self.sender.send_batch(batch)
 
     def upsert(self, entries: Sequence[Entry]) -> None:
         for key, row in entries:
@@ -43,7 +43,7 @@ class KafkaLog:
 
     def flush(self) -> None:
         """Until this returns, records may still wait in the client."""
-        self.sender.flush(FLUSH_SECONDS)
+        self.sender.flush()
 
 
 class KafkaCommitter:
@@ -53,13 +53,12 @@ class KafkaCommitter:
         self.endpoint, self.topic = endpoint, topic
 
     def attach(self, context: Context) -> None:
-        self.log = KafkaLog(self.endpoint, self.topic)
-        self.log.attach(context)
+        self.sender = RecordSender(self.endpoint, self.topic)
 
     def is_committed(self, part: CheckpointPart) -> bool:
         key = part.encode()
         return any(record.key == key for record in read(self.endpoint, self.topic))
 
     def record(self, part: CheckpointPart) -> None:
-        self.log.sender.send(part, SENT)
-        self.log.flush()
+        self.sender.send(part, SENT)
+        self.sender.flush()

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import Row
+from sinkproof.sink_adapters.protocol import Batch, Fenced, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
-
-if TYPE_CHECKING:
-    from confluent_kafka import Producer
 
 PARTITIONER: Final = "murmur2_random"  # the partitioner of Java clients: readers may join on the partition
 SEGMENT: Final = "segment"  # the header with the name of a masked segment
 MARKERS: Final = "-markers"  # the topic of the records that say which transactions were committed
 
+FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
+FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
+NO_OPTIONS: Final[Mapping[str, Any]] = {}
+
 DURABLE: Final[dict[str, Any]] = {
     "acks": "all",  # of all replicas in sync, so that the loss of one broker loses no acknowledged record
     "enable.idempotence": True,  # a repeated request adds nothing, and the order of a partition is kept
     "partitioner": PARTITIONER,
+    "message.timeout.ms": int(FLUSH_SECONDS * 1000),  # must not exceed the timeout of a transaction
     "linger.ms": 1,
     # Without these a new producer waits for a whole round of metadata: p50 of its start 54 ms instead of 16.
     "topic.metadata.refresh.interval.ms": 100,
@@ -33,11 +37,17 @@ class SendFailed(Exception):
 
 
 class RecordSender:
-    """Sends records and counts failures: the client's flush() returns 0 even if all records timed out."""
+    """Sends records and counts failures: the client's flush() returns 0 even if all records timed out.
 
-    def __init__(self, producer: Producer, topic: str) -> None:
-        self.producer, self.topic = producer, topic
+    To be made after a fork: the threads of its producer do not exist in a child process.
+    """
+
+    def __init__(self, endpoint: str, topic: str, *, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+        from confluent_kafka import Producer
+
+        self.topic = topic
         self.problems: list[Any] = []  # KafkaError
+        self.producer = Producer({"bootstrap.servers": endpoint, **DURABLE, **options})
 
     def send(self, key: str, value: bytes, *, topic: str = "", segment: str = "") -> None:
         headers: list[tuple[str, str | bytes | None]] | None = [(SEGMENT, segment)] if segment else None
@@ -50,13 +60,16 @@ class RecordSender:
             except BufferError:
                 self.producer.poll(0.1)  # the queue is full: wait for deliveries
 
-    def send_rows(self, rows: Any, *, segment: str = "") -> None:
+    def send_batch(self, batch: Batch) -> None:
+        self.send_rows(batch.rows)
+
+    def send_rows(self, rows: Iterable[Row], *, segment: str = "") -> None:
         for row in rows:
             self.send(row.key, encode(row), segment=segment)
         self.producer.poll(0)
         self.check()
 
-    def flush(self, seconds: float) -> None:
+    def flush(self, *, seconds: float = FLUSH_SECONDS) -> None:
         """On return every record is acknowledged, or SendFailed is raised."""
         left = self.producer.flush(seconds)
         self.check()
@@ -71,12 +84,29 @@ class RecordSender:
         if error is not None:
             self.problems.append(error)
 
+    @contextmanager
+    def raising_fenced(self) -> Iterator[None]:
+        """Raises Fenced for every error of the client that means it, so that its transactional id was taken over; other
+        errors pass.
+        """
+        from confluent_kafka import KafkaException
 
-def producer(endpoint: str, options: dict[str, Any]) -> Producer:
-    """To be called after a fork: threads of a producer do not exist in a child process."""
-    from confluent_kafka import Producer
-
-    return Producer({"bootstrap.servers": endpoint, **DURABLE, **options})
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].name() in FENCING:
+                raise Fenced(str(error)) from error
+            raise
+        except SystemError as error:  # raised by the binding when a callback is due and the client has a fatal error
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            if error.__cause__.args[0].name() in FENCING:
+                raise Fenced(str(error.__cause__)) from error
+            raise SendFailed(str(error.__cause__)) from error
+        except SendFailed as error:
+            if any(problem.name() in FENCING for problem in self.problems):
+                raise Fenced(str(error)) from error
+            raise
 
 
 def encode(row: Row) -> bytes:

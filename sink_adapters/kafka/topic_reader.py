@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.kafka.records import SEGMENT
-from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
+from sinkproof.sink_adapters.kafka.transaction_control import OPEN, TransactionControl
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 BATCH: Final = 1000
 SILENCE_SECONDS: Final = 10.0  # without a record and without an end: the broker is unavailable
-OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 class TopicRecord(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sinkproof.sink_adapters.kafka.wire_protocol import (
     ActiveProducer,
@@ -33,11 +33,12 @@ NOT_NOW: Final = {
     51: "another transaction of this id is still being ended",
 }
 NO_ERROR: Final = 0
+OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")  # states
 FEATURE: Final = "transaction.version"
 FENCING_LEVEL: Final = 2  # from here on every EndTxn increments the epoch
 END_FENCING: Final = 5
 END_PLAIN: Final = 3
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=int | tuple[Any, ...])  # an error, or a tuple that begins with one
 
 
 class NotNow(Exception):
@@ -56,34 +57,26 @@ class TransactionControl:
         """How transactions are ended in this cluster. Version 5 makes transactions hang in a cluster that does not
         support it.
         """
-        level = self._any_broker(lambda connection: (0, connection.finalized_features().get(FEATURE, 0)))
+        _, level = self._any_broker(lambda connection: (NO_ERROR, connection.finalized_features().get(FEATURE, 0)))
         return END_FENCING if level >= FENCING_LEVEL else END_PLAIN
 
     def commit(self, transactional_id: str, producer: int, epoch: int, *, version: int) -> int:
         """The error, which is none of NOT_NOW. Raises NotNow."""
         return self._of_coordinator(
             transactional_id,
-            lambda connection: (
-                error := connection.end(transactional_id, producer, epoch, commit=True, version=version),
-                error,
-            ),
+            lambda connection: connection.end(transactional_id, producer, epoch, commit=True, version=version),
         )
 
     def take_over(self, transactional_id: str, *, timeout_ms: int) -> int:
         """Aborts the open transaction of this id and fences its producer. The error. Raises NotNow."""
         return self._of_coordinator(
             transactional_id,
-            lambda connection: (error := connection.take_over(transactional_id, timeout_ms=timeout_ms), error),
+            lambda connection: connection.take_over(transactional_id, timeout_ms=timeout_ms),
         )
 
     def describe(self, transactional_id: str) -> TransactionDescription:
         """Raises NotNow."""
-
-        def request(connection: BrokerConnection) -> tuple[int, TransactionDescription]:
-            description = connection.describe(transactional_id)
-            return description.error, description
-
-        return self._of_coordinator(transactional_id, request)
+        return self._of_coordinator(transactional_id, lambda connection: connection.describe(transactional_id))
 
     def transactions(self, pattern: str, states: Sequence[str]) -> list[str]:
         """Transactional ids, sorted, of all coordinators. Raises NotNow."""
@@ -91,13 +84,13 @@ class TransactionControl:
 
     def listed(self, pattern: str, states: Sequence[str]) -> list[ListedTransaction]:
         """The same, with what their coordinators say. No states: all."""
-        brokers = self._any_broker(lambda connection: (0, connection.brokers()))
+        _, brokers = self._any_broker(lambda connection: (NO_ERROR, connection.brokers()))
         found: list[ListedTransaction] = []
         for address in brokers.values():
             found += self._until_answered(
                 lambda address=address: address,  # type: ignore[misc]
                 lambda connection: connection.transactions(pattern, states),
-            )
+            )[1]
         return sorted(found)
 
     def await_none(self, pattern: str, states: Sequence[str], *, seconds: float) -> bool:
@@ -110,20 +103,15 @@ class TransactionControl:
 
     def end_offset(self, topic: str, partition: int, *, committed: bool) -> tuple[int, int]:
         """(error, offset). Raises NotNow."""
-
-        def request(connection: BrokerConnection) -> tuple[int, tuple[int, int]]:
-            found = connection.end_offset(topic, partition, committed=committed)
-            return found[0], found
-
-        return self._any_broker(request)
+        return self._any_broker(lambda connection: connection.end_offset(topic, partition, committed=committed))
 
     def producers(self, topic: str, partition: int) -> tuple[int, list[ActiveProducer]]:
         """(error, recent producers). Raises NotNow."""
-        return self._any_broker(lambda connection: ((found := connection.producers(topic, partition))[0], found))
+        return self._any_broker(lambda connection: connection.producers(topic, partition))
 
     def partitions(self, topic: str) -> tuple[int, list[int]]:
         """(error, numbers). Raises NotNow."""
-        return self._any_broker(lambda connection: ((found := connection.partitions(topic))[0], found))
+        return self._any_broker(lambda connection: connection.partitions(topic))
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -132,38 +120,34 @@ class TransactionControl:
 
     # -- retries ----------------------------------------------------------------------------------
 
-    def _any_broker(self, request: Callable[[BrokerConnection], tuple[int, Answer]]) -> Answer:
+    def _any_broker(self, request: Callable[[BrokerConnection], Answer]) -> Answer:
         turn = cycle(self.endpoints)
         return self._until_answered(lambda: next(turn), request)
 
-    def _of_coordinator(
-        self, transactional_id: str, request: Callable[[BrokerConnection], tuple[int, Answer]]
-    ) -> Answer:
+    def _of_coordinator(self, transactional_id: str, request: Callable[[BrokerConnection], Answer]) -> Answer:
         def where() -> str:
             known = self._coordinators.pop(transactional_id, "")  # kept only if this coordinator answers
-            return known or self._any_broker(lambda connection: connection.coordinator(transactional_id))
+            return known or self._any_broker(lambda connection: connection.coordinator(transactional_id))[1]
 
-        def of_coordinator(connection: BrokerConnection) -> tuple[int, Answer]:
-            error, answer = request(connection)
-            if error not in NOT_NOW:
+        def of_coordinator(connection: BrokerConnection) -> Answer:
+            answer = request(connection)
+            if _error_in(answer) not in NOT_NOW:
                 self._coordinators[transactional_id] = connection.address
-            return error, answer
+            return answer
 
         return self._until_answered(where, of_coordinator)
 
-    def _until_answered(
-        self, where: Callable[[], str], request: Callable[[BrokerConnection], tuple[int, Answer]]
-    ) -> Answer:
+    def _until_answered(self, where: Callable[[], str], request: Callable[[BrokerConnection], Answer]) -> Answer:
         """Repeats until there is an answer that is none of NOT_NOW."""
         spent = 0.0
         while True:
             address, problem = "", ""
             try:
                 address = where()
-                error, answer = request(self._connection(address))
-                if error not in NOT_NOW:
+                answer = request(self._connection(address))
+                if _error_in(answer) not in NOT_NOW:
                     return answer
-                problem = NOT_NOW[error]
+                problem = NOT_NOW[_error_in(answer)]
             except OSError as error:
                 problem = str(error)
                 spent += REQUEST_SECONDS if isinstance(error, TimeoutError) else 0.0
@@ -178,3 +162,7 @@ class TransactionControl:
         if address not in self._connections:
             self._connections[address] = BrokerConnection(address, seconds=REQUEST_SECONDS)
         return self._connections[address]
+
+
+def _error_in(answer: int | tuple[Any, ...]) -> int:
+    return answer if isinstance(answer, int) else int(answer[0])

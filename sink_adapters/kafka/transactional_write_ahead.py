@@ -11,15 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.fencing_errors import raising_fenced
 from sinkproof.sink_adapters.kafka.plain_topic import SENT
-from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender, producer
+from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, MARKERS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_reader import is_marked, read
 from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 from sinkproof.sink_adapters.protocol import CommitOutcome, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner
 
-SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 TIMEOUT_MS: Final = 60_000  # of a transaction, which is open while rows are sent
 SEPARATOR: Final = "."
 
@@ -50,9 +48,10 @@ class KafkaMarkedLog:
         settles.
         """
         name = self._name(part)
-        with raising_fenced(sender := self._sender(name)):
+        sender = self._sender(name)
+        with sender.raising_fenced():
             if name not in self._taken_over:
-                sender.producer.init_transactions(SECONDS)
+                sender.producer.init_transactions(FLUSH_SECONDS)
                 self._taken_over.add(name)
             prefix = self.topic + SEPARATOR
             marked = is_marked(self.endpoint, self.markers, part, prefix=prefix, settled=name)
@@ -61,8 +60,8 @@ class KafkaMarkedLog:
             sender.producer.begin_transaction()
             sender.send_rows(rows)
             sender.send(part, SENT, topic=self.markers)
-            sender.flush(SECONDS)
-            sender.producer.commit_transaction(SECONDS)
+            sender.flush()
+            sender.producer.commit_transaction(FLUSH_SECONDS)
         return CommitOutcome.COMMITTED
 
     def _name(self, part: CheckpointPart) -> str:
@@ -73,12 +72,8 @@ class KafkaMarkedLog:
 
     def _sender(self, name: str) -> RecordSender:
         if name not in self._senders:
-            options = {
-                "transactional.id": name,
-                "transaction.timeout.ms": TIMEOUT_MS,
-                "message.timeout.ms": int(SECONDS * 1000),  # must not exceed the transaction's timeout
-            }
-            self._senders[name] = RecordSender(producer(self.endpoint, options), self.topic)
+            options = {"transactional.id": name, "transaction.timeout.ms": TIMEOUT_MS}
+            self._senders[name] = RecordSender(self.endpoint, self.topic, options=options)
         return self._senders[name]
 
     def close(self) -> None:

@@ -15,20 +15,6 @@ from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPar
 class MemoryTransactions:
     """The target of TwoPhaseCommitSink. `transaction_timeout`: seconds after which the store aborts by itself."""
 
-    __slots__ = (
-        "_abort",
-        "_begin",
-        "_clock",
-        "_commit",
-        "_expire",
-        "_fence",
-        "_lingering",
-        "_prepare",
-        "_token",
-        "_write",
-        "transaction_timeout",
-    )
-
     def __init__(self, store: Any, *, transaction_timeout: float | None = None) -> None:
         self._begin, self._write, self._prepare = store.begin, store.write, store.prepare
         self._commit, self._abort = store.commit, store.abort
@@ -69,8 +55,6 @@ class MemoryTransactions:
 class MemoryLog:
     """The target of PlainSink, and of WriteAheadSink: rows of a part are sent one by one, not atomically."""
 
-    __slots__ = ("_append", "_reach")
-
     def __init__(self, store: Any) -> None:
         self._append = store.append
 
@@ -89,8 +73,6 @@ class MemoryLog:
 
 class MemoryTable:
     """The target of IdempotentSink, and of WriteAheadSink: then a repeated row replaces itself."""
-
-    __slots__ = ("_reach", "_upsert")
 
     def __init__(self, store: Any) -> None:
         self._upsert = store.upsert
@@ -111,16 +93,12 @@ class MemoryTable:
 class MemoryCommitter:
     """The committer of WriteAheadSink. Its records are not atomic with the target's rows."""
 
-    __slots__ = ("is_committed", "record")
-
     def __init__(self, store: Any) -> None:
         self.is_committed, self.record = store.is_recorded, store.record
 
 
 class MemorySegments:
     """The target of MaskedSink."""
-
-    __slots__ = ("_collect", "_reveal", "_sink_id", "_stage")
 
     def __init__(self, store: Any) -> None:
         self._stage, self._reveal, self._collect = store.stage, store.reveal, store.collect

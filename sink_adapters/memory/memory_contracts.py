@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from sinkproof.sink_adapters.files.row_formats import Identity
 from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryCommitter,
     MemoryLog,
@@ -17,7 +16,7 @@ from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryTransactions,
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Sink, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Sink, call_if_there, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -42,7 +41,7 @@ class MemoryContract:
     def __init__(self, strategy: str, *, transaction_timeout: float | None = None) -> None:
         self.strategy, self.expires_after = strategy, transaction_timeout
         self.claims, self.grade = STRATEGIES[strategy].claims, STRATEGIES[strategy].grade
-        self._stores: dict[tuple[str, int], Any] = {}  # by scratch and process: connections do not survive a fork
+        self._stores: dict[tuple[str, int], MemoryStore] = {}  # by scratch and pid: no connection survives a fork
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         if self.grade == "exactly-once":
             self.residue = self._residue
@@ -62,11 +61,10 @@ class MemoryContract:
         if (server := self._servers.pop(str(scratch.path), None)) is not None:
             from sinkproof.sink_adapters.memory import memory_server
 
-            if store is not None:
-                store.close()
+            call_if_there(store, "close")
             memory_server.stop(server, scratch.path)
 
-    def _store(self, scratch: Scratch) -> Any:
+    def _store(self, scratch: Scratch) -> MemoryStore:
         key = (str(scratch.path), os.getpid())
         if key not in self._stores:
             self._stores[key] = _new_store(scratch, transaction_timeout=self.expires_after)
@@ -81,29 +79,25 @@ class MemoryContract:
     second_sink = sink  # names begin with the sink's id
 
     def committed(self, scratch: Scratch) -> list[Identity]:
-        found: list[Identity] = self._store(scratch).read()
-        return found
+        return self._store(scratch).read()
 
     def _seen(self, scratch: Scratch) -> list[Identity]:
-        found: list[Identity] = self._store(scratch).read_changes()
-        return found
+        return self._store(scratch).read_changes()
 
     def _residue(self, scratch: Scratch) -> list[str]:
-        found: list[str] = self._store(scratch).residue()
-        return found
+        return self._store(scratch).residue()
 
     def _complete(self, scratch: Scratch) -> list[int]:
-        found: list[int] = self._store(scratch).revealed()
-        return found
+        return self._store(scratch).revealed()
 
     def version(self, scratch: Scratch) -> int:
-        return int(self._store(scratch).effects())
+        return self._store(scratch).effects()
 
     def touched(self, scratch: Scratch) -> int:
-        return int(self._store(scratch).requests())
+        return self._store(scratch).requests()
 
     def canonical(self, scratch: Scratch, live: str) -> str:
-        return str(self._store(scratch).canonical(live))
+        return self._store(scratch).canonical(live)
 
     def freeze(self, scratch: Scratch) -> Any:
         return self._store(scratch).freeze()
@@ -112,13 +106,13 @@ class MemoryContract:
         self._store(scratch).thaw(frozen)
 
 
-def _new_store(scratch: Scratch, *, transaction_timeout: float | None) -> Any:
+def _new_store(scratch: Scratch, *, transaction_timeout: float | None) -> MemoryStore:
     if scratch.shell == "simulated":
         clock = None if transaction_timeout is None else scratch.clock
         return MemoryStore(clock=clock, transaction_timeout=transaction_timeout)
     from sinkproof.sink_adapters.memory.memory_server import RemoteStore
 
-    return RemoteStore(scratch.path)
+    return cast(MemoryStore, RemoteStore(scratch.path))  # it has all methods of one
 
 
 MEMORY_SINKS: Final[dict[str, Callable[[Any], Sink]]] = {

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row, without_line_points
+from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Identity, Row, without_line_points
 from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, Owner, Transaction, is_named_in
 
 Token = tuple[str, int]  # (sink id, generation) of the client
 Rows = tuple[Row, ...]
 Order = tuple[int, int, int]
-Identity = tuple[int, int]
 COMMITTED: Final = CommitOutcome.COMMITTED
 
 
@@ -27,23 +26,6 @@ class MemoryStore:
     `transaction_timeout`: seconds on the store's own clock, after which its janitor aborts what is not committed.
     Without a clock the store uses the times that clients send.
     """
-
-    __slots__ = (
-        "_clock",
-        "_timeout",
-        "began",
-        "changelog",
-        "committed",
-        "fences",
-        "log",
-        "markers",
-        "opened",
-        "prepared",
-        "reads",
-        "recorded",
-        "staged",
-        "version",
-    )
 
     def __init__(self, *, clock: Callable[[], float] | None = None, transaction_timeout: float | None = None) -> None:
         self.version = self.reads = 0

@@ -33,8 +33,6 @@ def row_identity(row: Row) -> str:
 class IdempotentSink(DirectSink):
     """Effectively once, if `key` depends only on the row."""
 
-    __slots__ = ("key",)
-
     def __init__(self, target: UpsertTarget, *, key: Callable[[Row], str] = row_identity) -> None:
         super().__init__(target)
         self.key = key

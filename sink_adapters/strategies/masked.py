@@ -41,20 +41,6 @@ class MaskedTarget(Protocol):
 class MaskedSink:
     """Exactly once, and a checkpoint becomes visible as a whole, if readers honour the marker."""
 
-    __slots__ = (
-        "_covered",
-        "_hidden",
-        "_last",
-        "_reach",
-        "_segment",
-        "_staged_ever",
-        "_state",
-        "context",
-        "generation",
-        "owner",
-        "target",
-    )
-
     def __init__(self, target: MaskedTarget) -> None:
         self.target = target
         self._segment: Transaction | None = None  # that rows go into; None: no row since the last snapshot

@@ -21,8 +21,6 @@ class AppendTarget(Protocol):
 class PlainSink(DirectSink):
     """At least once: rows behind the last complete checkpoint are written again after a crash."""
 
-    __slots__ = ()
-
     def __init__(self, target: AppendTarget) -> None:
         super().__init__(target)
 

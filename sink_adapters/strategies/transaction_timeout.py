@@ -17,8 +17,6 @@ Pending = tuple[int, Any, str, float | None]
 class TransactionTimeout:
     """The timeout of one sink's transactions in seconds. None: there is none, and the clock is not read."""
 
-    __slots__ = ("_seconds", "_warned")
-
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._warned: set[str] = set()

@@ -65,22 +65,6 @@ class TwoPhaseCommitSink:
     An older transaction in doubt delays newer ones, so that the rows of a key never become visible out of order.
     """
 
-    __slots__ = (
-        "_began",
-        "_covered",
-        "_current",
-        "_last",
-        "_pending",
-        "_reach",
-        "_timeout",
-        "_user",
-        "_write",
-        "context",
-        "owner",
-        "target",
-        "user_context",
-    )
-
     def __init__(self, target: TwoPhaseTarget) -> None:
         self.target = target
         self._timeout = TransactionTimeout(getattr(target, "transaction_timeout", None))

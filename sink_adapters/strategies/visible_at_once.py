@@ -12,8 +12,6 @@ from sinkproof.sink_adapters.strategies.snapshot_bytes import EMPTY
 class DirectSink:
     """A sink without `write`. The target may offer `attach(context)`, `flush()` and `close()`."""
 
-    __slots__ = ("_reach", "target")
-
     def __init__(self, target: Any) -> None:
         self.target = target
 

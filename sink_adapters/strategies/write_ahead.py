@@ -51,8 +51,6 @@ class WriteAheadSink:
     next notification and by the engine's timer.
     """
 
-    __slots__ = ("_covered", "_pending", "_reach", "_rows", "committer", "context", "owner", "target")
-
     def __init__(self, target: WriteAheadTarget, committer: CheckpointCommitter) -> None:
         self.target, self.committer = target, committer
         self._rows: list[Row] = []  # since the last snapshot

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sinkproof.chaos.faults import KINDS, needs
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.judging.fault_allowances import REWINDS
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
@@ -35,7 +35,7 @@ POINTS = (
 @st.composite
 def faults(draw: st.DrawFn) -> Fault:
     actor, point = draw(st.sampled_from(ACTORS)), draw(st.sampled_from(POINTS))
-    possible = [kind for kind in sorted(KINDS) if not needs(kind) and kind not in REWINDS]
+    possible = [kind for kind in sorted(KINDS) if not KINDS[kind].needs and kind not in REWINDS]
     kinds = [kind for kind in possible if KINDS[kind].applies(actor, point)]
     return Fault(actor, point, draw(st.integers(1, 8)), draw(st.sampled_from(kinds)))
 

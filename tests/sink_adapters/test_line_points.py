@@ -14,8 +14,7 @@ import pytest
 from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import CommitOutcome, Context, Row, Sink, lines_are_points
-from sinkproof.sink_adapters.registry import PAIRS
-from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of

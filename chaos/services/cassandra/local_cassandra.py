@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cassandra.node_settings import (
@@ -17,11 +17,9 @@ from sinkproof.chaos.services.cassandra.node_settings import (
     CassandraSpec,
     host_of,
 )
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.jvm import CONTAINED, class_path
+from sinkproof.chaos.services.jvm import CONTAINED, Installation, class_path
 from sinkproof.chaos.services.jvm_service import JvmService, details_of
 from sinkproof.chaos.services.local_service import WantedService, ports_for, started
-from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import ServiceUnavailable
 
 ANSWER_SECONDS: Final = 2.0
@@ -80,17 +78,16 @@ def start_cassandra(installation: Installation, wanted: WantedService, *, versio
             f"{SYNC}: {sync} is not known", evidence=f"known: {', '.join(COMMITLOGS)}", next_step="Choose one of them"
         )
 
-    def reserve(owner: int) -> LocalCassandra:
+    def reserve() -> dict[str, Any]:
         port, storage_port = ports_for(2, named=[wanted.port] if wanted.port else ())
         nodes = [
             CassandraNode(number=number, host=host_of(number), port=port, storage_port=storage_port)
             for number in range(1, wanted.nodes + 1)
         ]
         spec = CassandraSpec(version=version, nodes=nodes, settings=dict(wanted.settings))
-        details = details_of(installation, spec, ports=[port, storage_port], wanted=wanted)
-        return LocalCassandra(new_service(LocalCassandra.name, details, owner=owner), owned=True)
+        return details_of(installation, spec, ports=[port, storage_port], wanted=wanted)
 
-    return started(reserve, wanted)
+    return started(LocalCassandra, wanted, reserve)
 
 
 def supports_clients(address: str) -> bool:

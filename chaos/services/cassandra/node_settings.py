@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.services.local_service import ServiceNode
 from sinkproof.chaos.services.ports import HOST
 
 PLAIN: Final[Mapping[str, Any]] = {
@@ -95,19 +96,8 @@ OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CassandraNode:
-    number: int  # from 1
-    host: str
-    port: int
+class CassandraNode(ServiceNode):
     storage_port: int
-
-    @property
-    def name(self) -> str:
-        return f"node-{self.number}"
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from sinkproof.chaos.services.local_service import ServiceNode
 from sinkproof.chaos.services.ports import HOST
 
 FEW: Final = "4"  # partitions of internal topics; the default of 50 means 50 folders to make and to recover
@@ -40,22 +41,12 @@ LOGGING: Final = """<Configuration><Appenders>
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaNode:
+class KafkaNode(ServiceNode):
     """One process, which is both broker and controller."""
 
-    number: int  # from 1
-    port: int
     controller_port: int
     front_port: int = 0  # of the proxy, advertised to clients; 0: no proxy
     back_port: int = 0  # the listener that the proxy connects to
-
-    @property
-    def name(self) -> str:
-        return f"node-{self.number}"
-
-    @property
-    def address(self) -> str:
-        return f"{HOST}:{self.port}"
 
     @property
     def front(self) -> str:

@@ -7,21 +7,18 @@ import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.messages.message_points import MessageFaults
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.jvm import CONTAINED, class_path
+from sinkproof.chaos.services.jvm import CONTAINED, Installation, class_path
 from sinkproof.chaos.services.jvm_service import JvmService, details_of
 from sinkproof.chaos.services.kafka.broker_settings import LOGGING, KafkaNode, KafkaSpec
 from sinkproof.chaos.services.kafka.metadata_request import is_ready
 from sinkproof.chaos.services.local_service import WantedService, ports_for, started
 from sinkproof.chaos.services.ports import HOST
-from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import ServiceFailed
 
-KIND: Final = "kafka"
 FORMAT_SECONDS: Final = 60.0  # takes 1
 PROXY: Final = "proxy"  # the name of its process
 PROXY_PORT: Final = "proxy_port"  # in the entry: its control port; 0: no proxy
@@ -31,7 +28,7 @@ PORTS_OF_NODE: Final = ("number", "port", "controller_port", "front_port", "back
 class LocalKafka(JvmService):
     """Made by `start_kafka`, or from the entry of a running cluster."""
 
-    name = KIND
+    name = "kafka"
     title = "Kafka"
     spec_type = KafkaSpec
     node_type = KafkaNode
@@ -112,13 +109,15 @@ class LocalKafka(JvmService):
 def start_kafka(installation: Installation, wanted: WantedService, *, version: str) -> LocalKafka:
     """A new cluster that is ready for clients."""
 
-    def reserve(owner: int) -> LocalKafka:
+    def reserve() -> dict[str, Any]:
         each = 4 if wanted.breakable else 2
         ports = ports_for(each * wanted.nodes + wanted.breakable, named=wanted.ports_named)
         clients, rest = ports[: wanted.nodes], ports[wanted.nodes :]
         proxy_port = rest.pop() if wanted.breakable else 0
         nodes = [
-            KafkaNode(**dict(zip(PORTS_OF_NODE, (number, port, *rest[number - 1 :: wanted.nodes]), strict=False)))
+            KafkaNode(
+                **dict[str, Any](zip(PORTS_OF_NODE, (number, port, *rest[number - 1 :: wanted.nodes]), strict=False))
+            )
             for number, port in enumerate(clients, 1)
         ]
         spec = KafkaSpec(
@@ -128,7 +127,6 @@ def start_kafka(installation: Installation, wanted: WantedService, *, version: s
             features=wanted.features,
             java_options=wanted.java_options,
         )
-        details = {**details_of(installation, spec, ports=ports, wanted=wanted), PROXY_PORT: proxy_port}
-        return LocalKafka(new_service(KIND, details, owner=owner), owned=True)
+        return {**details_of(installation, spec, ports=ports, wanted=wanted), PROXY_PORT: proxy_port}
 
-    return started(reserve, wanted)
+    return started(LocalKafka, wanted, reserve)

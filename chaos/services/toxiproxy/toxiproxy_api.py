@@ -21,8 +21,8 @@ class ToxiproxyError(Exception):
 class ToxiproxyApi:
     """A client of one server, given as host:port. Raises OSError without a reply in time."""
 
-    def __init__(self, address: str, *, seconds: float = ANSWER_SECONDS) -> None:
-        self.address, self.seconds = address, seconds
+    def __init__(self, address: str) -> None:
+        self.address = address
 
     def version(self) -> str:
         return str(self.request("GET", "/version")["version"])
@@ -30,7 +30,7 @@ class ToxiproxyApi:
     def request(self, method: str, path: str, *, content: Any = None) -> Any:
         """The reply of the server; None if it is empty."""
         body = None if content is None else json.dumps(content)
-        connection = HTTPConnection(self.address, timeout=self.seconds)
+        connection = HTTPConnection(self.address, timeout=ANSWER_SECONDS)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json", "User-Agent": "sinkproof"})
             answer = connection.getresponse()

@@ -6,17 +6,22 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.chaos.services.build_tools import Tool, ToolFailed
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
-from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jvm import how_to_install
-from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalService, WantedService, ports_for, started
+from sinkproof.chaos.services.local_service import (
+    BREAKABLE,
+    PORTS,
+    LocalService,
+    ServiceNode,
+    WantedService,
+    ports_for,
+    started,
+)
 from sinkproof.chaos.services.ports import HOST
-from sinkproof.chaos.services.running_services import new_service
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
@@ -37,19 +42,6 @@ GO: Final = Tool(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToxiproxyNode:
-    """The only process. Its address is that of its API; proxies listen at addresses of their own."""
-
-    port: int
-    number: int = 1
-    name: str = "node-1"
-
-    @property
-    def address(self) -> str:
-        return f"{HOST}:{self.port}"
-
-
 class LocalToxiproxy(LocalService):
     """Made by `start_toxiproxy`, or from the entry of a running server. A restart loses its proxies."""
 
@@ -57,8 +49,9 @@ class LocalToxiproxy(LocalService):
     title = "toxiproxy"
 
     @property
-    def nodes(self) -> Sequence[ToxiproxyNode]:
-        return [ToxiproxyNode(port=self.entry.details[PORTS][0])]
+    def nodes(self) -> Sequence[ServiceNode]:
+        """The only process. Its address is that of its API; proxies listen at addresses of their own."""
+        return [ServiceNode(port=self.entry.details[PORTS][0])]
 
     @property
     def version(self) -> str:
@@ -67,26 +60,21 @@ class LocalToxiproxy(LocalService):
     def prepare(self) -> None:
         """It needs no files."""
 
-    def command(self, node: ToxiproxyNode) -> list[str]:
+    def command(self, node: ServiceNode) -> list[str]:
         return [self.entry.details["program"], "-host", HOST, "-port", str(node.port)]
 
-    def is_ready(self, node: ToxiproxyNode) -> bool:
+    def is_ready(self, node: ServiceNode) -> bool:
         try:
             return bool(ToxiproxyApi(node.address).version())
         except (OSError, ToxiproxyError):
             return False
 
 
-class ExternalToxiproxy(ExternalService):
-    name = "toxiproxy"
-    title = "toxiproxy"
-
-    @staticmethod
-    def count_nodes(address: str) -> int:
-        try:
-            return 1 if ToxiproxyApi(address).version() else 0
-        except ToxiproxyError as error:
-            raise ValueError(str(error)) from error
+def count_nodes(address: str) -> int:
+    try:
+        return 1 if ToxiproxyApi(address).version() else 0
+    except ToxiproxyError as error:
+        raise ValueError(str(error)) from error
 
 
 def find_go() -> str | None:
@@ -137,21 +125,19 @@ def _build(partial: Path, version: str, progress: Progress) -> None:
 
 
 def start_toxiproxy(built: Path, wanted: WantedService, *, version: str) -> LocalToxiproxy:
-    def reserve(owner: int) -> LocalToxiproxy:
+    def reserve() -> dict[str, Any]:
         ports = ports_for(1, named=wanted.ports_named)
-        details = {"version": version, "program": str(built), PORTS: ports, BREAKABLE: wanted.breakable}
-        return LocalToxiproxy(new_service(LocalToxiproxy.name, details, owner=owner), owned=True)
+        return {"version": version, "program": str(built), PORTS: ports, BREAKABLE: wanted.breakable}
 
-    return started(reserve, wanted)
+    return started(LocalToxiproxy, wanted, reserve)
 
 
 TOXIPROXY: Final = Kind(
     service=LocalToxiproxy,
     version=VERSION,
-    variable="SINKPROOF_TOXIPROXY",
     install=install,
     start=start_toxiproxy,
-    external=ExternalToxiproxy,
+    count_nodes=count_nodes,
     made_of="program",
     is_installed=lambda version: program(version).is_file(),
 )

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from sinkproof.chaos.faults import KINDS, suspends
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.shared.point_journal import Journal
@@ -29,7 +29,7 @@ from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Transa
 INJECTED: Final = "injected: the target did not answer"
 FAILING: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered}  # kinds of faults
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
-SUSPENDING: Final = tuple(filter(suspends, KINDS))  # kinds for which an attempt stops itself
+SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
 

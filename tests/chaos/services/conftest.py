@@ -11,8 +11,8 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import running_folder
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.jvm import Installation
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import silent
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
@@ -59,7 +59,7 @@ def assert_gone() -> Callable[[Path], None]:
 @pytest.fixture(scope="session")
 def installation() -> Installation:
     """Java and the jars of the default version, as resolved by `make services`."""
-    return kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+    return KAFKA.short_lived(KAFKA.install(VERSION, progress=silent))
 
 
 @pytest.fixture(scope="session")

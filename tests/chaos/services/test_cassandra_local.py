@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.services.cassandra import cassandra_jars as cassandra
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, start_cassandra, supports_clients
 from sinkproof.chaos.services.cassandra.node_settings import CassandraNode, CassandraSpec
-from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.jvm import Installation
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.chaos.services.service import ServiceUnavailable, silent
@@ -57,7 +56,7 @@ def test_a_killed_node_restarts_with_its_data(service: LocalCassandra) -> None:
 @pytest.mark.parametrize("version", ["five", "5", "5.0.9; rm"])
 def test_a_malformed_version_is_refused(version: str) -> None:
     with pytest.raises(ServiceUnavailable, match="is no version of Cassandra"):
-        cassandra.install(version, progress=silent)
+        CASSANDRA.install(version, progress=silent)
 
 
 def test_an_unknown_commit_log_mode_is_refused() -> None:

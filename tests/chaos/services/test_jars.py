@@ -14,7 +14,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services import jars
 from sinkproof.chaos.services.cache_folders import cache_folder
-from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.chaos.services.service import ServiceUnavailable, silent
 
@@ -177,14 +177,14 @@ def assert_nothing_is_left(pid: int) -> None:
 @pytest.mark.parametrize("version", ["9", "latest", "4.2.1; rm", "../4.2.1"])
 def test_a_malformed_version_is_refused_before_any_request(tools: Path, version: str) -> None:
     with pytest.raises(ServiceUnavailable, match="is no version of Kafka"):
-        kafka.install(version, progress=silent)
+        KAFKA.install(version, progress=silent)
 
 
 def test_without_java_the_command_that_installs_it_is_named(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     (tools / "apt-get").symlink_to("/bin/true")
     with pytest.raises(ServiceUnavailable, match=r"no `java` was found.*openjdk-17") as error:
-        kafka.install(kafka.VERSION, progress=silent)
+        KAFKA.install(VERSION, progress=silent)
     assert error.value.next_step.endswith("apt-get install -y openjdk-17-jre-headless")
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.services.installation import Installation
-from sinkproof.chaos.services.kafka import kafka_jars as kafka
-from sinkproof.chaos.services.kafka.external_kafka import ExternalKafka
+from sinkproof.chaos.services.external_service import ExternalService
+from sinkproof.chaos.services.jvm import Installation
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
 from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 from sinkproof.chaos.services.local_service import WantedService
@@ -29,7 +29,7 @@ BRIEFLY = 0.3  # seconds in which a broker that runs would answer
 
 @pytest.fixture
 def broker(homes: Path, installation: Installation) -> Iterator[LocalKafka]:
-    with kafka.use_kafka("local") as service:
+    with KAFKA.use("local") as service:
         assert isinstance(service, LocalKafka)
         yield service
 
@@ -92,7 +92,7 @@ def test_an_unrequested_death_is_reported(broker: LocalKafka) -> None:
 
 
 def test_two_clusters_are_independent(broker: LocalKafka, installation: Installation) -> None:
-    with start_kafka(installation, WantedService(), version=kafka.VERSION) as other:
+    with start_kafka(installation, WantedService(), version=VERSION) as other:
         make_topic(other.endpoint, "mine")
         deadline = Deadline(20)  # a broker lists a topic some time after the controller has made it
         while not topics(other.endpoint) and not deadline.over:
@@ -104,7 +104,7 @@ def test_two_clusters_are_independent(broker: LocalKafka, installation: Installa
 
 def test_three_nodes_go_on_without_one(homes: Path, installation: Installation) -> None:
     wanted = WantedService(nodes=3)
-    with kafka.use_kafka("local", wanted=wanted) as service:
+    with KAFKA.use("local", wanted=wanted) as service:
         addresses = service.direct_endpoint.split(",")
         await_members(addresses[0], 3)
         make_topic(service.endpoint, "before")
@@ -120,22 +120,22 @@ def test_three_nodes_go_on_without_one(homes: Path, installation: Installation) 
 def test_a_failed_start_gives_the_reason_and_leaves_nothing(homes: Path, installation: Installation) -> None:
     wanted = WantedService(settings={"num.io.threads": "-1"})
     with pytest.raises(ServiceFailed, match=r"num\.io\.threads"):
-        start_kafka(installation, wanted, version=kafka.VERSION)
+        start_kafka(installation, wanted, version=VERSION)
     assert [] == list(homes.iterdir())
 
 
 def test_a_port_in_use_is_refused_by_number(homes: Path, installation: Installation) -> None:
     [port] = free_ports(1, taken=())
     with socket.create_server((HOST, port)), pytest.raises(ServiceUnavailable, match=f"port {port} is in use"):
-        start_kafka(installation, WantedService(port=port), version=kafka.VERSION)
+        start_kafka(installation, WantedService(port=port), version=VERSION)
 
 
 def test_nothing_is_left_of_a_broker_after_its_owner_was_killed(
     homes: Path, installation: Installation, assert_gone: Callable[[Path], None]
 ) -> None:
     program = (
-        "import signal\nfrom sinkproof.chaos.services.kafka import kafka_jars as kafka\n"
-        "with kafka.use_kafka('local') as service:\n"
+        "import signal\nfrom sinkproof.chaos.services.kafka.kafka_jars import KAFKA\n"
+        "with KAFKA.use('local') as service:\n"
         "    print(service.pid(1), service.folder, flush=True)\n    signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
@@ -150,8 +150,8 @@ def test_an_external_broker_is_used_and_never_injected_with_faults(
     broker: LocalKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SINKPROOF_KAFKA", f"external:{broker.endpoint}")
-    with kafka.use_kafka("") as service:
-        assert isinstance(service, ExternalKafka)
+    with KAFKA.use("") as service:
+        assert isinstance(service, ExternalService)
         assert broker.endpoint == service.endpoint
         assert 1 == service.node_count
         for fault in ("kill", "stop", "pause", "resume", "restart", "start"):
@@ -164,13 +164,13 @@ def test_an_external_broker_is_used_and_never_injected_with_faults(
 
 @pytest.mark.parametrize("where", ["somewhere", "external:", "external"])
 def test_a_malformed_location_is_refused(where: str) -> None:
-    with pytest.raises(ServiceUnavailable, match="names no Kafka"), kafka.use_kafka(where):
+    with pytest.raises(ServiceUnavailable, match="names no Kafka"), KAFKA.use(where):
         pass
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "nonsense", "127.0.0.1:x"])
 def test_an_address_without_a_broker_is_refused(address: str) -> None:
-    with pytest.raises(ServiceUnavailable, match="no Kafka answers"), kafka.use_kafka(f"external:{address}"):
+    with pytest.raises(ServiceUnavailable, match="no Kafka answers"), KAFKA.use(f"external:{address}"):
         pass
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.services.installation import Installation
+from sinkproof.chaos.services.jvm import Installation
 from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 from sinkproof.chaos.services.running_services import ServiceHandle, running
 

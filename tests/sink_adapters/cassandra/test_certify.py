@@ -9,7 +9,7 @@ import pytest
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.execution.run_result import RunResult
-from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+from sinkproof.sink_adapters.registry import SERVICE_PAIRS
 from sinkproof.subject.loading import load
 
 from ...support.real_services import RunPair, runs_against, runs_on_own_service

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from sinkproof.chaos.services.kafka import kafka_jars as kafka
+from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
@@ -23,9 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def start(owner: int, *, breakable: bool = False, features: tuple[str, ...] = ()) -> LocalKafka:
-    installation = kafka.short_lived(kafka.install(kafka.VERSION, progress=silent))
+    installation = KAFKA.short_lived(KAFKA.install(VERSION, progress=silent))
     return start_kafka(
-        installation, WantedService(owner=owner, breakable=breakable, features=features), version=kafka.VERSION
+        installation, WantedService(owner=owner, breakable=breakable, features=features), version=VERSION
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
-from sinkproof.sink_adapters.service_pairs import SERVICE_PAIRS
+from sinkproof.sink_adapters.registry import SERVICE_PAIRS
 from sinkproof.subject.loading import load
 
 from ...support.real_services import RunPair, runs_against

@@ -44,7 +44,7 @@ def hold_open(log: KafkaMarkedLog, owner: Owner) -> str:
     sender.producer.begin_transaction()
     for number in range(20):
         sender.send(f"filler-{number}", b"", topic=log.markers)
-    sender.flush(30)
+    sender.flush(seconds=30)
     return name
 
 

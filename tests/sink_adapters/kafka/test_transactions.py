@@ -106,7 +106,7 @@ def test_the_abort_of_leftovers_ends_open_transactions_and_fences_their_producer
     old, new = targets(1), targets(2)
     zombie = begin(old, 1, 1)
     old.write(zombie, rows(0))
-    zombie.sender.flush(10)
+    zombie.sender.flush(seconds=10)
     [left] = new.lingering(SINK, 2)
     assert zombie.transactional_id == left
     new.abort(left)
@@ -133,7 +133,7 @@ def test_a_transaction_that_a_zombie_begins_after_open_is_aborted_at_the_next_co
     assert [] == new.lingering(SINK, 2)
     zombie = begin(old, 1, 5)
     old.write(zombie, rows(0, 1, 2, 3))
-    zombie.sender.flush(10)
+    zombie.sender.flush(seconds=10)
     handle = pre_committed(new, 2, 1, offsets=[7, 8, 9])
     assert CommitOutcome.COMMITTED == new.commit(handle)
     assert [] == lingering(broker.endpoint, new.prefix)
@@ -165,7 +165,7 @@ def test_the_abort_of_leftovers_spares_other_sinks_other_subtasks_and_newer_atte
     newer = target.begin(Transaction.of(Owner("sink", 0, 2), 3, 1))
     target.write(newer, rows(1))
     for transaction in (*kept, newer):
-        transaction.sender.flush(10)
+        transaction.sender.flush(seconds=10)
     assert [] == target.lingering(Owner("sink", 0, 2), 3)
     assert [kept[1].transactional_id] == target.lingering(Owner("sink", 0, 1), 3)
 
@@ -178,7 +178,7 @@ def test_a_transaction_that_timed_out_fails_the_pre_commit_or_is_lost(broker: Lo
     handle = pre_committed(target, 1, 1, offsets=[0])
     late = begin(target, 1, 2)
     target.write(late, rows(1))
-    late.sender.flush(10)
+    late.sender.flush(seconds=10)
     while lingering(broker.endpoint, target.prefix):
         pass  # the broker checks once a second
     with pytest.raises((Fenced, SendFailed)):
@@ -211,7 +211,7 @@ def test_a_reader_does_not_wait_behind_an_open_transaction(
     assert CommitOutcome.COMMITTED == target.commit(pre_committed(target, 1, 1, offsets=[0, 1, 2, 3]))
     held = begin(target, 1, 2)
     target.write(held, rows(*range(4, 20)))
-    held.sender.flush(10)
+    held.sender.flush(seconds=10)
     assert CommitOutcome.COMMITTED == target.commit(pre_committed(target, 1, 3, offsets=list(range(20, 40))))
     assert [0, 1, 2, 3] == committed(broker.endpoint, topic), "what follows is hidden from every read_committed reader"
     assert 40 == len(read(broker.endpoint, topic, isolation=READ_UNCOMMITTED))
@@ -250,7 +250,7 @@ def test_a_cluster_without_the_new_protocol_gets_the_old_end_of_transactions(
         target.attach(Context(generation=generation))
     handle, left = pre_committed(old, 1, 1, offsets=[0]), begin(old, 1, 2)
     old.write(left, rows(1))
-    left.sender.flush(30)
+    left.sender.flush(seconds=30)
     assert END_PLAIN == handle[-1]
     assert [CommitOutcome.COMMITTED, CommitOutcome.COMMITTED] == [new.commit(handle), new.commit(handle)]
     new.abort(left.transactional_id)

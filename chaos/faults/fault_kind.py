@@ -1,0 +1,66 @@
+"""Defines what a fault kind is: its word in schedules, where it can be injected, and what it does to the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Final, Generic, TypeVar
+
+from sinkproof.chaos.faults.fault_target import FaultableShell, VirtualShell
+from sinkproof.chaos.messages.message_points import BROKER
+from sinkproof.chaos.points import COMMIT_WINDOW
+
+Shell = TypeVar("Shell", bound=FaultableShell)
+SERVICES: Final = "services"
+
+
+def anywhere(actor: str, point: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class FaultKind(Generic[Shell]):
+    """The shell calls `inject` at the point, in the actor; it may raise, or not return."""
+
+    word: str  # in schedules
+    sentence: str  # shown to users
+    _: KW_ONLY
+    applies: Callable[[str, str], bool] = anywhere  # (actor, point)
+    inject: Callable[[Shell], None]
+    needs: str = ""  # the member of the contract without which the kind is never injected
+    # Only a simulated engine can do it: the process shell injects it at the coordinator's points and around calls,
+    # Spark nowhere.
+    is_virtual: bool = False
+    suspends: bool = False  # an attempt that is a process is suspended by SIGSTOP while `inject` runs outside of it
+
+
+def service_outage(word: str, sentence: str, *, how: str) -> FaultKind[VirtualShell]:
+    """The external system, or the network to it, is broken in this way, wherever that can affect a sink."""
+    return FaultKind(
+        word,
+        sentence,
+        applies=lambda actor, point: point in COMMIT_WINDOW,
+        inject=lambda shell: shell.break_service(how),
+        needs=SERVICES,
+        suspends=True,
+    )
+
+
+def power_loss(word: str, sentence: str, *, hook: str) -> FaultKind[VirtualShell]:
+    """Every process dies, and the contract's method `hook` drops from the target what was not forced to disk."""
+    return FaultKind(word, sentence, inject=lambda shell: shell.lose_power(hook), needs=hook, is_virtual=True)
+
+
+def message_fault(word: str, sentence: str, *messages: str) -> FaultKind[FaultableShell]:
+    """A fault of one of these messages: "end_txn.request", or "reply" for all replies."""
+    return FaultKind(
+        word,
+        sentence,
+        applies=lambda actor, point: actor == BROKER and any(f".{point}".endswith(f".{each}") for each in messages),
+        inject=_by_the_proxy,
+        needs=SERVICES,
+    )
+
+
+def _by_the_proxy(shell: FaultableShell) -> None:
+    """No shell injects it: the proxy does (message_proxy.py)."""
