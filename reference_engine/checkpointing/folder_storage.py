@@ -20,16 +20,14 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     States,
-    decode_decision,
-    decode_states,
-    digest_of,
+    decode_checkpoint,
     encode_decision,
-    encode_states,
+    encode_snapshot,
+    newest_trusted,
 )
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, DamagedCheckpoint
@@ -98,10 +96,8 @@ class FolderCheckpointStorage:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
-        """Durable on return, and void without a decision. The name holds the digest: no two attempts collide."""
-        data = encode_states(states)
-        digest = digest_of(data)
-        reference = Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data))
+        """Durable on return, and void without a decision."""
+        reference, data = encode_snapshot(subtask, states)
         self._publish(f"chk-{checkpoint_id}/{reference.file}", data)
         return reference
 
@@ -147,28 +143,20 @@ class FolderCheckpointStorage:
     def load(self, checkpoint_id: int) -> CheckpointRecord:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
         folder = self.folder / f"chk-{checkpoint_id}"
-        record = decode_decision(folder / DECISION, checkpoint_id)
-        states = {subtask: decode_states(folder / kept.file, kept) for subtask, kept in record.states.items()}
-        return record._replace(states=states)
+        return decode_checkpoint(folder / DECISION, checkpoint_id, folder.joinpath)
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted. Damaged newer ones are reported; a generation's owner sets them aside."""
-        damaged: dict[int, DamagedCheckpoint] = {}
-        for checkpoint_id in reversed(self.complete()):
-            try:
-                record = self.load(checkpoint_id)
-            except DamagedCheckpoint as error:
-                damaged[checkpoint_id] = error
-                continue
-            self._pass_over(damaged, checkpoint_id)
-            return record
-        if not damaged:
-            return None
-        newest = damaged[max(damaged)]
-        raise DamagedCheckpoint(
-            f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: {newest}. "
-            "Bring the file back from a backup, or name an empty folder to begin without a checkpoint"
-        )
+        record, damaged = newest_trusted(self.complete(), self.load)
+        if record is not None:
+            self._pass_over(damaged, record.checkpoint_id)
+        elif damaged:
+            raise DamagedCheckpoint(
+                f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: "
+                f"{damaged[max(damaged)]}. Bring the file back from a backup, or name an empty folder to begin without "
+                "a checkpoint"
+            )
+        return record
 
     def _pass_over(self, damaged: Mapping[int, DamagedCheckpoint], used: int) -> None:
         for checkpoint_id, error in damaged.items():
