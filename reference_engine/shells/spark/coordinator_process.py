@@ -192,7 +192,7 @@ class CoordinatorProcess(RealShell):
     # -- messages ----------------------------------------------------------------------------------
 
     def on_supervisor(self, connection: ControlConnection, actor: int, address: Address) -> None:
-        connection.kind, connection.actor = "supervisor", actor
+        connection.actor = actor
         self.supervisors[actor], self.addresses[actor] = connection, address
         self._next_generation()
 
@@ -201,7 +201,7 @@ class CoordinatorProcess(RealShell):
             self._failed(connection.actor, why)
 
     def on_attempt(self, connection: ControlConnection, actor: int, generation: int) -> None:
-        connection.kind, connection.actor, connection.generation = "attempt", actor, generation
+        connection.actor, connection.generation = actor, generation
         if generation != self.generation:
             connection.hang_up()
             return

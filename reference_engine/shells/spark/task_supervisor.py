@@ -15,7 +15,6 @@ from collections import Counter
 from functools import cache
 from typing import Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import example, parse
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
@@ -166,9 +165,7 @@ class Supervisor:
         self.over = True
         self.resume_zombies()
         if self.child is not None:
-            deadline = Deadline(CLOSING_SECONDS)
-            select.select([self.child], [], [], deadline.left)
-            self.child.end()
+            self.child.end(grace_seconds=CLOSING_SECONDS)
             self._reap(self.child)
             self.child = None
 
