@@ -17,7 +17,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -178,47 +179,41 @@ class FolderCheckpointStorage:
             raise ValueError(f"cannot write to {self.folder}: claim a generation first, or pass one")
         return f"attempt-{self.generation}"
 
-    def _temporary(self) -> str:
-        self._temporary_names += 1
-        return f"{self._attempt}/{os.getpid()}-{self._temporary_names}"
-
     def _numbers(self, prefix: str) -> list[int]:
         matches = (re.fullmatch(rf"{prefix}(\d+)", name) for name in os.listdir(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
     def _publish(self, name: str, data: bytes) -> None:
-        temporary = self._temporary()
-        try:
+        with self._temporary() as temporary:
             self._files.write_whole(temporary, data)
             self._files.make_directory(os.path.dirname(name))
             self._files.rename(temporary, name)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
-            raise
 
     def _move(self, name: str, to: str) -> None:
-        """Through the own attempt's folder, which a superseded attempt no longer has."""
-        temporary = self._temporary()
-        try:
+        with self._temporary() as temporary:
             self._files.rename(name, temporary)
             self._files.rename(temporary, to)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
-            raise
 
     def _remove(self, name: str) -> None:
         """Atomically. A file that cannot be removed is reported and left: a durable decision must not fail."""
-        temporary = self._temporary()
         try:
-            self._files.rename(name, temporary)
-            self._files.remove(temporary)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
+            with self._temporary() as temporary:
+                self._files.rename(name, temporary)
+                self._files.remove(temporary)
+        except FileNotFoundError:
+            return  # it is gone already
         except OSError as error:
             self.say(f"could not remove {self.folder / name} ({error.strerror}); it is of no use any more")
 
-    def _refuse_if_superseded(self, error: FileNotFoundError) -> None:
-        if not (self.folder / self._attempt).exists():
+    @contextmanager
+    def _temporary(self) -> Iterator[str]:
+        """A name in the own attempt's folder, which a superseded attempt no longer has: then it is fenced."""
+        self._temporary_names += 1
+        try:
+            yield f"{self._attempt}/{os.getpid()}-{self._temporary_names}"
+        except FileNotFoundError as error:
+            if (self.folder / self._attempt).exists():
+                raise
             raise Fenced(f"generation {self.generation} in {self.folder} was superseded by a newer one") from error
 
 
