@@ -65,6 +65,25 @@ class CheckpointRecord(NamedTuple):
     parallelism: dict[str, int]  # vertex -> parallelism
 
 
+class CoordinatorStep(NamedTuple):
+    """One call of `Coordinator.on`."""
+
+    now: float  # ms
+    event: tuple[str, Any, Any]
+    effects: list[Effect]
+
+
+class CoordinatorTerm(NamedTuple):
+    """A log of one coordinator, from its election until it dies, is replaced or finishes the job: it shows from outside
+    whether the rules above were kept (harness/judging/coordinator_rules.py).
+    """
+
+    plan: Plan
+    record: CheckpointRecord | None  # the checkpoint that its generation was restored from
+    checkpoint_id_last: int  # the greatest id that was triggered before its election
+    steps: list[CoordinatorStep]
+
+
 class _Pending:
     __slots__ = ("phase", "states")
 

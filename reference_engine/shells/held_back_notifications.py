@@ -23,15 +23,11 @@ def send(shell: CoordinatorShell, to: Key, event: Event, *, delay: float, fault:
     if shell.held:
         _release_overtaken(shell, to, delay=delay)
     if fault in ("late", "repeated"):
-        if _is_last(event):
+        kind, _, final = event
+        if kind == "complete" and final:  # the last message to this subtask
             shell.post(delay + LAST_MS, to, event)
         else:
             shell.held = (*shell.held, (to, event))
-
-
-def _is_last(event: Event) -> bool:
-    kind, _, final = event
-    return kind == "complete" and bool(final)
 
 
 def _release_overtaken(shell: CoordinatorShell, to: Key, *, delay: float) -> None:

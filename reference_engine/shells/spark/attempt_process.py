@@ -44,7 +44,6 @@ from sinkproof.reference_engine.shells.spark.deployment import Deployment, Spark
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
-from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -81,7 +80,7 @@ class SparkAttempt(RealShell):
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
         self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
-        self.subtask = subtask_for(plan, self.job.configuration, buffers=self.buffers)
+        self.subtask = self.job.subtask(plan, self.buffers)
         restore(self.subtask, order.restored)
         self.subtasks = {self.key: self.subtask}
         self.restored = {self.key: order.restored}

@@ -8,15 +8,9 @@ import shutil
 from importlib import metadata
 from typing import Final
 
-from sinkproof.chaos.services.jvm import JAVA_LEAST, java_version, major
+from sinkproof.chaos.services.jvm import INSTALL, JAVA_LEAST, java_version, major
 
-INSTALLERS: Final = {  # the first that exists is named
-    "apt-get": "apt-get install -y openjdk-17-jre-headless",
-    "dnf": "dnf install -y java-17-openjdk-headless",
-    "apk": "apk add openjdk17-jre-headless",
-    "pacman": "pacman -S --noconfirm jre17-openjdk-headless",
-    "brew": "brew install openjdk@17",
-}
+INSTALLERS: Final = {**INSTALL, "brew": "brew install openjdk@17"}  # the first that exists is named
 
 
 class SparkUnavailable(Exception):
