@@ -90,7 +90,7 @@ def spark_problem() -> str:
     """Why Spark cannot run here, with the one command that installs it; empty if it can. Does not import Spark."""
     if find_spec("pyspark") is None:
         return "PySpark is not installed. Run: pip install 'sinkproof[spark]'"
-    from sinkproof.reference_engine.shells.spark.spark_session import java_problem
+    from sinkproof.reference_engine.shells.spark.java_installation import java_problem
 
     return java_problem()
 

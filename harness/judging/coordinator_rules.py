@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
-from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorTerm
+from sinkproof.reference_engine.checkpointing.coordinator import CoordinatorTerm
 
 FAILED: Final = ("declined", "expired", "not_durable")
 OVER: Final = "a coordinator that has restarted, given up or finished does nothing more"

@@ -111,7 +111,7 @@ def _two_sinks() -> Plan:
 
 
 def _split(outputs: tuple[SubtaskOutput, ...]) -> tuple[SubtaskOutput, ...]:
-    return tuple(OneSplit(targets=each.targets, keyed=each.keyed, split=split) for split, each in enumerate(outputs))
+    return tuple(OneSplit(targets=each.targets, split=split) for split, each in enumerate(outputs))
 
 
 BY_OFFSET: Final = CheckpointConfiguration(

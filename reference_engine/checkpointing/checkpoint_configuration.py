@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -54,9 +55,7 @@ class CheckpointConfiguration:
     """When checkpoints are taken, how many at a time, and how many failures are tolerated."""
 
     checkpoint_interval: int | None = 10  # ms between triggers; None: none are taken (but see checkpoint_every_batches)
-    checkpoint_every_batches: int | None = (
-        None  # triggered by the sources' progress, so that a cut is a matter of offsets
-    )
+    checkpoint_every_batches: int | None = None  # triggered by the sources' progress: a cut is a matter of offsets
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     unaligned_checkpoints: bool = False  # barriers overtake rows, which become part of the snapshot
     aligned_checkpoint_timeout: int = 0  # ms from its trigger that an unaligned checkpoint tries to be aligned first
@@ -74,7 +73,7 @@ class CheckpointConfiguration:
 
     def __post_init__(self) -> None:
         self._refuse_impossible()
-        for doubt in [doubt for holds, doubt in self._doubts() if holds]:
+        for doubt in self._doubts():
             warnings.warn(doubt, ConfigurationWarning, stacklevel=3)
 
     def _refuse_impossible(self) -> None:
@@ -95,39 +94,33 @@ class CheckpointConfiguration:
         if not self.checkpoint_storage:
             raise ConfigurationError(f"checkpoint_storage is empty: it must be {MEMORY!r}, a folder, or a URL")
 
-    def _doubts(self) -> list[tuple[bool, str]]:
-        """(whether it is so, what is doubtful and how it is resolved): as Flink resolves it."""
+    def _doubts(self) -> Iterator[str]:
+        """What is doubtful, and how it is resolved: as Flink resolves it."""
         pause, timeout = self.min_pause_between_checkpoints, self.aligned_checkpoint_timeout
-        return [
-            (
-                pause > 0 and self.max_concurrent_checkpoints > 1,
+        if pause > 0 and self.max_concurrent_checkpoints > 1:
+            yield (
                 f"min_pause_between_checkpoints={pause} allows one checkpoint at a time: "
-                f"max_concurrent_checkpoints={self.max_concurrent_checkpoints} is taken as 1",
-            ),
-            (
-                self.interval != self.checkpoint_interval,
+                f"max_concurrent_checkpoints={self.max_concurrent_checkpoints} is taken as 1"
+            )
+        if self.interval != self.checkpoint_interval:
+            yield (
                 f"checkpoint_interval={self.checkpoint_interval} is shorter than "
-                f"min_pause_between_checkpoints={pause}, and is taken as {pause}",
-            ),
-            (
-                self.unaligned_checkpoints and not self.unaligned,
+                f"min_pause_between_checkpoints={pause}, and is taken as {pause}"
+            )
+        if self.unaligned_checkpoints and not self.unaligned:
+            yield (
                 "unaligned_checkpoints need checkpointing_mode EXACTLY_ONCE: at least once, barriers wait for nothing "
-                "that they could overtake. They are taken as off",
-            ),
-            (
-                timeout > 0 and not self.unaligned_checkpoints,
-                f"aligned_checkpoint_timeout={timeout} has no effect without unaligned_checkpoints",
-            ),
-            (
-                self.unaligned and timeout >= self.checkpoint_timeout,
+                "that they could overtake. They are taken as off"
+            )
+        if timeout > 0 and not self.unaligned_checkpoints:
+            yield f"aligned_checkpoint_timeout={timeout} has no effect without unaligned_checkpoints"
+        if self.unaligned and timeout >= self.checkpoint_timeout:
+            yield (
                 f"aligned_checkpoint_timeout={timeout} is not shorter than checkpoint_timeout="
-                f"{self.checkpoint_timeout}: a checkpoint is aborted before it turns unaligned",
-            ),
-            (
-                self.force_unaligned_checkpoints and not self.unaligned_checkpoints,
-                "force_unaligned_checkpoints has no effect without unaligned_checkpoints",
-            ),
-        ]
+                f"{self.checkpoint_timeout}: a checkpoint is aborted before it turns unaligned"
+            )
+        if self.force_unaligned_checkpoints and not self.unaligned_checkpoints:
+            yield "force_unaligned_checkpoints has no effect without unaligned_checkpoints"
 
     @property
     def concurrent(self) -> int:

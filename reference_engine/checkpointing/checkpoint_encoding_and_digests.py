@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import quote
 
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
@@ -29,6 +30,13 @@ class Reference(NamedTuple):
     file: str  # in the checkpoint's own folder
     sha256: str
     size_bytes: int
+
+
+def encode_snapshot(subtask: str, states: States) -> tuple[Reference, bytes]:
+    """The name of its file holds the digest: no two attempts collide."""
+    data = encode_states(states)
+    digest = digest_of(data)
+    return Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data)), data
 
 
 def encode_states(states: States) -> bytes:
@@ -68,6 +76,26 @@ def encode_decision(record: CheckpointRecord) -> bytes:
     checkpoint = {**record._asdict(), "states": {name: Reference(*kept) for name, kept in record.states.items()}}
     text = json.dumps(checkpoint, sort_keys=True)
     return json.dumps({"schema": SCHEMA, "sha256": digest_of(text.encode()), "checkpoint": text}).encode()
+
+
+def newest_trusted(
+    checkpoint_ids: Iterable[int], load: Callable[[int], CheckpointRecord]
+) -> tuple[CheckpointRecord | None, dict[int, DamagedCheckpoint]]:
+    """The newest one that can be loaded; what is wrong with each newer one, newest first."""
+    damaged: dict[int, DamagedCheckpoint] = {}
+    for checkpoint_id in sorted(checkpoint_ids, reverse=True):
+        try:
+            return load(checkpoint_id), damaged
+        except DamagedCheckpoint as error:
+            damaged[checkpoint_id] = error
+    return None, damaged
+
+
+def decode_checkpoint(decision: Readable, checkpoint_id: int, file_of: Callable[[str], Readable]) -> CheckpointRecord:
+    """Its references resolved, every digest checked."""
+    record = decode_decision(decision, checkpoint_id)
+    states = {subtask: decode_states(file_of(kept.file), kept) for subtask, kept in record.states.items()}
+    return record._replace(states=states)
 
 
 def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:

@@ -54,7 +54,6 @@ TRANSITIONS: Final = {
     (CheckpointPhase.PERSISTING, CheckpointEvent.DURABLE): CheckpointPhase.COMPLETE,
     (CheckpointPhase.PERSISTING, CheckpointEvent.NOT_DURABLE): CheckpointPhase.ABORTED,
 }
-FAILURES_COUNTED: Final = (CheckpointEvent.DECLINED, CheckpointEvent.EXPIRED, CheckpointEvent.NOT_DURABLE)
 
 
 class CheckpointRecord(NamedTuple):
@@ -64,6 +63,25 @@ class CheckpointRecord(NamedTuple):
     final: bool
     states: dict[str, Any]  # subtask name -> its state, or a reference to it
     parallelism: dict[str, int]  # vertex -> parallelism
+
+
+class CoordinatorStep(NamedTuple):
+    """One call of `Coordinator.on`."""
+
+    now: float  # ms
+    event: tuple[str, Any, Any]
+    effects: list[Effect]
+
+
+class CoordinatorTerm(NamedTuple):
+    """A log of one coordinator, from its election until it dies, is replaced or finishes the job: it shows from outside
+    whether the rules above were kept (harness/judging/coordinator_rules.py).
+    """
+
+    plan: Plan
+    record: CheckpointRecord | None  # the checkpoint that its generation was restored from
+    checkpoint_id_last: int  # the greatest id that was triggered before its election
+    steps: list[CoordinatorStep]
 
 
 class _Pending:
@@ -236,13 +254,10 @@ class Coordinator:
             effects += self._abort(older, CheckpointEvent.SUBSUMED)
         del self.pending[checkpoint_id]
         final = checkpoint_id == self.checkpoint_id_final
-        effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]
+        effects += [("send", sink, "complete", checkpoint_id, final) for sink in self.sinks]
         if final:
             effects.append(("timer", self.configuration.closing_patience, "closing", None))
         return effects + self._trigger_what_is_due(now)
-
-    def _listeners(self) -> list[Any]:
-        return [subtask for subtask in self.plan.subtasks if subtask.sink]
 
     def _trigger_what_is_due(self, now: float) -> list[Effect]:
         return self._trigger_if_allowed(now) if self.trigger_due else []

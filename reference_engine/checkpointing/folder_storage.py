@@ -17,19 +17,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     States,
-    decode_decision,
-    decode_states,
-    digest_of,
+    decode_checkpoint,
     encode_decision,
-    encode_states,
+    encode_snapshot,
+    newest_trusted,
 )
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, DamagedCheckpoint
@@ -98,10 +97,8 @@ class FolderCheckpointStorage:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
-        """Durable on return, and void without a decision. The name holds the digest: no two attempts collide."""
-        data = encode_states(states)
-        digest = digest_of(data)
-        reference = Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data))
+        """Durable on return, and void without a decision."""
+        reference, data = encode_snapshot(subtask, states)
         self._publish(f"chk-{checkpoint_id}/{reference.file}", data)
         return reference
 
@@ -147,28 +144,20 @@ class FolderCheckpointStorage:
     def load(self, checkpoint_id: int) -> CheckpointRecord:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
         folder = self.folder / f"chk-{checkpoint_id}"
-        record = decode_decision(folder / DECISION, checkpoint_id)
-        states = {subtask: decode_states(folder / kept.file, kept) for subtask, kept in record.states.items()}
-        return record._replace(states=states)
+        return decode_checkpoint(folder / DECISION, checkpoint_id, folder.joinpath)
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted. Damaged newer ones are reported; a generation's owner sets them aside."""
-        damaged: dict[int, DamagedCheckpoint] = {}
-        for checkpoint_id in reversed(self.complete()):
-            try:
-                record = self.load(checkpoint_id)
-            except DamagedCheckpoint as error:
-                damaged[checkpoint_id] = error
-                continue
-            self._pass_over(damaged, checkpoint_id)
-            return record
-        if not damaged:
-            return None
-        newest = damaged[max(damaged)]
-        raise DamagedCheckpoint(
-            f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: {newest}. "
-            "Bring the file back from a backup, or name an empty folder to begin without a checkpoint"
-        )
+        record, damaged = newest_trusted(self.complete(), self.load)
+        if record is not None:
+            self._pass_over(damaged, record.checkpoint_id)
+        elif damaged:
+            raise DamagedCheckpoint(
+                f"no checkpoint in {self.folder} can be trusted ({len(damaged)} found). The newest: "
+                f"{damaged[max(damaged)]}. Bring the file back from a backup, or name an empty folder to begin without "
+                "a checkpoint"
+            )
+        return record
 
     def _pass_over(self, damaged: Mapping[int, DamagedCheckpoint], used: int) -> None:
         for checkpoint_id, error in damaged.items():
@@ -190,47 +179,41 @@ class FolderCheckpointStorage:
             raise ValueError(f"cannot write to {self.folder}: claim a generation first, or pass one")
         return f"attempt-{self.generation}"
 
-    def _temporary(self) -> str:
-        self._temporary_names += 1
-        return f"{self._attempt}/{os.getpid()}-{self._temporary_names}"
-
     def _numbers(self, prefix: str) -> list[int]:
         matches = (re.fullmatch(rf"{prefix}(\d+)", name) for name in os.listdir(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
     def _publish(self, name: str, data: bytes) -> None:
-        temporary = self._temporary()
-        try:
+        with self._temporary() as temporary:
             self._files.write_whole(temporary, data)
             self._files.make_directory(os.path.dirname(name))
             self._files.rename(temporary, name)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
-            raise
 
     def _move(self, name: str, to: str) -> None:
-        """Through the own attempt's folder, which a superseded attempt no longer has."""
-        temporary = self._temporary()
-        try:
+        with self._temporary() as temporary:
             self._files.rename(name, temporary)
             self._files.rename(temporary, to)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
-            raise
 
     def _remove(self, name: str) -> None:
         """Atomically. A file that cannot be removed is reported and left: a durable decision must not fail."""
-        temporary = self._temporary()
         try:
-            self._files.rename(name, temporary)
-            self._files.remove(temporary)
-        except FileNotFoundError as error:
-            self._refuse_if_superseded(error)
+            with self._temporary() as temporary:
+                self._files.rename(name, temporary)
+                self._files.remove(temporary)
+        except FileNotFoundError:
+            return  # it is gone already
         except OSError as error:
             self.say(f"could not remove {self.folder / name} ({error.strerror}); it is of no use any more")
 
-    def _refuse_if_superseded(self, error: FileNotFoundError) -> None:
-        if not (self.folder / self._attempt).exists():
+    @contextmanager
+    def _temporary(self) -> Iterator[str]:
+        """A name in the own attempt's folder, which a superseded attempt no longer has: then it is fenced."""
+        self._temporary_names += 1
+        try:
+            yield f"{self._attempt}/{os.getpid()}-{self._temporary_names}"
+        except FileNotFoundError as error:
+            if (self.folder / self._attempt).exists():
+                raise
             raise Fenced(f"generation {self.generation} in {self.folder} was superseded by a newer one") from error
 
 

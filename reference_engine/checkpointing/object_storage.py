@@ -15,17 +15,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any, Final, NamedTuple
 
 from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
     Reference,
     States,
-    decode_decision,
-    decode_states,
-    digest_of,
+    decode_checkpoint,
     encode_decision,
-    encode_states,
+    encode_snapshot,
+    newest_trusted,
 )
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import say_on_stderr
@@ -66,7 +64,7 @@ class ObjectCheckpointStorage:
         return [self._line(int(name)) for name in names]
 
     def _line(self, number: int) -> dict[str, Any]:
-        data = _Object(self, f"log/{number:0{DIGITS}}").read_bytes()
+        data = self._read(f"log/{number:0{DIGITS}}")
         try:
             line = json.loads(data)
         except ValueError:
@@ -84,7 +82,7 @@ class ObjectCheckpointStorage:
         except FileExistsError:
             return False
         except OSError:
-            if not self._store.exists(self._at(name)) or _Object(self, name).read_bytes() != data:
+            if not self._store.exists(self._at(name)) or self._read(name) != data:
                 raise
         self._line_last = number
         return True
@@ -92,9 +90,7 @@ class ObjectCheckpointStorage:
     # -- writing -------------------------------------------------------------------------------------
 
     def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
-        data = encode_states(states)
-        digest = digest_of(data)
-        reference = Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data))
+        reference, data = encode_snapshot(subtask, states)
         self._make_folder(f"chk-{checkpoint_id}")
         self._store.pipe_file(self._at(f"chk-{checkpoint_id}/{reference.file}"), data)
         return reference
@@ -149,31 +145,20 @@ class ObjectCheckpointStorage:
     def load(self, checkpoint_id: int) -> CheckpointRecord:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
         decision = self._decisions()[checkpoint_id].encode()
-        record = decode_decision(_Held(f"{self.url}: checkpoint {checkpoint_id}", decision), checkpoint_id)
-        states = {
-            subtask: decode_states(_Object(self, f"chk-{checkpoint_id}/{kept.file}"), kept)
-            for subtask, kept in record.states.items()
-        }
-        return record._replace(states=states)
+        held = _Object(f"{self.url}: checkpoint {checkpoint_id}", lambda: decision)
+        return decode_checkpoint(held, checkpoint_id, lambda file: self._object(f"chk-{checkpoint_id}/{file}"))
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted; damaged newer ones are named aloud, once."""
-        decided = sorted(self._decisions(), reverse=True)[: self.retained]
-        why = ""
-        for checkpoint_id in decided:
-            try:
-                record = self.load(checkpoint_id)
-            except DamagedCheckpoint as error:
-                why = why or str(error)
-                self._pass_over(checkpoint_id, error)
-                continue
-            return record
-        if not decided:
-            return None
-        raise DamagedCheckpoint(
-            f"no checkpoint at {self.url} can be trusted ({len(decided)} found). The newest: {why}. Bring the objects "
-            "back, or name another URL to begin without a checkpoint"
-        )
+        record, damaged = newest_trusted(sorted(self._decisions())[-self.retained :], self.load)
+        for checkpoint_id, error in damaged.items():
+            self._pass_over(checkpoint_id, error)
+        if record is None and damaged:
+            raise DamagedCheckpoint(
+                f"no checkpoint at {self.url} can be trusted ({len(damaged)} found). The newest: "
+                f"{damaged[max(damaged)]}. Bring the objects back, or name another URL to begin without a checkpoint"
+            )
+        return record
 
     def _pass_over(self, checkpoint_id: int, error: DamagedCheckpoint) -> None:
         if checkpoint_id not in self._passed_over:
@@ -187,6 +172,13 @@ class ObjectCheckpointStorage:
 
     def _at(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
+
+    def _object(self, name: str) -> _Object:
+        return _Object(f"{self.url.rstrip('/')}/{name}", lambda: self._read(name))
+
+    def _read(self, name: str) -> bytes:
+        data: bytes = self._store.cat_file(self._at(name))
+        return data
 
     def _names(self, folder: str) -> list[str]:
         self._store.invalidate_cache()
@@ -207,26 +199,11 @@ class ObjectCheckpointStorage:
         self._store.makedirs(self._at(name), exist_ok=True)
 
 
-class _Object:
+class _Object(NamedTuple):
     """A `Readable` of the store."""
 
-    def __init__(self, storage: ObjectCheckpointStorage, name: str) -> None:
-        self.storage, self.name = storage, name
-
-    def read_bytes(self) -> bytes:
-        data: bytes = self.storage._store.cat_file(self.storage._at(self.name))
-        return data
+    where: str
+    read_bytes: Callable[[], bytes]
 
     def __str__(self) -> str:
-        return f"{self.storage.url.rstrip('/')}/{self.name}"
-
-
-class _Held:
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name, self.data = name, data
-
-    def read_bytes(self) -> bytes:
-        return self.data
-
-    def __str__(self) -> str:
-        return self.name
+        return self.where

@@ -28,13 +28,9 @@ def open_storage(configuration: CheckpointConfiguration) -> CheckpointStorage:
     url = urlsplit(where)
     if url.scheme in FOLDER_SCHEMES:
         return FolderCheckpointStorage(Path(unquote(url.path) if url.scheme else where), retained=retained)
-    return _objects(where, retained)
-
-
-def _objects(where: str, retained: int) -> CheckpointStorage:
-    from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
-
     try:
+        from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+
         return ObjectCheckpointStorage(where, retained=retained)
     except ImportError as error:
         raise ConfigurationError(

@@ -14,35 +14,9 @@ them although the source's offsets do not cover them, so a restore repeats exact
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 Event = tuple[str, int, Any]  # kind, channel, payload
-
-
-class Alignment(Protocol):
-    blocked: set[int]  # channels of which the events are held
-    checkpoint_id: int  # being aligned; 0: none
-
-    def hold(self, event: Event) -> None:
-        """Keeps an event of a blocked channel."""
-
-    def overtaken_by(self, checkpoint_id: int) -> bool:
-        """Whether a barrier of this id on a channel that is not blocked gives up an older alignment (rule 3)."""
-
-    def barrier(self, channel: int, checkpoint_id: int) -> int | None:
-        """The id of the checkpoint to snapshot now, or None."""
-
-    def expects(self, checkpoint_id: int) -> bool:
-        """Whether a barrier of this id is not ignored (rule 4)."""
-
-    def overtake(self, checkpoint_id: int) -> None:
-        """Its snapshot is taken now; barriers of it that are still missing are ignored from here on."""
-
-    def cancel(self, checkpoint_id: int) -> bool:
-        """Gives a checkpoint up; True if channels were released by it."""
-
-    def release(self) -> list[Event]:
-        """Returns the held events in order of arrival; no channel is blocked afterwards."""
 
 
 class Aligned:
@@ -50,26 +24,32 @@ class Aligned:
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
-        self.blocked: set[int] = set()
+        self.blocked: set[int] = set()  # channels of which the events are held
         self.held: list[Event] = []
         self.checkpoint_id = 0  # being aligned; 0: none
         self.done = 0  # the greatest id that was snapshotted
         self.given_up: set[int] = set()  # greater ids that were aborted; older ones may still be pending
 
     def hold(self, event: Event) -> None:
+        """Keeps an event of a blocked channel."""
+        assert event[1] in self.blocked
         self.held.append(event)
 
     def overtaken_by(self, checkpoint_id: int) -> bool:
+        """Whether a barrier of this id on a channel that is not blocked gives up an older alignment (rule 3)."""
         return 0 < self.checkpoint_id < checkpoint_id
 
     def expects(self, checkpoint_id: int) -> bool:
+        """Whether a barrier of this id is not ignored (rule 4)."""
         return checkpoint_id > self.done and checkpoint_id >= self.checkpoint_id and checkpoint_id not in self.given_up
 
     def overtake(self, checkpoint_id: int) -> None:
+        """Its snapshot is taken now; barriers of it that are still missing are ignored from here on."""
         self.done, self.checkpoint_id = checkpoint_id, 0
         self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
 
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
+        """The id of the checkpoint to snapshot now, or None."""
         if not self.expects(checkpoint_id):
             return None
         assert not self.overtaken_by(checkpoint_id), "cancel and release the older checkpoint first"
@@ -81,6 +61,7 @@ class Aligned:
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:
+        """Gives a checkpoint up; True if channels were released by it."""
         if checkpoint_id > self.done:
             self.given_up.add(checkpoint_id)
         if self.checkpoint_id != checkpoint_id:
@@ -89,35 +70,24 @@ class Aligned:
         return True
 
     def release(self) -> list[Event]:
+        """Returns the held events in order of arrival; no channel is blocked afterwards."""
         released, self.held = self.held, []
         self.blocked.clear()
         return released
 
 
-class Tracked:
-    __slots__ = ("arrived", "blocked", "channels", "checkpoint_id", "done", "given_up")
+class Tracked(Aligned):
+    """Only counts barriers: no checkpoint is ever being aligned, so no channel is blocked and no event is held."""
+
+    __slots__ = ("arrived",)
 
     def __init__(self, channels: int) -> None:
-        self.channels = channels
-        self.blocked: set[int] = set()  # stays empty
-        self.checkpoint_id = 0  # none is ever aligned
+        super().__init__(channels)
         self.arrived: dict[int, int] = {}  # checkpoint id -> barriers seen
-        self.done = 0
-        self.given_up: set[int] = set()
-
-    def hold(self, event: Event) -> None:
-        raise AssertionError("tracking blocks no channel")
-
-    def overtaken_by(self, checkpoint_id: int) -> bool:
-        return False
-
-    def expects(self, checkpoint_id: int) -> bool:
-        return checkpoint_id > self.done and checkpoint_id not in self.given_up
 
     def overtake(self, checkpoint_id: int) -> None:
-        self.done = checkpoint_id
+        super().overtake(checkpoint_id)
         self.arrived = {pending: count for pending, count in self.arrived.items() if pending > checkpoint_id}
-        self.given_up = {newer for newer in self.given_up if newer > checkpoint_id}
 
     def barrier(self, channel: int, checkpoint_id: int) -> int | None:
         if not self.expects(checkpoint_id):
@@ -129,10 +99,5 @@ class Tracked:
         return checkpoint_id
 
     def cancel(self, checkpoint_id: int) -> bool:
-        if checkpoint_id > self.done:
-            self.given_up.add(checkpoint_id)
         self.arrived.pop(checkpoint_id, None)
-        return False
-
-    def release(self) -> list[Event]:
-        return []
+        return super().cancel(checkpoint_id)

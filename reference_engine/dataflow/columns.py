@@ -49,7 +49,7 @@ def encode(batch: Batch) -> pa.Buffer:
 
 def decode(data: Any) -> Batch:
     """The batch lies in the bytes given (anything with the buffer protocol), which must not change any more."""
-    return Batch.from_arrow(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)], SCHEMA))
+    return _batch(pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA))
 
 
 def record_batch(batch: Batch) -> pa.RecordBatch:

@@ -80,13 +80,7 @@ class Outlet:
 
     def overtaken(self, checkpoint_id: int) -> list[Batch]:
         """The batches that an urgent barrier passes: all, or those before the timed one that it replaces."""
-        found: list[Batch] = []
-        for at, (kind, payload) in enumerate(self.queue):
-            if kind == TIMED and payload[0] == checkpoint_id:
-                del self.queue[at]
-                break
-            found += [payload] if kind == ROWS else []
-        return found
+        return _before(self.queue, checkpoint_id)[0]
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
         """Whether its timed barrier waits here behind batches."""
@@ -158,10 +152,15 @@ class Gate:
 
     def before(self, channel: int, checkpoint_id: int) -> tuple[list[Batch], bool]:
         """Batches that were not taken, up to the checkpoint's timed barrier, which goes; whether there is one."""
-        found: list[Batch] = []
-        for at, (_, kind, payload) in enumerate(self.inlets[channel]):
-            if kind == TIMED and payload[0] == checkpoint_id:
-                del self.inlets[channel][at]
-                return found, True
-            found += [payload] if kind == ROWS else []
-        return found, False
+        return _before(self.inlets[channel], checkpoint_id)
+
+
+def _before(queue: deque[Any], checkpoint_id: int) -> tuple[list[Batch], bool]:
+    """The batches before the checkpoint's timed barrier, which goes; all, if there is none. Whether there is one."""
+    found: list[Batch] = []
+    for at, (*_, kind, payload) in enumerate(queue):
+        if kind == TIMED and payload[0] == checkpoint_id:
+            del queue[at]
+            return found, True
+        found += [payload] if kind == ROWS else []
+    return found, False

@@ -79,7 +79,6 @@ class SubtaskOutput:
     """Where a subtask's rows go: one subtask, or one of several by key."""
 
     targets: tuple[int, ...]
-    keyed: bool
     partitioner: Partitioner | None = None
 
     def route(self, batch: Batch) -> list[tuple[int, Batch]]:
@@ -270,8 +269,7 @@ class JobGraph:
                 spread, first = edge.exchange is not Exchange.FORWARD, homes[edge.downstream].first_id
                 count = by_name[edge.downstream].parallelism
                 targets = tuple(range(first, first + count)) if spread else (first + index,)
-                keyed = edge.exchange is Exchange.KEYED
-                outputs.append(SubtaskOutput(targets=targets, keyed=keyed, partitioner=edge.partitioner))
+                outputs.append(SubtaskOutput(targets=targets, partitioner=edge.partitioner))
                 receivers += [(target, f"{homes[edge.downstream].speaker}[{target - first}]") for target in targets]
         splits = range(head.source.splits) if head.source else ()
         return SubtaskPlan(

@@ -12,31 +12,28 @@ from sinkproof.sink_adapters.protocol import Batch, Row
 
 
 class Operator(Protocol):
-    """One operator of one subtask."""
+    """One operator of one subtask; one that inherits from this class and adds no state has none."""
 
     def apply(self, batch: Batch) -> Batch | None:
         """The resulting rows. An operator may also have `on_watermark(watermark) -> Batch | None` (windows.py)."""
 
     def capture(self) -> Mapping[int, bytes]:
         """Its state, one value per key group."""
+        return {}
 
-    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None: ...
+    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
+        """`groups`: those that belong here now, of all old subtasks."""
+        return
 
 
-class Map:
-    """Maps each row to one row with the same identity; no state."""
+class Map(Operator):
+    """Maps each row to one row with the same identity."""
 
     def __init__(self, function: Callable[[Row], Row]) -> None:
         self.function = function
 
     def apply(self, batch: Batch) -> Batch:
         return Batch(map(self.function, batch.rows))
-
-    def capture(self) -> Mapping[int, bytes]:
-        return {}
-
-    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
-        return None
 
 
 class KeyedCount:

@@ -119,7 +119,11 @@ class InputReader(SourceReader):
         super().restore(offsets)
         for split, offset in self.offsets.items():
             if offset > self.input.length(split):
-                raise InputError(_cut_short(self.input, split, offset))
+                raise InputError(  # without it the split would end here in silence
+                    f"{self.input.name_of(split)} holds {self.input.length(split)} rows, but {offset} of it are in "
+                    "the checkpoint: it was cut or replaced. Put the old one back, or begin anew with an empty output "
+                    "folder"
+                )
         self.batches_read = sum(-(-offset // self.input.batch_rows) for offset in self.offsets.values())
 
     def next(self) -> tuple[int, int] | None:
@@ -139,14 +143,6 @@ class InputReader(SourceReader):
 
     def length(self, split: int) -> float:
         return self.input.length(split)
-
-
-def _cut_short(source: Input, split: int, offset: int) -> str:
-    """Without this error the split would end here in silence."""
-    return (
-        f"{source.name_of(split)} holds {source.length(split)} rows, but {offset} of it are in the checkpoint: it was "
-        "cut or replaced. Put the old one back, or begin anew with an empty output folder"
-    )
 
 
 @lru_cache(maxsize=4096)

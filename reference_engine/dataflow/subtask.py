@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sinkproof.reference_engine.dataflow.barrier_alignment import Aligned, Alignment, Event, Tracked
+from sinkproof.reference_engine.dataflow.barrier_alignment import Aligned, Event, Tracked
 from sinkproof.reference_engine.dataflow.event_time import ENDED, NEVER, ChannelClock, Moved, SourceClock
 from sinkproof.reference_engine.dataflow.in_flight_rows import Waiting
 from sinkproof.reference_engine.dataflow.job_graph import SubtaskPlan
@@ -56,7 +56,7 @@ class Subtask:
 
     def __init__(self, plan: SubtaskPlan, *, aligned: bool = True, barrier_every: int | None = None) -> None:
         self.plan = plan
-        self.alignment: Alignment = Aligned(len(plan.inputs)) if aligned else Tracked(len(plan.inputs))
+        self.alignment = (Aligned if aligned else Tracked)(len(plan.inputs))
         self.operators = [(name, make()) for name, make in plan.operators]
         self.reader = plan.source.reader(plan.index, plan.parallelism) if plan.source else None
         self.outputs = plan.outputs

@@ -22,7 +22,7 @@ from sinkproof.sink_adapters.protocol import Batch
 
 JSON_SUFFIXES: Final = (".jsonl", ".json", ".ndjson")
 PARQUET_SUFFIXES: Final = (".parquet",)
-READABLE: Final = f"{', '.join((*JSON_SUFFIXES, *PARQUET_SUFFIXES))}"
+READABLE: Final = ", ".join((*JSON_SUFFIXES, *PARQUET_SUFFIXES))
 EDGE_BYTES: Final = 1 << 16  # of either end: replacing a file changes one of them
 BATCH_ROWS: Final = 10_000  # what makes the cost of a batch small beside that of its rows
 
@@ -211,9 +211,8 @@ def look_at(path: str, picked: Picked) -> InputFile:
 
 def _map_of(path: str) -> RowMap:
     if path.endswith(PARQUET_SUFFIXES):
-        from sinkproof.reference_engine.inputs.parquet_input import (
-            GroupMap,  # 0.1 s that readers of JSON need not wait for
-        )
+        # 0.1 s that readers of JSON need not wait for
+        from sinkproof.reference_engine.inputs.parquet_input import GroupMap
 
         return GroupMap(path)
     from sinkproof.reference_engine.inputs.json_lines_input import LineMap
@@ -246,9 +245,7 @@ def refuse_changed(file: Mapping[str, Any]) -> None:
     path, size = str(file["path"]), int(file["bytes"])
     try:
         now = os.path.getsize(path)
-        if now < size:
-            raise InputError(_changed(path, f"it had {size} bytes and has {now}"))
-        if now > size and path.endswith(PARQUET_SUFFIXES):
+        if now < size or (now > size and path.endswith(PARQUET_SUFFIXES)):
             raise InputError(_changed(path, f"it had {size} bytes and has {now}"))
         if _checksum(path, size) != file["checksum"]:
             raise InputError(_changed(path, "its bytes are not the same"))

@@ -6,6 +6,7 @@ import codecs
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
@@ -22,17 +23,14 @@ READ_BYTES: Final = 1 << 20
 BLANK: Final = b" \t\r\n"
 SHOWN: Final = 60
 KINDS: Final = {list: "a JSON array", str: "a JSON text", int: "a number", float: "a number"}
-COLUMN_TYPES: Final = {
-    str: pa.string(),
-    int: pa.int64(),
-}  # pyarrow writes their text as Python does
+COLUMN_TYPES: Final = {str: pa.string(), int: pa.int64()}  # pyarrow writes their text as Python does
 
 
 class LineMap:
     """Where the rows of one file are. A blank line is a row (and refused when it is read), but not at the end."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self.where = path, partial(_line_of, path)
         self.rows = 0
         self.marks: list[tuple[int, int]] = [(0, 0)]  # (row, the byte where it begins), in order
         lines = position = 0
@@ -50,10 +48,7 @@ class LineMap:
         """Reads the first row, so that a misspelt name fails at once."""
         if self.rows:
             with open(self.path, "rb") as file:
-                picked.refuse_missing(_record(file.readline(), 0, self._where), self._where(0))
-
-    def _where(self, offset: int) -> str:
-        return _line_of(self.path, offset)
+                picked.refuse_missing(_record(file.readline(), 0, self.where), self.where(0))
 
     def reader(self, split: int, offset: int, picked: Picked) -> LineReader:
         row, start = self.marks[bisect_right(self.marks, offset, key=lambda mark: mark[0]) - 1]
@@ -61,14 +56,14 @@ class LineMap:
         file.seek(start)
         for _ in islice(file, offset - row):
             pass
-        return LineReader(file, self.path, split, picked=picked, offset=offset)
+        return LineReader(file, self.where, split, picked=picked, offset=offset)
 
 
 class LineReader:
     """Goes on from where it stands."""
 
-    def __init__(self, file: BinaryIO, path: str, split: int, *, picked: Picked, offset: int) -> None:
-        self.file, self.path, self.split, self.picked, self.offset = file, path, split, picked, offset
+    def __init__(self, file: BinaryIO, where: Where, split: int, *, picked: Picked, offset: int) -> None:
+        self.file, self.where, self.split, self.picked, self.offset = file, where, split, picked, offset
         self.by_column = picked.value is not None  # a whole record as JSON takes Python
 
     def read(self, count: int) -> Batch:
@@ -81,9 +76,6 @@ class LineReader:
         self.offset += len(lines)
         return batch
 
-    def _where(self, offset: int) -> str:
-        return _line_of(self.path, offset)
-
     def close(self) -> None:
         self.file.close()
 
@@ -91,14 +83,14 @@ class LineReader:
 
     def _one_by_one(self, lines: list[bytes]) -> Batch:
         rows = [
-            self.picked.row((self.split, offset), _record(line, offset, self._where), self._where)
+            self.picked.row((self.split, offset), _record(line, offset, self.where), self.where)
             for offset, line in enumerate(lines, self.offset)
         ]
         return Batch.from_arrow(Batch(rows).to_arrow()) if rows else Batch(rows)
 
     def _columns(self, lines: list[bytes]) -> Batch | None:
         """Ten times faster; None where pyarrow would read otherwise than Python does, or not at all."""
-        first = _record(lines[0], self.offset, self._where)
+        first = _record(lines[0], self.offset, self.where)
         kinds = {name: COLUMN_TYPES.get(type(first.get(name))) for name in self.picked.names}
         time = self.picked.event_time
         if None in kinds.values() or (time is not None and kinds[time] != pa.int64()):

@@ -6,9 +6,11 @@ text, and carry headers: all of that stays in columns until `rows` is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from sinkproof.reference_engine.dataflow.operators import Operator
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError
 from sinkproof.sink_adapters.protocol import Batch, Row
 
@@ -61,11 +63,9 @@ class KafkaBatch(Batch):
         return KafkaBatch(self.split, self.offsets, values=values, **of_others)
 
     def only(self, wanted: Sequence[bool]) -> KafkaBatch:
-        def picked(column: Sequence[Any]) -> list[Any]:
-            return [one for one, is_wanted in zip(column, wanted, strict=True) if is_wanted]
-
         names = ("keys", "values", "times_ms", "headers")
-        return KafkaBatch(self.split, picked(self.offsets), **{name: picked(getattr(self, name)) for name in names})
+        columns = {name: list(compress(getattr(self, name), wanted)) for name in names}
+        return KafkaBatch(self.split, list(compress(self.offsets, wanted)), **columns)
 
     def _row(self, offset: int, record: KafkaRecord) -> Row:
         key, value, time_ms, _ = record
@@ -78,8 +78,8 @@ class KafkaBatch(Batch):
             ) from error
 
 
-class MapValues:
-    """An operator: each value to another one, or to None, and then the record is not passed on. Tombstones pass."""
+class MapValues(Operator):
+    """Each value to another one, or to None, and then the record is not passed on. Tombstones pass."""
 
     def __init__(self, transform: Transform) -> None:
         self.transform = transform
@@ -95,9 +95,3 @@ class MapValues:
             return mapped
         wanted = [new is not None or old is None for new, old in zip(made, batch.values, strict=True)]
         return mapped.only(wanted) if any(wanted) else None
-
-    def capture(self) -> Mapping[int, bytes]:
-        return {}
-
-    def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
-        return None

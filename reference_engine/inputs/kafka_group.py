@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError
-from sinkproof.reference_engine.inputs.kafka_source import ANONYMOUS, ANSWER_SECONDS, RETRY_SECONDS, partitions_of
+from sinkproof.reference_engine.inputs.kafka_source import (
+    ANONYMOUS,
+    ANSWER_SECONDS,
+    RETRY_SECONDS,
+    consumer,
+    partitions_of,
+)
 
 CLOSE_SECONDS: Final = 2.0
 Offsets = Mapping[int, int]  # by partition
@@ -23,7 +29,7 @@ class TopicView:
 
     def __init__(self, endpoint: str, topic: str, *, group: str = ANONYMOUS, seconds: float = ANSWER_SECONDS) -> None:
         self.endpoint, self.topic, self.seconds = endpoint, topic, seconds
-        self.client = _client(endpoint, group)
+        self.client = consumer(endpoint, group, {})
 
     def extent(self) -> tuple[dict[int, int], dict[int, int]]:
         """Where partitions begin, and where they end (what is behind an open transaction is not there yet)."""
@@ -80,7 +86,7 @@ class GroupOffsets:
     def _work(self) -> None:
         from confluent_kafka import KafkaException, TopicPartition
 
-        client = _client(self.endpoint, self.group)
+        client = consumer(self.endpoint, self.group, {})
         while (offsets := self._next_offsets()) is not None:
             try:
                 places = [TopicPartition(self.topic, number, at) for number, at in offsets.items()]
@@ -105,17 +111,3 @@ class GroupOffsets:
             self._closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._newest is None and not self._committing, deadline.left)
-
-
-def _client(endpoint: str, group: str) -> Any:
-    from confluent_kafka import Consumer
-
-    return Consumer(
-        {
-            "bootstrap.servers": endpoint,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "log_level": 2,
-        }
-    )

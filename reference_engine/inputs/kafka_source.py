@@ -106,27 +106,20 @@ class KafkaReader(SourceReader):
     # -- beginning ---------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        from confluent_kafka import Consumer
-
         source = self.source
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": source.endpoint,
-                "group.id": source.group,
-                "enable.auto.commit": source.by_client,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,  # reveals trailing offsets without records (transaction markers)
-                # A record that was removed before it was read is not skipped in silence.
-                "auto.offset.reset": "earliest" if source.by_client else "error",
-                "fetch.wait.max.ms": 20,  # how long the broker waits for more when there is little
-                # A client with a full queue checks it again after a second, however fast it is emptied: at 180,000
-                # records/s a partition gave none for 3 seconds of 7.
-                "fetch.queue.backoff.ms": 10,
-                "reconnect.backoff.ms": 5,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 2,
-            }
-        )
+        options = {
+            "enable.auto.commit": source.by_client,
+            "enable.partition.eof": True,  # reveals trailing offsets without records (transaction markers)
+            # A record that was removed before it was read is not skipped in silence.
+            "auto.offset.reset": "earliest" if source.by_client else "error",
+            "fetch.wait.max.ms": 20,  # how long the broker waits for more when there is little
+            # A client with a full queue checks it again after a second, however fast it is emptied: at 180,000
+            # records/s a partition gave none for 3 seconds of 7.
+            "fetch.queue.backoff.ms": 10,
+            "reconnect.backoff.ms": 5,
+            "reconnect.backoff.max.ms": 200,
+        }
+        self._consumer = consumer(source.endpoint, source.group, options)
         there = self._owned(partitions_of(self._consumer, source.topic))
         if gone := sorted(set(self.offsets) - set(there)):
             raise InputError(f"topic {source.topic} has no partitions {gone} any more. {GONE}")
@@ -226,6 +219,14 @@ class KafkaReader(SourceReader):
 
     def _over(self) -> bool:
         return self.source.ends is not None and all(at >= self.length(split) for split, at in self.offsets.items())
+
+
+def consumer(endpoint: str, group: str, options: Mapping[str, Any]) -> Any:
+    """A client that reads what is committed; it commits offsets only if the options say so."""
+    from confluent_kafka import Consumer
+
+    ours = {"enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 2}
+    return Consumer({"bootstrap.servers": endpoint, "group.id": group, **ours, **options})
 
 
 def partitions_of(client: Any, topic: str, *, seconds: float = ANSWER_SECONDS) -> list[int]:

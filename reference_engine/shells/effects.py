@@ -58,7 +58,7 @@ class CoordinatorShell(SubtaskShell, Protocol):
 
     generation: int
     checkpoint_id_last: int
-    held: Held
+    held: Held  # messages that wait until a newer one to the same subtask has been sent
     points_off: bool
     watcher: Any  # has `deciding` of a Watcher
     coordinator: Coordinator | None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sinkproof.reference_engine.shells.effects import CoordinatorShell
 
 LAST_MS: Final = 24  # delay of a late message that no other follows: less than a closing coordinator's patience
 LATE_VOTE_MS: Final = 30  # the next checkpoint of a certifying job is complete by then, and has subsumed this one
@@ -12,14 +14,7 @@ Event = tuple[str, Any, Any]  # kind, a, b
 Held = tuple[tuple[Key, Event], ...]
 
 
-class NotificationSender(Protocol):
-    held: Held  # messages that wait until a newer one to the same subtask has been sent
-
-    @property
-    def post(self) -> Callable[[float, Key, Event], None]: ...
-
-
-def send(shell: NotificationSender, to: Key, event: Event, *, delay: float, fault: str) -> None:
+def send(shell: CoordinatorShell, to: Key, event: Event, *, delay: float, fault: str) -> None:
     """`fault`: "" (none), "lost", "late" or "repeated"."""
     if fault == "lost":
         return
@@ -28,18 +23,14 @@ def send(shell: NotificationSender, to: Key, event: Event, *, delay: float, faul
     if shell.held:
         _release_overtaken(shell, to, delay=delay)
     if fault in ("late", "repeated"):
-        if _is_last(event):
+        kind, _, final = event
+        if kind == "complete" and final:  # the last message to this subtask
             shell.post(delay + LAST_MS, to, event)
         else:
             shell.held = (*shell.held, (to, event))
 
 
-def _is_last(event: Event) -> bool:
-    kind, _, final = event
-    return kind == "complete" and bool(final)
-
-
-def _release_overtaken(shell: NotificationSender, to: Key, *, delay: float) -> None:
+def _release_overtaken(shell: CoordinatorShell, to: Key, *, delay: float) -> None:
     waiting = [held for held in shell.held if held[0] == to]
     shell.held = tuple(held for held in shell.held if held[0] != to)
     for _, event in waiting:

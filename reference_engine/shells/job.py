@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
-from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, refuse_unsuitable
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
+    CheckpointConfiguration,
+    CheckpointingMode,
+    refuse_unsuitable,
+)
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, RestartStrategy
+from sinkproof.reference_engine.dataflow.buffered_input import BufferedSubtask
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
-from sinkproof.reference_engine.dataflow.job_graph import Plan
+from sinkproof.reference_engine.dataflow.job_graph import Plan, SubtaskPlan
+from sinkproof.reference_engine.dataflow.subtask import Subtask
+from sinkproof.reference_engine.dataflow.unaligned_barriers import UnalignedSubtask
 from sinkproof.reference_engine.shells.virtual_timing import Clock, Latencies, Timing
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -104,6 +111,17 @@ class Job:
     def __post_init__(self) -> None:
         for plan in filter(None, (self.plan, self.later, self.again)):
             refuse_unsuitable(plan, self.configuration)
+
+    def subtask(self, plan: SubtaskPlan, buffers: Buffers | None) -> Subtask:
+        """Of the kind that the configuration needs."""
+        configuration = self.configuration
+        every, timeout_ms = configuration.checkpoint_every_batches, configuration.aligned_checkpoint_timeout
+        aligned = configuration.checkpointing_mode is CheckpointingMode.EXACTLY_ONCE
+        if buffers is not None:
+            return BufferedSubtask(plan, buffers, timeout_ms=timeout_ms, aligned=aligned, barrier_every=every)
+        if configuration.unaligned:
+            return UnalignedSubtask(plan, timeout_ms=timeout_ms, barrier_every=every)
+        return Subtask(plan, aligned=aligned, barrier_every=every)
 
     @property
     def widest(self) -> Plan:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 
 Clock = Callable[[float, int, int], float]  # (true seconds, actor id, generation) -> seconds as that attempt sees them
 BEGINNING: Final = 1_700_000_000.0  # seconds since 1970: no clock shows a time before the sink was written
 AHEAD: Final = 2.0  # seconds that each actor's clock is ahead of the one before
 BACK: Final = 3600.0  # seconds that the clock goes back with each restart: another host, another time zone
-FIRST: Final = 700_000  # generations are counted from here
 
 
 def wrong_clock(seconds: float, actor: int, generation: int) -> float:
     """One tick a second, so that most are equal; ahead on some hosts; behind where it was, after every restart."""
-    return BEGINNING + seconds // 1 + AHEAD * actor - BACK * (generation - FIRST)
+    return BEGINNING + seconds // 1 + AHEAD * actor - BACK * (generation + 1 - FIRST_GENERATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,8 @@ class Latencies:
     suspended: int = 24  # how long a stopped attempt is suspended
     settle: int = 1  # how many times as long as usual until a sink is to settle what is in doubt
     paused: int = 16  # how long an attempt is paused: the others are notified of a checkpoint within 10
-    turn: dict[tuple[str, int], int] = field(
-        default_factory=dict
-    )  # (step, subtask) -> subtask in the place of which it acts
+    # (step, subtask) -> subtask in the place of which it acts
+    turn: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def turned(self, steps: Iterable[str], sinks: Sequence[int]) -> Latencies:
         """With the last of the sinks first: notified first, opened first, or reached first by the barriers."""

@@ -40,7 +40,7 @@ ENGINE = (
     mutant(
         "no subtask is notified of a complete checkpoint",
         COORDINATOR,
-        'effects += [("send", subtask.id, "complete", checkpoint_id, final) for subtask in self._listeners()]',
+        'effects += [("send", sink, "complete", checkpoint_id, final) for sink in self.sinks]',
         new="pass",
     ),
     mutant(

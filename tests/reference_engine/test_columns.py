@@ -75,7 +75,7 @@ def test_what_arrives_lies_in_the_bytes_that_were_given() -> None:
 
 @given(rows, st.integers(1, 5))
 def test_columns_are_routed_as_rows_are(made: list[Row], parallelism: int) -> None:
-    output = SubtaskOutput(targets=tuple(range(7, 7 + parallelism)), keyed=True)
+    output = SubtaskOutput(targets=tuple(range(7, 7 + parallelism)))
     routed = [[(to, part.rows) for to, part in output.route(way(made))] for way in WAYS]
     assert [routed[0]] * len(WAYS) == routed
 
@@ -176,7 +176,7 @@ def test_a_generated_row_does_not_depend_on_where_batches_are_cut(
 
 def test_generated_columns_are_routed_by_the_groups_of_their_keys() -> None:
     made = GeneratedColumns(seed=3, keys=500, batch_rows=2000).batch(1, 77)
-    output = SubtaskOutput(targets=(1, 2, 3), keyed=True)
+    output = SubtaskOutput(targets=(1, 2, 3))
     expected = [(to, part.rows) for to, part in output.route(Batch(made.rows))]
     assert (3, expected) == (len(expected), [(to, part.rows) for to, part in output.route(made)])
 
@@ -205,7 +205,7 @@ from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.sink_adapters.files.arrow_format import ARROW
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES
 from sinkproof.sink_adapters.protocol import Batch
-for _, part in SubtaskOutput(targets=(1, 2), keyed=True).route(GeneratedColumns().batch(0, 0)):
+for _, part in SubtaskOutput(targets=(1, 2)).route(GeneratedColumns().batch(0, 0)):
     counted = KeyedCount().apply(decode(encode(part)))
     for form in (ARROW, JSON_LINES):
         form.writer().add(counted)

@@ -78,7 +78,7 @@ def test_every_split_has_exactly_one_reader(engine: Any, pipeline: Graph) -> Non
 
 def test_a_keyed_exchange_sends_each_row_to_the_owner_of_its_key_group() -> None:
     rows = [Row(0, offset, f"key {offset}", "v") for offset in range(40)]
-    routed = dict(SubtaskOutput(targets=(7, 8, 9), keyed=True).route(Batch(rows)))
+    routed = dict(SubtaskOutput(targets=(7, 8, 9)).route(Batch(rows)))
     assert {7, 8, 9} == set(routed)
     for target, batch in routed.items():
         assert list(batch) == [row for row in rows if 7 + owner_of_group(key_group(row.key), 3) == target]

@@ -19,8 +19,12 @@ from weakref import proxy
 
 from sinkproof.chaos.faults.fault_target import Killed
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Schedule
-from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorStep, CoordinatorTerm
+from sinkproof.reference_engine.checkpointing.coordinator import (
+    CheckpointRecord,
+    Coordinator,
+    CoordinatorStep,
+    CoordinatorTerm,
+)
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
     Restored,
@@ -38,7 +42,6 @@ from sinkproof.reference_engine.shells.simulated.actor_faults import ActorFaults
 from sinkproof.reference_engine.shells.simulated.engine_faults import EngineFaults
 from sinkproof.reference_engine.shells.simulated.fault_injection import FaultInjector
 from sinkproof.reference_engine.shells.simulated.faulted_job import ELECT, Event, FaultableTarget, Key
-from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.sink_adapters.protocol import Sink
 
 EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; more means that it goes round in circles
@@ -302,7 +305,7 @@ class Simulation:
             if record is not None and record.final and not plan.sink:
                 continue
             key = (plan.id, self.generation)
-            subtask = self.subtasks[key] = subtask_for(plan, configuration, buffers=self.job.buffers)
+            subtask = self.subtasks[key] = self.job.subtask(plan, self.job.buffers)
             restored = assign(plan, record, ignored=configuration.checkpoint_id_of_ignored_in_flight_data)
             restore(subtask, restored)
             if plan.sink:

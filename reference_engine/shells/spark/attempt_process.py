@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import select
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -44,7 +44,6 @@ from sinkproof.reference_engine.shells.spark.deployment import Deployment, Spark
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
-from sinkproof.reference_engine.shells.subtask_modes import subtask_for
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -81,12 +80,12 @@ class SparkAttempt(RealShell):
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
         self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
-        self.subtask = subtask_for(plan, self.job.configuration, buffers=self.buffers)
+        self.subtask = self.job.subtask(plan, self.buffers)
         restore(self.subtask, order.restored)
         self.subtasks = {self.key: self.subtask}
         self.restored = {self.key: order.restored}
         self.sinks: dict[Key, Sink] = {self.key: deployment.make_sink()} if plan.sink else {}
-        self.actions: dict[str, Action] = {**ACTIONS, "send": self._send, "upload": self._upload}
+        self.actions = self._actions()
         self.timers: list[tuple[float, int, Any]] = []
         self.posted, self.cancelled, self.emit_due = 0, False, False
         self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> offset of each split, for progress reports
@@ -101,6 +100,9 @@ class SparkAttempt(RealShell):
         self.uploads = Uploads()
 
     # -- what effects need of their shell ----------------------------------------------------------
+
+    def _actions(self) -> dict[str, Action]:
+        return {**ACTIONS, "send": self._send, "upload": self._upload}
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         if what == "acknowledged":
@@ -117,12 +119,13 @@ class SparkAttempt(RealShell):
 
     def _send(self, _: Any, key: Key, effect: Effect) -> None:
         _, to, kind, payload = effect
+        self._put(to, kind, payload)
+
+    def _put(self, to: int, kind: str, payload: Any, *, backlog: int = 0) -> None:
+        """The announced backlog travels where barriers have their checkpoint."""
         channel = self.outputs[to]
-        if kind == "rows":
-            channel.send(ROWS, data=encode(payload))
-        else:
-            code, number, data = frame_of(kind, payload)
-            channel.send(code, data=data, checkpoint_id=number)
+        code, number, data = (ROWS, backlog, encode(payload)) if kind == "rows" else frame_of(kind, payload)
+        channel.send(code, data=data, checkpoint_id=number)
         self._watch(channel.fileno(), self._wanted_of(channel))
 
     def _upload(self, _: Any, key: Key, effect: Effect) -> None:
@@ -297,37 +300,21 @@ class Uploads:
 
     def __init__(self) -> None:
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._finished: deque[tuple[int, Any]] = deque()
-        self._wanted: deque[tuple[int, Callable[[], Any]]] = deque()
-        self._more = threading.Semaphore(0)
-        self._thread: threading.Thread | None = None
+        self._stored: deque[tuple[int, Future[Any]]] = deque()
+        self._thread = ThreadPoolExecutor(1)  # started when it is needed: most attempts are killed young
 
     def put(self, checkpoint_id: int, store: Callable[[], Any]) -> None:
-        self._wanted.append((checkpoint_id, store))
-        if self._thread is None:  # not before it is needed: most attempts are killed young
-            self._thread = threading.Thread(target=self._work, daemon=True)
-            self._thread.start()
-        self._more.release()
-
-    def _work(self) -> None:
-        while True:
-            self._more.acquire()
-            checkpoint_id, store = self._wanted.popleft()
-            try:
-                kept = store()
-            except Exception as error:  # the border of the thread: the loop raises it
-                kept = error
-            self._finished.append((checkpoint_id, kept))
-            os.eventfd_write(self.descriptor, 1)
+        stored = self._thread.submit(store)
+        self._stored.append((checkpoint_id, stored))
+        stored.add_done_callback(lambda _: os.eventfd_write(self.descriptor, 1))
 
     def done(self) -> list[tuple[int, Any]]:
         """What is durable by now; raises what a store has raised."""
         os.eventfd_read(self.descriptor)
         found = []
-        while self._finished:
-            found.append(self._finished.popleft())
-            if isinstance(found[-1][1], Exception):
-                raise found[-1][1]
+        while self._stored and self._stored[0][1].done():
+            checkpoint_id, stored = self._stored.popleft()
+            found.append((checkpoint_id, stored.result()))
         return found
 
 

@@ -10,19 +10,12 @@ import select
 import socket
 from typing import Any, Final
 
-from sinkproof.reference_engine.dataflow.columns import decode, encode
+from sinkproof.reference_engine.dataflow.columns import decode
 from sinkproof.reference_engine.dataflow.flow_control import Buffers, Item
 from sinkproof.reference_engine.dataflow.subtask import Effect
-from sinkproof.reference_engine.shells.effects import BUFFERED_ACTIONS, Key
+from sinkproof.reference_engine.shells.effects import BUFFERED_ACTIONS, Action, Key
 from sinkproof.reference_engine.shells.spark.attempt_process import SparkAttempt, StartOrder
-from sinkproof.reference_engine.shells.spark.channels import (
-    CREDITS,
-    ROWS,
-    InChannel,
-    OutChannel,
-    event_of,
-    frame_of,
-)
+from sinkproof.reference_engine.shells.spark.channels import CREDITS, ROWS, InChannel, OutChannel, event_of
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, SparkRun
 
 BUFFERS: Final = Buffers(exclusive=CREDITS, floating=0, queued=1)
@@ -31,23 +24,12 @@ BUFFERS: Final = Buffers(exclusive=CREDITS, floating=0, queued=1)
 class BufferedAttempt(SparkAttempt):
     buffers = BUFFERS
 
-    def __init__(
-        self, run: SparkRun, deployment: Deployment, order: StartOrder, *, listening: socket.socket | None
-    ) -> None:
-        super().__init__(run, deployment, order, listening=listening)
-        own = {"transmit": self._transmit, "grant": self._grant, "upload": self._upload}
-        self.actions = {**BUFFERED_ACTIONS, **own}
+    def _actions(self) -> dict[str, Action]:
+        return {**BUFFERED_ACTIONS, "transmit": self._transmit, "grant": self._grant, "upload": self._upload}
 
     def _transmit(self, _: Any, key: Key, effect: Effect) -> None:
-        """The announced backlog travels where barriers have their checkpoint."""
         _, to, item = effect
-        channel = self.outputs[to]
-        if item.kind == "rows":
-            channel.send(ROWS, data=encode(item.payload), checkpoint_id=item.backlog)
-        else:
-            code, number, data = frame_of(item.kind, item.payload)
-            channel.send(code, data=data, checkpoint_id=number)
-        self._watch(channel.fileno(), self._wanted_of(channel))
+        self._put(to, item.kind, item.payload, backlog=item.backlog)
 
     def _grant(self, _: Any, key: Key, effect: Effect) -> None:
         _, to, count = effect

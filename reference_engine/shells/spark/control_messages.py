@@ -70,11 +70,11 @@ class ControlConnection:
     noticed as the end of the stream.
     """
 
-    __slots__ = ("_buffer", "actor", "generation", "kind", "socket")
+    __slots__ = ("_buffer", "actor", "generation", "socket")
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket, self._buffer = connected, bytearray()
-        self.kind, self.actor, self.generation = "", 0, 0  # of the other end, once it has sent them
+        self.actor, self.generation = 0, 0  # of the other end, once it has sent them
 
     def fileno(self) -> int:
         return self.socket.fileno()

@@ -115,17 +115,15 @@ class CoordinatorProcess(RealShell):
         if record is not None:
             refuse_another_graph(self.plan, record)
         self.subtasks.clear()
-        downstream = {subtask.id: self.addresses[subtask.id] for subtask in self.plan.subtasks}
         starting = [plan for plan in self.plan.subtasks if plan.sink or not (record is not None and record.final)]
         for plan in starting:
             self.subtasks[plan.id, self.generation] = Subtask(plan)
-            targets = {target for output in plan.outputs for target in output.targets}
             order = StartOrder(
                 plan=plan,
                 names=self.names,
                 generation=self.generation,
                 restored=assign(plan, record, ignored=self.job.configuration.checkpoint_id_of_ignored_in_flight_data),
-                downstream={target: downstream[target] for target in sorted(targets)},
+                downstream={target: self.addresses[target] for target, _ in sorted(plan.receivers)},
             )
             self.supervisors[plan.id].send("start", order)
         for actor, supervisor in self.supervisors.items():
@@ -192,7 +190,7 @@ class CoordinatorProcess(RealShell):
     # -- messages ----------------------------------------------------------------------------------
 
     def on_supervisor(self, connection: ControlConnection, actor: int, address: Address) -> None:
-        connection.kind, connection.actor = "supervisor", actor
+        connection.actor = actor
         self.supervisors[actor], self.addresses[actor] = connection, address
         self._next_generation()
 
@@ -201,7 +199,7 @@ class CoordinatorProcess(RealShell):
             self._failed(connection.actor, why)
 
     def on_attempt(self, connection: ControlConnection, actor: int, generation: int) -> None:
-        connection.kind, connection.actor, connection.generation = "attempt", actor, generation
+        connection.actor, connection.generation = actor, generation
         if generation != self.generation:
             connection.hang_up()
             return

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -27,6 +28,7 @@ from sinkproof.reference_engine.shells.spark.process_fault_points import members
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 MODULE: Final = "sinkproof.reference_engine.shells.spark.driver_process"
+LOG: Final = "spark.log"
 START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
 STOP_SECONDS: Final = 10.0
 TICK_SECONDS: Final = 0.005  # how soon an event is noticed
@@ -68,14 +70,15 @@ class Cluster:
         """Raises SparkFailed with the driver's own words."""
         ours, its = socket.socketpair()
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[its.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log(),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with open(self.folder / LOG, "ab", opener=partial(os.open, mode=0o600)) as log:
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         its.close()
         self.commands = ControlConnection(ours)
         self.drivers += 1
@@ -86,14 +89,11 @@ class Cluster:
             raise SparkFailed(why)
         _, self.slots, self.jvm = answer
 
-    def _log(self) -> int:
-        return os.open(self.folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
     @property
     def log(self) -> str:
         """The last lines that driver and JVM have written."""
         try:
-            return (self.folder / "spark.log").read_text(errors="replace")[-2000:]
+            return (self.folder / LOG).read_text(errors="replace")[-2000:]
         except FileNotFoundError:
             return ""
 

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.parent_death import die_with
 
 STANDARD_STREAMS: Final = 3
@@ -54,9 +53,7 @@ class ForkedProcess:
     def end(self, *, grace_seconds: float = 0.0) -> int:
         """The wait status of a child that is given time to end by itself, and then killed."""
         if self.status is None and grace_seconds:
-            poll = select.poll()
-            poll.register(self.descriptor, select.POLLIN)
-            poll.poll(1000 * Deadline(grace_seconds).left)
+            select.select([self.descriptor], [], [], grace_seconds)
         if self.status is None:
             os.kill(self.pid, signal.SIGKILL)
         return self.reap()

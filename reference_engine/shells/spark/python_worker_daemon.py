@@ -25,34 +25,30 @@ from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_LOG
 class Signals:
     """The module `signal` as pyspark.daemon sees it: dead workers are reaped by us instead of being ignored."""
 
+    def __init__(self, log: EventLog | None) -> None:
+        self.log = log
+
     def __getattr__(self, name: str) -> Any:
         return getattr(signal, name)
 
     def signal(self, number: int, handler: Any) -> Any:
         if number == signal.SIGCHLD and handler is signal.SIG_IGN:
-            handler = reap
+            handler = self.reap
         return signal.signal(number, handler)
 
+    def reap(self, number: int, frame: FrameType | None) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if self.log is not None:
+                self.log.record("ended", actor="worker", child=pid, status=status)
 
-def reap(number: int, frame: FrameType | None) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            return
-        if LOG is not None:
-            LOG.record("ended", actor="worker", child=pid, status=status)
-
-
-def log() -> EventLog | None:
-    return EventLog(Path(os.environ[WORKERS_LOG])) if WORKERS_LOG in os.environ else None
-
-
-LOG = None
 
 if __name__ == "__main__":
-    LOG = log()
-    vars(pyspark.daemon)["signal"] = Signals()
+    path = os.environ.get(WORKERS_LOG)
+    vars(pyspark.daemon)["signal"] = Signals(EventLog(Path(path)) if path is not None else None)
     pyspark.daemon.manager()

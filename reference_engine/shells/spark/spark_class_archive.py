@@ -6,7 +6,6 @@ the user's cache folder. It is a convenience: sessions start without it if it fa
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -20,15 +19,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from sinkproof.reference_engine.shells.spark.java_installation import find_java, java_version, quoted
+from sinkproof.chaos.services.cache_folders import cache_folder, made_once
+from sinkproof.chaos.services.jvm import java_version
+from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.reference_engine.shells.spark.java_installation import find_java, quoted
 
 TRAINING_SECONDS: Final = 60.0  # 15 on two idle cores
 ARCHIVE: Final = "classes.jsa"
 PLACE: Final = "place"  # holds the folder of the Spark that an archive is of
 FAILED: Final = "failed"
-TRAINING: Final = (
-    "sinkproof.reference_engine.shells.spark.spark_session"  # run as a program: parent's pid, folder, archive
-)
+# Run as a program with three arguments: parent's pid, folder, archive.
+TRAINING: Final = "sinkproof.reference_engine.shells.spark.spark_session"
 
 
 def archive_options(java_options: Sequence[str]) -> list[str]:
@@ -42,11 +43,8 @@ def archive_options(java_options: Sequence[str]) -> list[str]:
 
 def prepare_archive(java_options: Sequence[str]) -> None:
     """Makes it if it is missing. Takes a while, and both cores: nothing else should be going on."""
-    with suppress(OSError, subprocess.SubprocessError):  # no home, a full disk
-        folder = _archive_folder(java_options)
-        if not (folder / ARCHIVE).exists() and not (folder / FAILED).exists():
-            print("sinkproof: preparing a faster start of Spark (only the first time; less than a minute)", flush=True)
-            _make_archive(folder)
+    with suppress(OSError, subprocess.SubprocessError, ServiceUnavailable):  # no home, a full disk
+        made_once(_archive_folder(java_options), _make_archive, progress=_say)
 
 
 def _archive_folder(java_options: Sequence[str]) -> Path:
@@ -56,7 +54,7 @@ def _archive_folder(java_options: Sequence[str]) -> Path:
     jars = (spark / "jars").stat().st_mtime_ns
     known = [os.path.realpath(java), java_version(java), metadata.version("pyspark"), str(spark), jars]
     key = hashlib.sha256(repr((known, *java_options)).encode()).hexdigest()[:16]
-    return _cache() / f"spark-{key}"
+    return cache_folder() / f"spark-{key}"
 
 
 def _spark_home() -> Path:
@@ -65,33 +63,22 @@ def _spark_home() -> Path:
     return Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
 
 
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "sinkproof"
-
-
 def _make_archive(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        if (folder / ARCHIVE).exists():
-            return
-        _remove_outdated(folder.parent)
-        partial = folder / f"{ARCHIVE}.partial"
-        partial.unlink(missing_ok=True)
-        if _train(partial):
-            (folder / PLACE).write_text(str(_spark_home()))
-            partial.replace(folder / ARCHIVE)
-        else:
-            (folder / FAILED).touch()  # a second failure would only cost time
+    _say("preparing a faster start of Spark (only the first time; less than a minute)")
+    _remove_outdated(folder.parent)
+    if _train(folder / ARCHIVE):
+        (folder / PLACE).write_text(str(_spark_home()))
+    else:
+        (folder / FAILED).touch()  # a second failure would only cost time
 
 
-def _remove_outdated(cache_folder: Path) -> None:
+def _say(text: str) -> None:
+    print(f"sinkproof: {text}", flush=True)
+
+
+def _remove_outdated(archives: Path) -> None:
     """Archives take 180 MB each: those of environments that are gone, or for other options, are of no use."""
-    for place in cache_folder.glob(f"spark-*/{PLACE}"):
+    for place in archives.glob(f"spark-*/{PLACE}"):
         spark = Path(place.read_text())
         if spark == _spark_home() or not spark.exists():
             shutil.rmtree(place.parent, ignore_errors=True)

@@ -10,18 +10,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.processes.parent_death import die_with
-from sinkproof.reference_engine.shells.spark.java_installation import (
-    SparkUnavailable,
-    check_available,
-    java_problem,
-    quoted,
-)
+from sinkproof.reference_engine.shells.spark.java_installation import check_available, quoted
 from sinkproof.reference_engine.shells.spark.spark_class_archive import (
     TRAINING_SECONDS,
     archive_options,
@@ -30,8 +25,6 @@ from sinkproof.reference_engine.shells.spark.spark_class_archive import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["SparkUnavailable", "java_problem", "start_session", "stop_session"]
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -162,15 +155,13 @@ def _started_in(folder: Path, *, local: Path) -> Iterator[None]:
     }
     not_wanted = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     before = {name: os.environ.get(name) for name in (*wanted, *not_wanted)}
-    here = os.getcwd()
     for name in not_wanted:
         os.environ.pop(name, None)
     os.environ.update(wanted)
-    os.chdir(folder)
     try:
-        yield
+        with chdir(folder):
+            yield
     finally:
-        os.chdir(here)
         for name, value in before.items():
             if name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
                 continue  # read again when tasks are started

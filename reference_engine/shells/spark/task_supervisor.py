@@ -15,7 +15,6 @@ from collections import Counter
 from functools import cache
 from typing import Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import example, parse
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
@@ -68,20 +67,14 @@ class Supervisor:
 
     def run(self) -> None:
         while not self.over:
-            coordinator = self._connect()
-            if coordinator is None:
-                return  # the job is gone
+            try:
+                coordinator = ControlConnection(connect(self.run_data.coordinator))
+            except OSError:  # the listening socket outlives every coordinator: its parent is gone, and so is the job
+                return
             address = address_of(self.listening) if self.listening is not None else ""
             coordinator.send("supervisor", self.actor, address)
             self._follow(coordinator)
             coordinator.close()
-
-    def _connect(self) -> ControlConnection | None:
-        """The listening socket outlives every coordinator: a refusal means that its parent is gone, too."""
-        try:
-            return ControlConnection(connect(self.run_data.coordinator))
-        except OSError:
-            return None
 
     def _follow(self, coordinator: ControlConnection) -> None:
         """Until the coordinator dies or everything is over."""
@@ -166,9 +159,7 @@ class Supervisor:
         self.over = True
         self.resume_zombies()
         if self.child is not None:
-            deadline = Deadline(CLOSING_SECONDS)
-            select.select([self.child], [], [], deadline.left)
-            self.child.end()
+            self.child.end(grace_seconds=CLOSING_SECONDS)
             self._reap(self.child)
             self.child = None
 

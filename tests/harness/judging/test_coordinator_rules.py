@@ -14,8 +14,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import COORDINATOR_CHECKED_EVERY, ScheduleRunner
 from sinkproof.judging.coordinator_rules import OVER, RULES, broken_rule
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration, Cleanup
-from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
-from sinkproof.reference_engine.checkpointing.coordinator_log import CoordinatorStep, CoordinatorTerm
+from sinkproof.reference_engine.checkpointing.coordinator import Coordinator, CoordinatorStep, CoordinatorTerm
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import EVERY_JOB
