@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS
@@ -12,6 +11,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
     first_of_each,
     first_of_each_call,
+    in_turn,
     last_before_votes,
     last_decision,
     places,
@@ -127,7 +127,7 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
     of_kind = {kind: list(first_of_each(campaign.baseline, kind, lines=False)) for kind in kinds}
     turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
     turns.insert(1, [Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in of_kind["stop"]])
-    yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
+    yield from in_turn(turns)
 
 
 # -- at executed lines ----------------------------------------------------------------------------
