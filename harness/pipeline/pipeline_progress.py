@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
 
 LINE_SECONDS: Final = 5.0
 DRAW_SECONDS: Final = 0.1
@@ -38,7 +38,9 @@ class PipelineStatus:
         )
 
 
-class StatusLine(Protocol):
+class StatusLine:
+    """This one shows nothing."""
+
     def show(self, status: PipelineStatus) -> None:
         """May be called a thousand times a second."""
 
@@ -49,18 +51,7 @@ class StatusLine(Protocol):
         """Clears the line. May be called any number of times."""
 
 
-class SilentLine:
-    def show(self, status: PipelineStatus) -> None:
-        return None
-
-    def say(self, text: str) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
-
-
-class LogLine:
+class LogLine(StatusLine):
     """For files: one line every few seconds, and one when the job begins to stop."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
@@ -80,7 +71,7 @@ class LogLine:
         self._stream.flush()
 
 
-class TerminalLine:
+class TerminalLine(StatusLine):
     """Lines are cut to the width of the terminal: a line that wraps cannot be cleared."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
@@ -106,5 +97,5 @@ class TerminalLine:
 
 def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> StatusLine:
     if quiet:
-        return SilentLine()
+        return StatusLine()
     return TerminalLine(stream, clock=clock) if stream.isatty() else LogLine(stream, clock=clock)
