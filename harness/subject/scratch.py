@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -71,6 +72,16 @@ def fresh_folder(*, home: Path | None = None) -> Path:
     folder's name has the pid of this process, so that a later run can remove it.
     """
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or _homes()[0]))
+
+
+@contextmanager
+def temporary_folder(*, home: Path | None = None) -> Iterator[Path]:
+    """A fresh folder that is removed in the end."""
+    folder = fresh_folder(home=home)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _homes() -> list[Path]:
