@@ -15,7 +15,7 @@ from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
 from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file
-from sinkproof.subject.contract import ContractError
+from sinkproof.subject.command_contract import locator
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
@@ -70,7 +70,7 @@ BUDGETS: Final = (
     show_default=True,
     help="A call to the sink that takes longer counts as hung.",
 )
-@service_options
+@service_options()
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--plan", is_flag=True, help="Print the stages of each shell's campaign in their order, and run nothing.")
@@ -95,7 +95,7 @@ def certify(
         return
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
-        locators.append(_command_locator(command_line, reader, options["claims"]))
+        locators.append(locator(command_line, reader, options["claims"]))
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     chosen = Options(
@@ -157,14 +157,6 @@ def _last_soak() -> Sequence[Measurement]:
     except DocumentError as error:
         click.echo(f"sinkproof: {error}", err=True)
         return ()
-
-
-def _command_locator(command_line: str, reader: str | None, claims: str) -> str:
-    from sinkproof.subject.command_contract import locator
-
-    if reader is None:
-        raise ContractError("--command needs --reader: a command that prints the rows an independent reader sees")
-    return locator(command_line, reader, claims)
 
 
 def _embedded() -> list[str]:

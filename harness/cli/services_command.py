@@ -10,7 +10,7 @@ import click
 
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.cli.exit_status import leave_on_service_errors
-from sinkproof.cli.service_flags import SERVICES, services_option, version_options
+from sinkproof.cli.service_flags import SERVICES, service_options, version_options
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
@@ -29,7 +29,7 @@ def services() -> None:
 @services.command()
 @SEVERAL
 @version_options
-@services_option
+@service_options("services")
 @click.option("--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Nodes of the cluster.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first node.  [default: any that is free]")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")

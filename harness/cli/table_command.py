@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sinkproof.chaos.clock import now
-from sinkproof.cli.service_flags import services_option
+from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.document import DocumentError, replace_file
 
@@ -54,7 +54,7 @@ FORMATS = ("text", "markdown", "json", "html")
     help="Measure nothing, and render this table.json of an earlier --out.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="A folder for all four forms.")
-@services_option
+@service_options("services")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def table(
     pairs: tuple[str, ...],
