@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sinkproof.reports import facts
 from sinkproof.reports.document import Document
 
 NUMBER: Final = re.compile(r"\d+")
@@ -14,7 +15,7 @@ NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryOutcome:
-    """The outcome of one canary in one shell. `right`: convicted for its own root cause; for a control: acquitted."""
+    """The outcome of one canary in one shell; see facts.canary_is_right."""
 
     right: bool
     word: str
@@ -60,7 +61,7 @@ def kill_table(document: Document) -> KillTable:
 def _row(tries: Sequence[Document], shells: Sequence[str]) -> CanaryRow:
     by_shell = {canary["shell"] or "": canary for canary in tries}
     shown = next((canary for canary in tries if canary["convicted"]), tries[0])
-    wrong = next((canary for canary in tries if canary["convicted"] == canary["control"]), None)
+    wrong = next((canary for canary in tries if not facts.canary_is_right(canary)), None)
     return CanaryRow(
         name=shown["name"],
         oracle=shown["oracle"] or "",
@@ -71,8 +72,8 @@ def _row(tries: Sequence[Document], shells: Sequence[str]) -> CanaryRow:
 
 
 def _outcome(canary: Document) -> CanaryOutcome:
-    word = "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
-    return CanaryOutcome(right=canary["convicted"] != canary["control"], word=word, seconds=canary["seconds"])
+    word = facts.canary_outcome(canary)
+    return CanaryOutcome(right=facts.canary_is_right(canary), word=word, seconds=canary["seconds"])
 
 
 def _place(cause: str) -> tuple[int, str]:

@@ -15,15 +15,11 @@ from typing import Any, Final
 from sinkproof.reports import facts
 from sinkproof.reports.document import Document
 
-VERDICT_RANKS: Final = {"upheld": 0, "unknown": 1, "violated": 2}
-GRADE_RANKS: Final = {
-    "exactly-once": 0,
-    "effectively-once": 1,
-    "at-least-once": 2,
-    "at-most-once": 3,
-    "unknown": 4,
-    "broken": 5,
-}
+# The best first.
+VERDICTS: Final = ("upheld", "unknown", "violated")
+GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "unknown", "broken")
+ENDINGS: Final = ("finished", "did not finish")
+SEARCHES: Final = ("not found", "found")
 PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
 REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
 FINDINGS_SHOWN: Final = 4  # of one subject
@@ -138,7 +134,7 @@ def _subject_lines(subject: SubjectChange) -> list[str]:
     lines = [f"  {subject.name}", *(f"    {sentence(change)}" for change in subject.changes)]
     for word, findings in (("new", subject.findings_new), ("gone", subject.findings_gone)):
         for finding in findings[:FINDINGS_SHOWN]:
-            kind = "breaks a claim" if finding.claimed else "not claimed"
+            kind = facts.claimed_text(finding.claimed)
             lines.append(f"    {word}: {finding.oracle} ({kind}) at {finding.place}: {finding.why}")
             lines += [f"         {finding.replay}"] if word == "new" else []
         if len(findings) > FINDINGS_SHOWN:
@@ -147,19 +143,12 @@ def _subject_lines(subject: SubjectChange) -> list[str]:
 
 
 def _run_changes(one: Document, other: Document) -> list[Change]:
-    changes = [_ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICT_RANKS)]
-    if one["complete"] != other["complete"]:
-        states = {True: "finished", False: "did not finish"}
-        changes.append(
-            Change(
-                what="the run",
-                before=states[one["complete"]],
-                after=states[other["complete"]],
-                worse=not other["complete"],
-                better=other["complete"],
-            )
-        )
-    changes += _time(one["seconds"], other["seconds"])
+    endings = [ENDINGS[not each["complete"]] for each in (one, other)]
+    changes = [
+        _ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICTS),
+        _ranked("the run", *endings, ranks=ENDINGS),
+        *_time(one["seconds"], other["seconds"]),
+    ]
     return [change for change in changes if change.before != change.after]
 
 
@@ -173,8 +162,8 @@ def _subject_change(name: str, old: Document | None, new: Document | None) -> Su
         )
         return SubjectChange(name=name, changes=[change])
     changes = [
-        _ranked("verdict", old["verdict"], new["verdict"], ranks=VERDICT_RANKS),
-        _ranked("grade", old["grade"], new["grade"], ranks=GRADE_RANKS),
+        _ranked("verdict", old["verdict"], new["verdict"], ranks=VERDICTS),
+        _ranked("grade", old["grade"], new["grade"], ranks=GRADES),
         *_claim_changes(old, new),
         *_broken_claims(old, new),
         *_coverage(old, new),
@@ -188,8 +177,8 @@ def _subject_change(name: str, old: Document | None, new: Document | None) -> Su
     )
 
 
-def _ranked(what: str, before: str, after: str, *, ranks: Mapping[str, int]) -> Change:
-    step = ranks[after] - ranks[before]
+def _ranked(what: str, before: str, after: str, *, ranks: Sequence[str]) -> Change:
+    step = ranks.index(after) - ranks.index(before)
     return Change(what=what, before=before, after=after, worse=step > 0, better=step < 0)
 
 
@@ -198,7 +187,7 @@ def _claim_changes(old: Document, new: Document) -> list[Change]:
     changes = []
     for claim, before, after in _paired(old["claims"], new["claims"], ("claim",)):
         if before is not None and after is not None:
-            changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICT_RANKS))
+            changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICTS))
         else:
             texts = [value and f"claimed, {value['verdict']}" for value in (before, after)]
             changes.append(Change(what=claim, before=texts[0], after=texts[1]))
@@ -209,13 +198,7 @@ def _broken_claims(old: Document, new: Document) -> list[Change]:
     """Oracles with a finding against a claim in only one of the two; the findings say where."""
     found = [{finding["oracle"] for finding in subject["findings"] if finding["claimed"]} for subject in (old, new)]
     return [
-        Change(
-            what=f"{oracle} against a claim",
-            before="found" if oracle in found[0] else "not found",
-            after="found" if oracle in found[1] else "not found",
-            worse=oracle in found[1],
-            better=oracle in found[0],
-        )
+        _ranked(f"{oracle} against a claim", *(SEARCHES[oracle in each] for each in found), ranks=SEARCHES)
         for oracle in sorted(found[0] ^ found[1])
     ]
 
@@ -267,21 +250,17 @@ def _canary_changes(one: Document, other: Document) -> list[Change]:
         return [Change(what="canaries", before=facts.canary_sentence(one), after="none were tried", worse=True)]
     changes = []
     for name, before, after in _paired(one["canaries"], other["canaries"], ("name", "shell")):
-        right = [value and value["convicted"] != value["control"] for value in (before, after)]
+        right = [value and facts.canary_is_right(value) for value in (before, after)]
         changes.append(
             Change(
                 what=name,
-                before=before and _canary_outcome(before),
-                after=after and _canary_outcome(after),
+                before=before and facts.canary_outcome(before),
+                after=after and facts.canary_outcome(after),
                 worse=right[1] is False and right[0] is not False,
                 better=right[0] is False and right[1] is True,
             )
         )
     return [change for change in changes if change.before != change.after]
-
-
-def _canary_outcome(canary: Document) -> str:
-    return "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
 
 
 def _only_in(subject: Document, other: Document) -> list[FindingChange]:

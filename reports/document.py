@@ -228,14 +228,8 @@ class CertificateWriter:
         }
         self._write()
 
-    @property
-    def document(self) -> Document:
-        """The last written state; do not change it."""
-        return self._document
-
     def canary(self, result: CanaryResult) -> None:
-        self._document["canaries"].append(plain(result))
-        self._write()
+        self._append("canaries", result)
 
     def subject(self, result: SubjectResult) -> None:
         """Adds a subject, or replaces its earlier entry: call it once per finished shell."""
@@ -250,25 +244,26 @@ class CertificateWriter:
 
     def note(self, text: str) -> None:
         """A sentence about the run as a whole, such as why it was interrupted."""
-        self._document["notes"].append(plain(text))
-        self._write()
+        self._append("notes", text)
 
     def measured(self, measurement: Measurement) -> None:
-        self._document["measurements"].append(plain(measurement))
-        self._write()
+        self._append("measurements", measurement)
 
     def failure(self, why: str, *, origin: str, details: str = "") -> None:
         """A task without a result. `origin`: "ours", "input" (bad arguments) or "subject"."""
-        self._document["failures"].append(plain({"why": why, "whose": origin, "details": details}))
-        self._write()
+        self._append("failures", {"why": why, "whose": origin, "details": details})
 
     def finish(self, verdict: str) -> Document:
-        """The last call: the run has ended with this verdict."""
+        """The last call: the run has ended with this verdict. Returns what was written; do not change it."""
         assert verdict in VERDICTS, verdict
         self._document["verdict"] = verdict
         self._document["complete"] = True
         self._write()
         return self._document
+
+    def _append(self, key: str, value: object) -> None:
+        self._document[key].append(plain(value))
+        self._write()
 
     def _write(self) -> None:
         self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)

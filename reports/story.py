@@ -68,23 +68,14 @@ class Timeline:
 
     events: tuple[StoryEvent, ...]
     actors: tuple[str, ...]
-    completed: frozenset[int]
     ending: str  # what the reader observed in the end
-
-    @property
-    def faults(self) -> list[StoryEvent]:
-        return [each for each in self.events if each.kind == "fault"]
 
 
 def story(finding: Document) -> Timeline:
-    everything = _counted([_story_event(event) for event in finding["timeline"]])
-    shown = _shown(everything)
+    shown = _shown(_counted([_story_event(event) for event in finding["timeline"]]))
     return Timeline(
         events=tuple(shown),
         actors=tuple(sorted(dict.fromkeys(each.actor for each in shown), key=_place)),
-        completed=frozenset(
-            each.checkpoint for each in everything if each.kind == "complete" and each.checkpoint is not None
-        ),
         ending=ending(finding),
     )
 
