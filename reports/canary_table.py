@@ -14,15 +14,6 @@ NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryOutcome:
-    """The outcome of one canary in one shell; see facts.canary_is_right."""
-
-    right: bool
-    word: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryRow:
     """`oracle`, `schedule`: of the first shell that convicted it. `why`: set where the canary escaped or the control
     was convicted.
@@ -32,7 +23,7 @@ class CanaryRow:
     oracle: str
     schedule: str
     why: str
-    outcomes: tuple[CanaryOutcome | None, ...]  # one per shell
+    outcomes: tuple[Document | None, ...]  # one per shell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +58,8 @@ def _row(tries: Sequence[Document], shells: Sequence[str]) -> CanaryRow:
         oracle=shown["oracle"] or "",
         schedule=shown["schedule"] or "",
         why=wrong["why"] if wrong else "",
-        outcomes=tuple(_outcome(by_shell[shell]) if shell in by_shell else None for shell in shells),
+        outcomes=tuple(map(by_shell.get, shells)),
     )
-
-
-def _outcome(canary: Document) -> CanaryOutcome:
-    word = facts.canary_outcome(canary)
-    return CanaryOutcome(right=facts.canary_is_right(canary), word=word, seconds=canary["seconds"])
 
 
 def _place(cause: str) -> tuple[int, str]:

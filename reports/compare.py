@@ -19,6 +19,7 @@ from sinkproof.reports.document import Document
 VERDICTS: Final = ("upheld", "unknown", "violated")
 GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "unknown", "broken")
 ENDINGS: Final = ("finished", "did not finish")
+HEADINGS: Final = ("✗ worse", "✓ better", "changed")  # of groups of subjects
 SEARCHES: Final = ("not found", "found")
 PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
 REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
@@ -98,36 +99,28 @@ def sentence(change: Change) -> str:
 
 def render(comparison: Comparison) -> str:
     lines = [sentence(change) for change in comparison.run]
-    groups = (
-        ("worse", [subject for subject in comparison.subjects if subject.worse]),
-        ("better", [subject for subject in comparison.subjects if subject.better]),
-        ("changed", [subject for subject in comparison.subjects if _has_changes(subject) and not _moved(subject)]),
-    )
-    for title, subjects in groups:
-        if subjects:
-            sign = {"worse": "✗ ", "better": "✓ "}.get(title, "")
-            lines += ["", f"{sign}{title}", *(line for subject in subjects for line in _subject_lines(subject))]
-    same = sum(not _has_changes(subject) for subject in comparison.subjects)
+    for heading in HEADINGS:
+        subjects = [subject for subject in comparison.subjects if _heading(subject) == heading]
+        lines += ["", heading, *(line for subject in subjects for line in _subject_lines(subject))] if subjects else []
+    same = sum(not _heading(subject) for subject in comparison.subjects)
     lines += ["", f"{facts.plural(same, 'subject')} the same"] if same else []
-    lines += (
-        ["", "canaries", *(f"  {sentence(change)}" for change in comparison.canaries)] if comparison.canaries else []
-    )
-    lines += ["", _conclusion(comparison)]
+    canaries = [f"  {sentence(change)}" for change in comparison.canaries]
+    lines += ["", "canaries", *canaries] if canaries else []
+    reasons = [f"  {reason}" for reason in comparison.worse]
+    lines += [
+        "",
+        "The second certificate is worse:" if reasons else "The second certificate is not worse than the first.",
+    ]
+    lines += reasons
     return "\n".join(map(facts.visible, lines)).strip() + "\n"
 
 
-def _conclusion(comparison: Comparison) -> str:
-    if not comparison.worse:
-        return "The second certificate is not worse than the first."
-    return "\n".join(["The second certificate is worse:", *(f"  {reason}" for reason in comparison.worse)])
-
-
-def _moved(subject: SubjectChange) -> bool:
-    return subject.worse or subject.better
-
-
-def _has_changes(subject: SubjectChange) -> bool:
-    return bool(subject.changes or subject.findings_new or subject.findings_gone)
+def _heading(subject: SubjectChange) -> str:
+    """Empty if it is the same in both."""
+    worse, better, changed = HEADINGS
+    if subject.worse or subject.better:
+        return worse if subject.worse else better
+    return changed if subject.changes or subject.findings_new or subject.findings_gone else ""
 
 
 def _subject_lines(subject: SubjectChange) -> list[str]:

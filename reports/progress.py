@@ -57,11 +57,8 @@ class ShellProgress:
 class Lines(Progress):
     """For logs: at most one line per interval."""
 
-    def __init__(
-        self, stream: TextIO, *, clock: Callable[[], float], interval_seconds: float = LINE_INTERVAL_SECONDS
-    ) -> None:
-        self._stream, self._clock, self._interval = stream, clock, interval_seconds
-        self._next = clock()
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
+        self._stream, self._clock, self._next = stream, clock, clock()
         self._current = ShellProgress("", "", None)
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
@@ -84,7 +81,7 @@ class Lines(Progress):
         now = self._clock()
         if now < self._next:
             return
-        self._next = now + self._interval
+        self._next = now + LINE_INTERVAL_SECONDS
         at = self._current
         print(f"{at.subject} [{at.shell}] {at.counted()}, {at.kills:,} kills: {text}", file=self._stream, flush=True)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.chaos.services.local_service import WantedService
+from sinkproof.chaos.services.local_service import LocalService, WantedService
 from sinkproof.cli.exit_status import leave_on_service_errors
 from sinkproof.cli.service_flags import SERVICES, service_options, version_options
 
@@ -119,16 +118,14 @@ def _talk(text: str) -> None:
     click.echo(f"sinkproof: {text}", err=True)
 
 
-def _row(service: Any) -> dict[str, Any]:
-    """`service`: a LocalService."""
-    pid: Callable[[int], int] = service.pid
+def _row(service: LocalService) -> dict[str, Any]:
     return {
         "kind": service.name,
         "version": service.version,
         "endpoint": service.endpoint,
         "owner": service.owner,
         "nodes": service.node_count,
-        "living": {str(node): pid(node) for node in service.living()},
+        "living": {str(node): service.pid(node) for node in service.living()},
         "died": service.died_by_itself(),
         "folder": str(service.folder),
     }
