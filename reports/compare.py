@@ -260,14 +260,8 @@ def _only_in(subject: Document, other: Document) -> list[FindingChange]:
     known = {_key(finding) for finding in other["findings"]}
     found = {_key(finding): finding for finding in reversed(subject["findings"]) if _key(finding) not in known}
     return [
-        FindingChange(
-            oracle=finding["oracle"],
-            claimed=finding["claimed"],
-            place=place,
-            why=finding["why"],
-            replay=finding["replay"],
-        )
-        for (_, _, place), finding in reversed(found.items())
+        FindingChange(oracle=oracle, claimed=claimed, place=place, why=finding["why"], replay=finding["replay"])
+        for (oracle, claimed, place), finding in reversed(found.items())
     ]
 
 

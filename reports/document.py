@@ -7,7 +7,8 @@ JSON object there, with the same keys; what each key means stands in `certificat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -34,6 +35,15 @@ class DocumentError(Exception):
     def __init__(self, what: str, *, evidence: str, next_step: str) -> None:
         super().__init__(f"{what}: {evidence}. {next_step}")
         self.what, self.evidence, self.next_step = what, evidence, next_step
+
+
+@contextmanager
+def write_errors(what: str, *, next_step: str) -> Iterator[None]:
+    """Turns an OSError into a DocumentError."""
+    try:
+        yield
+    except OSError as error:
+        raise DocumentError(what, evidence=str(error), next_step=next_step) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,15 +278,10 @@ class CertificateWriter:
     def _write(self) -> None:
         self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
         text = json_text(self._document)
-        try:
+        next_step = "Free some space or name another folder with --out"
+        with write_errors(f"cannot write the certificate {self.path}", next_step=next_step):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, text + "\n")
-        except OSError as error:
-            raise DocumentError(
-                f"cannot write the certificate {self.path}",
-                evidence=str(error),
-                next_step="Free some space or name another folder with --out",
-            ) from error
 
 
 def load(folder_or_file: Path | str) -> Document:
