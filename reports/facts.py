@@ -96,15 +96,15 @@ def _defaults(part: type) -> Document:
 
 def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Broken claims first, then the smallest schedules; otherwise in the order in which they were found."""
-    return sorted(findings, key=lambda finding: (not finding["claimed"], fault_count(finding["schedule"])))
+
+    def weight(finding: Mapping[str, Any]) -> tuple[bool, int]:
+        return not finding["claimed"], sum("#" in word for word in finding["schedule"].split())
+
+    return sorted(findings, key=weight)
 
 
 def worst_first(document: Document) -> list[Document]:
     return sorted(document["subjects"], key=lambda subject: WORST_FIRST.index(subject["verdict"]))
-
-
-def fault_count(schedule: str) -> int:
-    return sum("#" in word for word in schedule.split())
 
 
 def pictured(subject: Document) -> list[Document]:

@@ -163,8 +163,7 @@ def _alive(name: str, canvas: _Canvas) -> list[tuple[float, float]]:
         acts = each.kind == "generation" or each.actor == name
         if since is None and acts:
             since = x
-        hit = each.ends_job or (each.actor == name and (each.ends_attempt or each.suspends))
-        if since is not None and each.kind == "fault" and hit:
+        if since is not None and each.stops(name):
             alive.append((since, x))
             since = None
     return alive if since is None else [*alive, (since, round(canvas.right, 1))]

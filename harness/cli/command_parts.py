@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -15,11 +15,11 @@ Command = Callable[..., Any]
 SHELL_CHOICE: Final = click.Choice(["simulated", "process", "spark", "all"])
 
 
-def with_options(options: Iterable[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+def with_options(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
     """A decorator that adds these options, in the order in which --help lists them."""
 
     def decorated(command: Command) -> Command:
-        for option in reversed([*options]):
+        for option in reversed(options):
             command = option(command)
         return command
 

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
 
 SERVICES: Final = ("kafka", "cassandra", "toxiproxy")
+version_options: Final = with_options(
+    [
+        click.option(
+            f"--{name}-version", default="", help=f"Release of {name.title()}.  [default: the one tested most]"
+        )
+        for name in SERVICES
+    ]
+)
 FOR_SERVICES: Final = {
     "kafka": click.option("--kafka", help="external:HOST:PORT: use this cluster of yours. It is never broken."),
     "kafka_version": click.option(
@@ -50,17 +58,9 @@ def service_options(*names: str) -> Callable[[Command], Command]:
             chosen = {name: value for name in added if (value := options.pop(name)) is not None}
             return command(**options, services=_checked(chosen))
 
-        return with_options(FOR_SERVICES[name] for name in added)(with_services)
+        return with_options([FOR_SERVICES[name] for name in added])(with_services)
 
     return decorated
-
-
-def version_options(command: Command) -> Command:
-    """An option for each kind of service."""
-    for name in SERVICES:
-        help_text = f"Release of {name.title()}.  [default: the one tested most]"
-        command = click.option(f"--{name}-version", default="", help=help_text)(command)
-    return command
 
 
 def _checked(chosen: dict[str, Any]) -> ServiceOptions:
