@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+from sinkproof.reports.facts import plural
+
 LINE_SECONDS: Final = 5.0
 DRAW_SECONDS: Final = 0.1
 CLEAR: Final = "\r\x1b[K"
@@ -30,12 +32,10 @@ class PipelineStatus:
         return f"{self.rows:,} of {self.total:,} rows ({share} %)"
 
     def __str__(self) -> str:
-        restarts = f", {self.restarts:,} restart{'s' if self.restarts != 1 else ''}" if self.restarts else ""
+        restarts = f", {plural(self.restarts, 'restart')}" if self.restarts else ""
         stopping = "; stopping with a checkpoint (again: at once)" if self.stopping else ""
-        return (
-            f"{self.how_far}, {self.rows_per_second:,.0f} rows/s, "
-            f"{self.checkpoints:,} checkpoint{'s' if self.checkpoints != 1 else ''}{restarts}{stopping}"
-        )
+        checkpoints = plural(self.checkpoints, "checkpoint")
+        return f"{self.how_far}, {self.rows_per_second:,.0f} rows/s, {checkpoints}{restarts}{stopping}"
 
 
 class StatusLine:
