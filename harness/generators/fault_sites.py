@@ -31,11 +31,11 @@ def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: boo
     """The places of a run at which this kind applies, in order: each occurrence, or (sparse) the first, middle and last
     of each actor and point.
     """
-    total = {(actor, point): occurrence for actor, point, occurrence in passes(run_result)}
+    total = {(actor, point): occurrence for actor, point, occurrence in passes(run_result)} if sparse else {}
     for actor, point, occurrence in passes(run_result):
         if is_line(point) is not lines or not KINDS[kind].applies(actor, point):
             continue
-        times = total[actor, point]
+        times = total.get((actor, point), 0)
         if not sparse or occurrence in (1, (times + 1) // 2, times):
             yield Fault(actor, point, occurrence, kind)
 
