@@ -19,15 +19,7 @@ from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
-from sinkproof.reports.document import (
-    CertificateWriter,
-    Document,
-    DocumentError,
-    Measurement,
-    ShellResult,
-    SubjectResult,
-    plain,
-)
+from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
@@ -111,8 +103,8 @@ def certify(
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
-        results = [_write_verdict(writer, subject, doubts=blind) for subject in subjects.values()]
-        return writer.finish(merge(Verdict(result.verdict) for result in results).value)
+        verdicts = [_write_verdict(writer, subject, doubts=blind) for subject in subjects.values()]
+        return writer.finish(merge(verdicts).value)
 
 
 def _try_everything(
@@ -271,12 +263,12 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
     )
 
 
-def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubts: Sequence[str] = ()) -> SubjectResult:
+def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubts: Sequence[str] = ()) -> Verdict:
     """Writes the verdict on one subject. `doubts`: while there are any, nothing is upheld; violations stand."""
     subject.unknowns += doubts
     result = judge_subject(subject)
     writer.subject(result)
-    return result
+    return Verdict(result.verdict)
 
 
 def try_canaries(
