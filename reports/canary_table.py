@@ -7,18 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sinkproof.reports import facts
 from sinkproof.reports.document import Document
 
 NUMBER: Final = re.compile(r"\d+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryOutcome:
-    """The outcome of one canary in one shell. `right`: convicted for its own root cause; for a control: acquitted."""
-
-    right: bool
-    word: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +23,7 @@ class CanaryRow:
     oracle: str
     schedule: str
     why: str
-    outcomes: tuple[CanaryOutcome | None, ...]  # one per shell
+    outcomes: tuple[Document | None, ...]  # one per shell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +52,14 @@ def kill_table(document: Document) -> KillTable:
 def _row(tries: Sequence[Document], shells: Sequence[str]) -> CanaryRow:
     by_shell = {canary["shell"] or "": canary for canary in tries}
     shown = next((canary for canary in tries if canary["convicted"]), tries[0])
-    wrong = next((canary for canary in tries if canary["convicted"] == canary["control"]), None)
+    wrong = next((canary for canary in tries if not facts.canary_is_right(canary)), None)
     return CanaryRow(
         name=shown["name"],
         oracle=shown["oracle"] or "",
         schedule=shown["schedule"] or "",
         why=wrong["why"] if wrong else "",
-        outcomes=tuple(_outcome(by_shell[shell]) if shell in by_shell else None for shell in shells),
+        outcomes=tuple(map(by_shell.get, shells)),
     )
-
-
-def _outcome(canary: Document) -> CanaryOutcome:
-    word = "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
-    return CanaryOutcome(right=canary["convicted"] != canary["control"], word=word, seconds=canary["seconds"])
 
 
 def _place(cause: str) -> tuple[int, str]:

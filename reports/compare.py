@@ -15,15 +15,12 @@ from typing import Any, Final
 from sinkproof.reports import facts
 from sinkproof.reports.document import Document
 
-VERDICT_RANKS: Final = {"upheld": 0, "unknown": 1, "violated": 2}
-GRADE_RANKS: Final = {
-    "exactly-once": 0,
-    "effectively-once": 1,
-    "at-least-once": 2,
-    "at-most-once": 3,
-    "unknown": 4,
-    "broken": 5,
-}
+# The best first.
+VERDICTS: Final = ("upheld", "unknown", "violated")
+GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "unknown", "broken")
+ENDINGS: Final = ("finished", "did not finish")
+HEADINGS: Final = ("✗ worse", "✓ better", "changed")  # of groups of subjects
+SEARCHES: Final = ("not found", "found")
 PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
 REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
 FINDINGS_SHOWN: Final = 4  # of one subject
@@ -102,43 +99,35 @@ def sentence(change: Change) -> str:
 
 def render(comparison: Comparison) -> str:
     lines = [sentence(change) for change in comparison.run]
-    groups = (
-        ("worse", [subject for subject in comparison.subjects if subject.worse]),
-        ("better", [subject for subject in comparison.subjects if subject.better]),
-        ("changed", [subject for subject in comparison.subjects if _has_changes(subject) and not _moved(subject)]),
-    )
-    for title, subjects in groups:
-        if subjects:
-            sign = {"worse": "✗ ", "better": "✓ "}.get(title, "")
-            lines += ["", f"{sign}{title}", *(line for subject in subjects for line in _subject_lines(subject))]
-    same = sum(not _has_changes(subject) for subject in comparison.subjects)
+    for heading in HEADINGS:
+        subjects = [subject for subject in comparison.subjects if _heading(subject) == heading]
+        lines += ["", heading, *(line for subject in subjects for line in _subject_lines(subject))] if subjects else []
+    same = sum(not _heading(subject) for subject in comparison.subjects)
     lines += ["", f"{facts.plural(same, 'subject')} the same"] if same else []
-    lines += (
-        ["", "canaries", *(f"  {sentence(change)}" for change in comparison.canaries)] if comparison.canaries else []
-    )
-    lines += ["", _conclusion(comparison)]
+    canaries = [f"  {sentence(change)}" for change in comparison.canaries]
+    lines += ["", "canaries", *canaries] if canaries else []
+    reasons = [f"  {reason}" for reason in comparison.worse]
+    lines += [
+        "",
+        "The second certificate is worse:" if reasons else "The second certificate is not worse than the first.",
+    ]
+    lines += reasons
     return "\n".join(map(facts.visible, lines)).strip() + "\n"
 
 
-def _conclusion(comparison: Comparison) -> str:
-    if not comparison.worse:
-        return "The second certificate is not worse than the first."
-    return "\n".join(["The second certificate is worse:", *(f"  {reason}" for reason in comparison.worse)])
-
-
-def _moved(subject: SubjectChange) -> bool:
-    return subject.worse or subject.better
-
-
-def _has_changes(subject: SubjectChange) -> bool:
-    return bool(subject.changes or subject.findings_new or subject.findings_gone)
+def _heading(subject: SubjectChange) -> str:
+    """Empty if it is the same in both."""
+    worse, better, changed = HEADINGS
+    if subject.worse or subject.better:
+        return worse if subject.worse else better
+    return changed if subject.changes or subject.findings_new or subject.findings_gone else ""
 
 
 def _subject_lines(subject: SubjectChange) -> list[str]:
     lines = [f"  {subject.name}", *(f"    {sentence(change)}" for change in subject.changes)]
     for word, findings in (("new", subject.findings_new), ("gone", subject.findings_gone)):
         for finding in findings[:FINDINGS_SHOWN]:
-            kind = "breaks a claim" if finding.claimed else "not claimed"
+            kind = facts.claimed_text(finding.claimed)
             lines.append(f"    {word}: {finding.oracle} ({kind}) at {finding.place}: {finding.why}")
             lines += [f"         {finding.replay}"] if word == "new" else []
         if len(findings) > FINDINGS_SHOWN:
@@ -147,19 +136,12 @@ def _subject_lines(subject: SubjectChange) -> list[str]:
 
 
 def _run_changes(one: Document, other: Document) -> list[Change]:
-    changes = [_ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICT_RANKS)]
-    if one["complete"] != other["complete"]:
-        states = {True: "finished", False: "did not finish"}
-        changes.append(
-            Change(
-                what="the run",
-                before=states[one["complete"]],
-                after=states[other["complete"]],
-                worse=not other["complete"],
-                better=other["complete"],
-            )
-        )
-    changes += _time(one["seconds"], other["seconds"])
+    endings = [ENDINGS[not each["complete"]] for each in (one, other)]
+    changes = [
+        _ranked("verdict", one["verdict"], other["verdict"], ranks=VERDICTS),
+        _ranked("the run", *endings, ranks=ENDINGS),
+        *_time(one["seconds"], other["seconds"]),
+    ]
     return [change for change in changes if change.before != change.after]
 
 
@@ -173,8 +155,8 @@ def _subject_change(name: str, old: Document | None, new: Document | None) -> Su
         )
         return SubjectChange(name=name, changes=[change])
     changes = [
-        _ranked("verdict", old["verdict"], new["verdict"], ranks=VERDICT_RANKS),
-        _ranked("grade", old["grade"], new["grade"], ranks=GRADE_RANKS),
+        _ranked("verdict", old["verdict"], new["verdict"], ranks=VERDICTS),
+        _ranked("grade", old["grade"], new["grade"], ranks=GRADES),
         *_claim_changes(old, new),
         *_broken_claims(old, new),
         *_coverage(old, new),
@@ -188,8 +170,8 @@ def _subject_change(name: str, old: Document | None, new: Document | None) -> Su
     )
 
 
-def _ranked(what: str, before: str, after: str, *, ranks: Mapping[str, int]) -> Change:
-    step = ranks[after] - ranks[before]
+def _ranked(what: str, before: str, after: str, *, ranks: Sequence[str]) -> Change:
+    step = ranks.index(after) - ranks.index(before)
     return Change(what=what, before=before, after=after, worse=step > 0, better=step < 0)
 
 
@@ -198,7 +180,7 @@ def _claim_changes(old: Document, new: Document) -> list[Change]:
     changes = []
     for claim, before, after in _paired(old["claims"], new["claims"], ("claim",)):
         if before is not None and after is not None:
-            changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICT_RANKS))
+            changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICTS))
         else:
             texts = [value and f"claimed, {value['verdict']}" for value in (before, after)]
             changes.append(Change(what=claim, before=texts[0], after=texts[1]))
@@ -209,13 +191,7 @@ def _broken_claims(old: Document, new: Document) -> list[Change]:
     """Oracles with a finding against a claim in only one of the two; the findings say where."""
     found = [{finding["oracle"] for finding in subject["findings"] if finding["claimed"]} for subject in (old, new)]
     return [
-        Change(
-            what=f"{oracle} against a claim",
-            before="found" if oracle in found[0] else "not found",
-            after="found" if oracle in found[1] else "not found",
-            worse=oracle in found[1],
-            better=oracle in found[0],
-        )
+        _ranked(f"{oracle} against a claim", *(SEARCHES[oracle in each] for each in found), ranks=SEARCHES)
         for oracle in sorted(found[0] ^ found[1])
     ]
 
@@ -267,12 +243,12 @@ def _canary_changes(one: Document, other: Document) -> list[Change]:
         return [Change(what="canaries", before=facts.canary_sentence(one), after="none were tried", worse=True)]
     changes = []
     for name, before, after in _paired(one["canaries"], other["canaries"], ("name", "shell")):
-        right = [value and value["convicted"] != value["control"] for value in (before, after)]
+        right = [value and facts.canary_is_right(value) for value in (before, after)]
         changes.append(
             Change(
                 what=name,
-                before=before and _canary_outcome(before),
-                after=after and _canary_outcome(after),
+                before=before and facts.canary_outcome(before),
+                after=after and facts.canary_outcome(after),
                 worse=right[1] is False and right[0] is not False,
                 better=right[0] is False and right[1] is True,
             )
@@ -280,22 +256,12 @@ def _canary_changes(one: Document, other: Document) -> list[Change]:
     return [change for change in changes if change.before != change.after]
 
 
-def _canary_outcome(canary: Document) -> str:
-    return "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
-
-
 def _only_in(subject: Document, other: Document) -> list[FindingChange]:
     known = {_key(finding) for finding in other["findings"]}
     found = {_key(finding): finding for finding in reversed(subject["findings"]) if _key(finding) not in known}
     return [
-        FindingChange(
-            oracle=finding["oracle"],
-            claimed=finding["claimed"],
-            place=place,
-            why=finding["why"],
-            replay=finding["replay"],
-        )
-        for (_, _, place), finding in reversed(found.items())
+        FindingChange(oracle=oracle, claimed=claimed, place=place, why=finding["why"], replay=finding["replay"])
+        for (oracle, claimed, place), finding in reversed(found.items())
     ]
 
 

@@ -7,7 +7,8 @@ JSON object there, with the same keys; what each key means stands in `certificat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -34,6 +35,15 @@ class DocumentError(Exception):
     def __init__(self, what: str, *, evidence: str, next_step: str) -> None:
         super().__init__(f"{what}: {evidence}. {next_step}")
         self.what, self.evidence, self.next_step = what, evidence, next_step
+
+
+@contextmanager
+def write_errors(what: str, *, next_step: str) -> Iterator[None]:
+    """Turns an OSError into a DocumentError."""
+    try:
+        yield
+    except OSError as error:
+        raise DocumentError(what, evidence=str(error), next_step=next_step) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,14 +238,8 @@ class CertificateWriter:
         }
         self._write()
 
-    @property
-    def document(self) -> Document:
-        """The last written state; do not change it."""
-        return self._document
-
     def canary(self, result: CanaryResult) -> None:
-        self._document["canaries"].append(plain(result))
-        self._write()
+        self._append("canaries", result)
 
     def subject(self, result: SubjectResult) -> None:
         """Adds a subject, or replaces its earlier entry: call it once per finished shell."""
@@ -250,38 +254,34 @@ class CertificateWriter:
 
     def note(self, text: str) -> None:
         """A sentence about the run as a whole, such as why it was interrupted."""
-        self._document["notes"].append(plain(text))
-        self._write()
+        self._append("notes", text)
 
     def measured(self, measurement: Measurement) -> None:
-        self._document["measurements"].append(plain(measurement))
-        self._write()
+        self._append("measurements", measurement)
 
     def failure(self, why: str, *, origin: str, details: str = "") -> None:
         """A task without a result. `origin`: "ours", "input" (bad arguments) or "subject"."""
-        self._document["failures"].append(plain({"why": why, "whose": origin, "details": details}))
-        self._write()
+        self._append("failures", {"why": why, "whose": origin, "details": details})
 
     def finish(self, verdict: str) -> Document:
-        """The last call: the run has ended with this verdict."""
+        """The last call: the run has ended with this verdict. Returns what was written; do not change it."""
         assert verdict in VERDICTS, verdict
         self._document["verdict"] = verdict
         self._document["complete"] = True
         self._write()
         return self._document
 
+    def _append(self, key: str, value: object) -> None:
+        self._document[key].append(plain(value))
+        self._write()
+
     def _write(self) -> None:
         self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
         text = json_text(self._document)
-        try:
+        next_step = "Free some space or name another folder with --out"
+        with write_errors(f"cannot write the certificate {self.path}", next_step=next_step):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, text + "\n")
-        except OSError as error:
-            raise DocumentError(
-                f"cannot write the certificate {self.path}",
-                evidence=str(error),
-                next_step="Free some space or name another folder with --out",
-            ) from error
 
 
 def load(folder_or_file: Path | str) -> Document:

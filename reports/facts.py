@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import Any, Final
 
-from sinkproof.reports.document import Document
+from sinkproof.reports.document import CanaryResult, ClosureResult, Document, Finding, ShellResult, SubjectResult, plain
 
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
@@ -31,85 +32,79 @@ MEANINGS: Final = {
 PICTURED_MOST: Final = 2  # timelines per subject
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
-_DEFAULTS: Final[dict[str, dict[str, object]]] = {
-    "document": {
-        "complete": True,
-        "notes": [],
-        "failures": [],
-        "measurements": [],
-        "command": "",
-        "glossary": {},
-    },
-    "canary": {"shell": None, "control": False, "why": ""},
-    "subject": {"claimed": [], "why": ""},
-    "shell": {"points_known": [], "kills_by_point": {}, "outcomes": [], "rows_committed": 0, "notes": [], "stages": []},
-    "closure": {"of": "whole-job crashes", "sentence": ""},
-    "finding": {
-        "lost_total": None,
-        "extra_total": None,
-        "claim": None,
-        "root_cause": None,
-        "timeline": [],
-        "steps": [],
-        "line": None,
-        "traceback": None,
-    },
+WORST_FIRST: Final = ("violated", "unknown", "upheld")
+OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are missing
+    "complete": True,
+    "notes": [],
+    "failures": [],
+    "measurements": [],
+    "command": "",
+    "glossary": {},
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """A subject's numbers over all its shells. Lines are None where no shell explored the interior."""
+    """A subject's numbers over all its shells."""
 
     kills: int
     schedules_run: int
     schedules_in_bound: int
     points_reached: int
     points_total: int
-    lines_reached: int | None
-    lines_total: int | None
     seconds: float
 
 
 def filled(document: Mapping[str, Any]) -> Document:
     """The document with every optional key that is missing set to its default, so that renderers need not check."""
     return {
-        **_DEFAULTS["document"],
+        **OPTIONAL_KEYS,
         **document,
-        "canaries": [{**_DEFAULTS["canary"], **canary} for canary in document["canaries"]],
+        "canaries": [_filled(CanaryResult, canary) for canary in document["canaries"]],
         "subjects": [_filled_subject(subject) for subject in document["subjects"]],
     }
 
 
 def _filled_subject(subject: Mapping[str, Any]) -> Document:
     return {
-        **_DEFAULTS["subject"],
-        **subject,
+        "why": "",
+        **_filled(SubjectResult, subject),
         "shells": [_filled_shell(shell) for shell in subject["shells"]],
-        "findings": [{**_DEFAULTS["finding"], **finding} for finding in by_weight(subject["findings"])],
+        "findings": [_filled(Finding, finding) for finding in by_weight(subject["findings"])],
     }
 
 
 def _filled_shell(shell: Mapping[str, Any]) -> Document:
     """`closures` has all of them, the one under its own key first."""
     found = [shell["closure"]] if shell["closure"] else []
-    closures = [{**_DEFAULTS["closure"], **closure} for closure in (*found, *shell.get("closures", []))]
-    return {**_DEFAULTS["shell"], **shell, "closures": closures}
+    closures = [_filled(ClosureResult, closure) for closure in (*found, *shell.get("closures", []))]
+    return {**_filled(ShellResult, shell), "closures": closures}
+
+
+def _filled(part: type, given: Mapping[str, Any]) -> Document:
+    """`part`: the class of document.py that has the same keys, and their defaults."""
+    return {**given, **{name: value for name, value in _defaults(part).items() if name not in given}}
+
+
+@cache
+def _defaults(part: type) -> Document:
+    values = {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory() for each in fields(part)
+    }
+    return {name: plain(value) for name, value in values.items() if value is not MISSING}
 
 
 def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Broken claims first, then the smallest schedules; otherwise in the order in which they were found."""
-    return sorted(findings, key=lambda finding: (not finding["claimed"], fault_count(finding["schedule"])))
+
+    def weight(finding: Mapping[str, Any]) -> tuple[bool, int]:
+        return not finding["claimed"], sum("#" in word for word in finding["schedule"].split())
+
+    return sorted(findings, key=weight)
 
 
 def worst_first(document: Document) -> list[Document]:
-    """Subjects in the order violated, unknown, upheld."""
-    order = ("violated", "unknown", "upheld")
-    return sorted(document["subjects"], key=lambda subject: order.index(subject["verdict"]))
-
-
-def fault_count(schedule: str) -> int:
-    return sum("#" in word for word in schedule.split())
+    return sorted(document["subjects"], key=lambda subject: WORST_FIRST.index(subject["verdict"]))
 
 
 def pictured(subject: Document) -> list[Document]:
@@ -134,10 +129,8 @@ def claim_groups(subject: Document) -> list[tuple[str, list[str], str]]:
     groups: dict[tuple[str, str], list[str]] = {}
     for claim in subject["claims"]:
         groups.setdefault((claim["verdict"], claim["why"]), []).append(claim["claim"])
-    order = ("violated", "unknown", "upheld")
-    return sorted(
-        ((verdict, names, why) for (verdict, why), names in groups.items()), key=lambda group: order.index(group[0])
-    )
+    found = [(verdict, names, why) for (verdict, why), names in groups.items()]
+    return sorted(found, key=lambda group: WORST_FIRST.index(group[0]))
 
 
 def closure_facts(closure: Document) -> list[str]:
@@ -148,10 +141,6 @@ def closure_facts(closure: Document) -> list[str]:
         if name not in ("states", "complete", "why", "of", "sentence") and value not in (None, "", [], {})
     ]
     return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *details]
-
-
-def all_closures(document: Document) -> list[Document]:
-    return [closure for subject in document["subjects"] for shell in subject["shells"] for closure in shell["closures"]]
 
 
 def closure_lines(document: Document) -> list[str]:
@@ -187,15 +176,12 @@ def totals(subject: Document) -> Totals:
     shells = subject["shells"]
     reached = {point for shell in shells for point in shell["points_reached"]}
     known = {point for shell in shells for point in shell["points_known"]} | reached
-    explored = [shell for shell in shells if shell["lines_total"] is not None]
     return Totals(
         kills=sum(shell["kills"] for shell in shells),
         schedules_run=sum(shell["schedules_run"] for shell in shells),
         schedules_in_bound=sum(shell["schedules_in_bound"] for shell in shells),
         points_reached=len(reached),
         points_total=max([len(known), *(shell["points_total"] for shell in shells)]),
-        lines_reached=max((shell["lines_reached"] or 0 for shell in explored), default=None),
-        lines_total=max((shell["lines_total"] for shell in explored), default=None),
         seconds=sum(shell["seconds"] for shell in shells),
     )
 
@@ -204,12 +190,25 @@ def doubts(document: Document) -> list[str]:
     """Why this run as a whole is not reliable, whatever the verdicts of its subjects."""
     reasons = [] if document["complete"] else ["the run did not finish"]
     for canary in document["canaries"]:
-        if canary["convicted"] == canary["control"]:
+        if not canary_is_right(canary):
             problem = "a correct control was convicted" if canary["control"] else "a canary escaped"
-            reasons.append(f"{problem}: {canary['name']}{_where(canary)}")
+            reasons.append(f"{problem}: {canary_name(canary)}")
     if not document["subjects"]:
         reasons.append("no subject was certified")
     return [*reasons, *document["notes"]]
+
+
+def canary_is_right(canary: Document) -> bool:
+    """Convicted for its own root cause; for a control: acquitted."""
+    return bool(canary["convicted"] != canary["control"])
+
+
+def canary_outcome(canary: Document) -> str:
+    return "convicted" if canary["convicted"] else "acquitted" if canary["control"] else "escaped"
+
+
+def canary_name(canary: Document) -> str:
+    return f"{canary['name']} ({canary['shell']})" if canary["shell"] else str(canary["name"])
 
 
 def canary_sentence(document: Document) -> str:
@@ -229,7 +228,7 @@ def canary_sentence(document: Document) -> str:
 def summary(document: Document) -> str:
     """One sentence: the number of subjects, their verdicts, the number of crashes. Never "proven"."""
     verdicts = [subject["verdict"] for subject in document["subjects"]]
-    parts = [f"{verdicts.count(word)} {word}" for word in ("violated", "unknown", "upheld") if word in verdicts]
+    parts = [f"{verdicts.count(word)} {word}" for word in WORST_FIRST if word in verdicts]
     all_totals = [totals(subject) for subject in document["subjects"]]
     kills = sum(item.kills for item in all_totals)
     runs = sum(item.schedules_run for item in all_totals)
@@ -297,12 +296,17 @@ def row_text(row: Sequence[object]) -> str:
     return ":".join(str(part) for part in row)
 
 
+def claimed_text(claimed: bool) -> str:
+    """What a finding means for its subject."""
+    return "breaks a claim" if claimed else "not claimed"
+
+
+def verdict_text(verdict: str) -> str:
+    return f"{SYMBOLS[verdict]} {verdict.upper()}"
+
+
 def line_text(line: Document) -> str:
     return f"{line['file']}:{line['number']}"
-
-
-def _where(canary: Document) -> str:
-    return f" ({canary['shell']})" if canary["shell"] else ""
 
 
 def count(number: int) -> str:

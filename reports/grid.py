@@ -8,7 +8,7 @@ most places first. An unknown step or kind of fault gets a row or column of its 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,7 +79,8 @@ def grid(subject: Document) -> Grid:
     rows: list[GridRow] = []
     for point in [*points, *lines] if columns else []:
         first = not rows or group_of(rows[-1].point) != group_of(point)
-        rows.append(GridRow(point=point, first=first, cells=_cells(point, columns, cells)))
+        found = tuple(cells.get((point, *column), worst(())) for column in columns)
+        rows.append(GridRow(point=point, first=first, cells=found))
     return Grid(columns=tuple(columns), rows=tuple(rows))
 
 
@@ -108,9 +109,3 @@ def _columns(cells: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
     found = [(shell, fault) for _, shell, fault in cells]
     shells = list(dict.fromkeys(shell for shell, _ in found))
     return sorted(dict.fromkeys(found), key=lambda column: (shells.index(column[0]), -found.count(column), column[1]))
-
-
-def _cells(
-    point: str, columns: Sequence[tuple[str, str]], cells: Mapping[tuple[str, str, str], Cell]
-) -> tuple[Cell, ...]:
-    return tuple(cells.get((point, *column), Cell(outcome="none", runs=0)) for column in columns)

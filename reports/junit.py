@@ -72,15 +72,11 @@ def _step_cases(suite: ElementTree.Element, subject: Document, shell: Document) 
 def _canary_suite(document: Document) -> ElementTree.Element:
     suite = ElementTree.Element("testsuite", name="sinkproof.canaries")
     for canary in document["canaries"]:
-        where = f" ({canary['shell']})" if canary["shell"] else ""
-        case = _case(suite, classname="sinkproof.canaries", name=f"{canary['name']}{where}")
+        case = _case(suite, classname="sinkproof.canaries", name=facts.canary_name(canary))
         case.set("time", f"{canary['seconds']:.3f}")
-        if canary["convicted"] == canary["control"]:
-            what = (
-                "a correct control was convicted"
-                if canary["control"]
-                else f"escaped; its root cause is {canary['root_cause']}"
-            )
+        if not facts.canary_is_right(canary):
+            escaped = f"escaped; its root cause is {canary['root_cause']}"
+            what = "a correct control was convicted" if canary["control"] else escaped
             _judge(case, "unknown", why=what, evidence=[canary["why"]])
     return suite
 

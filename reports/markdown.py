@@ -15,7 +15,7 @@ SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&@])")
 
 def render(document: Mapping[str, Any]) -> str:
     known = facts.filled(document)
-    lines = [f"### {_verdict(known['verdict'])}: sinkproof certificate", "", f"{facts.summary(known)}.", ""]
+    lines = [f"### {facts.verdict_text(known['verdict'])}: sinkproof certificate", "", f"{facts.summary(known)}.", ""]
     if known["subjects"]:
         lines += [
             "| subject | claimed | grade | verdict | kills | steps |",
@@ -37,7 +37,7 @@ def _row(subject: Document) -> str:
         escaped(subject["name"]),
         escaped(", ".join(subject["claimed"]) or "nothing"),
         escaped(facts.grade_text(subject)),
-        _verdict(subject["verdict"]),
+        facts.verdict_text(subject["verdict"]),
         facts.count(numbers.kills),
         f"{numbers.points_reached}/{numbers.points_total}",
     ]
@@ -49,8 +49,7 @@ def _findings(subject: Document) -> list[str]:
         return []
     lines = [f"**{escaped(subject['name'])}**: {escaped(subject['why'])}", ""]
     for finding in subject["findings"][:FINDINGS_SHOWN]:
-        kind = "breaks a claim" if finding["claimed"] else "not claimed"
-        lines.append(f"- {finding['oracle']} ({kind}): {escaped(finding['why'])}")
+        lines.append(f"- {finding['oracle']} ({facts.claimed_text(finding['claimed'])}): {escaped(finding['why'])}")
         lines += [
             f"  - {kind}: {escaped(facts.rows_text(finding, kind))}"
             for kind in ("lost", "extra")
@@ -64,10 +63,6 @@ def _findings(subject: Document) -> list[str]:
 def _fenced(text: str) -> list[str]:
     fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
     return [f"  {fence}", *(f"  {line}" for line in facts.visible(text).splitlines()), f"  {fence}"]
-
-
-def _verdict(verdict: str) -> str:
-    return f"{facts.SYMBOLS[verdict]} {verdict.upper()}"
 
 
 def escaped(text: object) -> str:

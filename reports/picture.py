@@ -97,21 +97,19 @@ class _Canvas:
     """Positions of times and actors. The reader's lane, which shows the ending, is always present."""
 
     def __init__(self, timeline: Timeline) -> None:
-        self.timeline = timeline
         self.names = [name for name in timeline.actors if name != READER]
         if COORDINATOR not in self.names:
             self.names.insert(0, COORDINATOR)
         self.names.append(READER)
         longest = min(NAME_LONGEST, max(map(len, self.names)))
         self.left = max(NAMES_WIDTH, longest * CHARACTER_WIDTH + 18)
-        self.places = _places(timeline.events)
-        units = self.places[-1] if self.places else 1.0
+        places = _places(timeline.events)
+        units = places[-1] if places else 1.0
         self.unit = UNIT_WIDTH_MOST if units * UNIT_WIDTH_MOST > PLOT_WIDTH_LEAST else PLOT_WIDTH_LEAST / max(units, 1)
         self.right = self.left + units * self.unit + 12
         self.bottom = TOP + LANE_HEIGHT * len(self.names)
-
-    def x(self, index: int) -> float:
-        return round(self.left + 6 + self.places[index] * self.unit, 1)
+        xs = [round(self.left + 6 + place * self.unit, 1) for place in places]
+        self.events = list(zip(xs, timeline.events, strict=True))  # with their positions
 
     def y(self, actor: str) -> float:
         return TOP + LANE_HEIGHT * (self.names.index(actor) + 0.5)
@@ -128,10 +126,10 @@ def picture(finding: Document) -> Picture:
         lanes=tuple(_lane(name, canvas) for name in canvas.names),
         bands=tuple(_bands(canvas)),
         fronts=tuple(_fronts(canvas)),
-        marks=tuple(_mark(index, canvas) for index, each in enumerate(timeline.events) if each.kind != "fault"),
+        marks=tuple(_mark(x, each, canvas) for x, each in canvas.events if each.kind != "fault"),
         faults=tuple(_fault_marks(canvas, finding["line"])),
         ticks=tuple(_ticks(canvas)),
-        gaps=tuple((canvas.x(index) - canvas.unit / 2, each.left_out) for index, each in _left_out(timeline)),
+        gaps=tuple((x - canvas.unit / 2, each.left_out) for x, each in canvas.events if each.left_out),
         ending=timeline.ending,
         ending_y=canvas.y(READER),
     )
@@ -161,21 +159,18 @@ def _alive(name: str, canvas: _Canvas) -> list[tuple[float, float]]:
     event) starts the next one."""
     alive: list[tuple[float, float]] = []
     since: float | None = canvas.left if name == COORDINATOR else None
-    for index, each in enumerate(canvas.timeline.events):
-        x = canvas.x(index)
+    for x, each in canvas.events:
         acts = each.kind == "generation" or each.actor == name
         if since is None and acts:
             since = x
-        hit = each.ends_job or (each.actor == name and (each.ends_attempt or each.suspends))
-        if since is not None and each.kind == "fault" and hit:
+        if since is not None and each.stops(name):
             alive.append((since, x))
             since = None
     return alive if since is None else [*alive, (since, round(canvas.right, 1))]
 
 
 def _bands(canvas: _Canvas) -> list[Band]:
-    timeline = canvas.timeline
-    starts = [(canvas.x(index), each) for index, each in enumerate(timeline.events) if each.kind == "generation"]
+    starts = [(x, each) for x, each in canvas.events if each.kind == "generation"]
     ends = [*(x for x, _ in starts[1:]), canvas.right]
     return [
         Band(x=x, width=round(end - x, 1), name=generation_name(each))
@@ -189,10 +184,10 @@ def _fronts(canvas: _Canvas) -> list[Front]:
     """
     acknowledgements: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
     decisions: dict[tuple[int, int], tuple[float, float]] = {}
-    for index, each in enumerate(canvas.timeline.events):
+    for x, each in canvas.events:
         if each.checkpoint is None:
             continue
-        place = (canvas.x(index), canvas.y(each.actor))
+        place = (x, canvas.y(each.actor))
         if each.kind == "acknowledged":
             acknowledgements.setdefault((each.checkpoint, each.begun, each.generation or 0), []).append(place)
         elif each.kind == "complete":
@@ -215,10 +210,9 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:g},{y:g}" for x, y in places)
 
 
-def _mark(index: int, canvas: _Canvas) -> TimelineMark:
-    each = canvas.timeline.events[index]
+def _mark(x: float, each: StoryEvent, canvas: _Canvas) -> TimelineMark:
     return TimelineMark(
-        x=canvas.x(index),
+        x=x,
         y=canvas.y(each.actor),
         kind=each.kind if each.kind in ("acknowledged", "complete", "declined", "generation") else "other",
         label="" if each.checkpoint is None else str(each.checkpoint),
@@ -228,14 +222,12 @@ def _mark(index: int, canvas: _Canvas) -> TimelineMark:
 
 def _fault_marks(canvas: _Canvas, line: Document | None) -> list[FaultMark]:
     """The label stands above the lane, or below if another label is in the way. The last one names its source line."""
-    last = max((index for index, each in enumerate(canvas.timeline.events) if each.kind == "fault"), default=-1)
+    struck = [(x, each) for x, each in canvas.events if each.kind == "fault"]
     faults: list[FaultMark] = []
     taken: list[tuple[float, float, float]] = []  # (y, left, right) of the labels so far
-    for index, each in enumerate(canvas.timeline.events):
-        if each.kind != "fault":
-            continue
-        x, y = canvas.x(index), canvas.y(each.actor)
-        named = line is not None and index == last and not each.point.startswith("line(")
+    for x, each in struck:
+        y = canvas.y(each.actor)
+        named = each is struck[-1][1] and not each.point.startswith("line(")
         label = f"{each.fault} at {each.point}" + (f", {facts.line_text(line)}" if line and named else "")
         width = LABEL_CHARACTER_WIDTH * len(label)
         to_the_right = x + 14 + width < canvas.right
@@ -259,12 +251,7 @@ def _fault_marks(canvas: _Canvas, line: Document | None) -> list[FaultMark]:
 
 def _ticks(canvas: _Canvas) -> list[tuple[float, str]]:
     ticks: list[tuple[float, str]] = []
-    for index, each in enumerate(canvas.timeline.events):
-        x = canvas.x(index)
+    for x, each in canvas.events:
         if not ticks or x - ticks[-1][0] >= TICKS_APART:
             ticks.append((x, f"{each.at:.3f} s" if not ticks else f"{each.at:.3f}"))
     return ticks
-
-
-def _left_out(timeline: Timeline) -> list[tuple[int, StoryEvent]]:
-    return [(index, each) for index, each in enumerate(timeline.events) if each.left_out]

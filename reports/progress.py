@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,8 +18,10 @@ LINE_INTERVAL_SECONDS: Final = 5.0
 DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
 
 
-class Progress(Protocol):
-    """One subject in one shell after the other. `step` may be called thousands of times a second."""
+class Progress:
+    """One subject in one shell after the other. This one shows nothing; `step` may be called thousands of times a
+    second.
+    """
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
         """`total`: schedules to run; None where the number is not known."""
@@ -32,6 +34,9 @@ class Progress(Protocol):
 
     def close(self) -> None:
         """Gives the terminal back. Any number of times, also in the middle, such as after Ctrl-C."""
+
+
+SILENT: Final = Progress()
 
 
 @dataclass(slots=True)
@@ -49,31 +54,11 @@ class ShellProgress:
         return f"{self.steps:,}" if self.total is None else f"{self.steps:,}/{self.total:,}"
 
 
-class SilentProgress:
-    def start(self, subject: str, shell: str, total: int | None) -> None:
-        pass
-
-    def step(self, what: str, kills: int) -> None:
-        pass
-
-    def done(self, verdict: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-SILENT: Final = SilentProgress()
-
-
-class Lines:
+class Lines(Progress):
     """For logs: at most one line per interval."""
 
-    def __init__(
-        self, stream: TextIO, *, clock: Callable[[], float], interval_seconds: float = LINE_INTERVAL_SECONDS
-    ) -> None:
-        self._stream, self._clock, self._interval = stream, clock, interval_seconds
-        self._next = clock()
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
+        self._stream, self._clock, self._next = stream, clock, clock()
         self._current = ShellProgress("", "", None)
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
@@ -96,12 +81,12 @@ class Lines:
         now = self._clock()
         if now < self._next:
             return
-        self._next = now + self._interval
+        self._next = now + LINE_INTERVAL_SECONDS
         at = self._current
         print(f"{at.subject} [{at.shell}] {at.counted()}, {at.kills:,} kills: {text}", file=self._stream, flush=True)
 
 
-class View:
+class View(Progress):
     """For terminals: three lines that are redrawn in place, and one permanent line for each finished subject."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
@@ -174,5 +159,5 @@ class View:
 def open_progress(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Progress:
     """The progress display that fits this stream. `clock`: seconds, such as time.monotonic."""
     if quiet:
-        return SilentProgress()
+        return SILENT
     return View(stream, clock=clock) if stream.isatty() else Lines(stream, clock=clock)

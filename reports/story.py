@@ -28,10 +28,9 @@ ROWS_NAMED: Final = 4
 EXTRA_MEANS: Final = {"O3": "seen early or again", "O9": "added by a replaced attempt"}
 WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
 
-# What a kind of fault does: it ends one attempt, ends the whole job, or suspends one attempt; others do none of these.
-ENDS_ATTEMPT: Final = re.compile(r"kill|die|death|crash|error|fail|land")
+# What a kind of fault does: it ends or suspends one attempt, or ends the whole job; others do none of these.
+STOPS_ATTEMPT: Final = re.compile(r"kill|die|death|crash|error|fail|land|stop|depose|pause|zombie")
 ENDS_JOB: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain|cancel")
-SUSPENDS: Final = re.compile(r"stop|depose|pause|zombie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +48,10 @@ class StoryEvent:
     begun: int = 0  # the number of generations so far; the engine's own numbers look like 700002
     left_out: int = 0  # number of events not shown right before this one
 
-    @property
-    def ends_attempt(self) -> bool:
-        return bool(self.fault and ENDS_ATTEMPT.search(self.fault))
-
-    @property
-    def ends_job(self) -> bool:
-        return bool(self.fault and ENDS_JOB.search(self.fault))
-
-    @property
-    def suspends(self) -> bool:
-        return bool(self.fault and SUSPENDS.search(self.fault))
+    def stops(self, actor: str) -> bool:
+        """Whether a fault ends or suspends the attempt of this actor here."""
+        hit = self.actor == actor and STOPS_ATTEMPT.search(self.fault)
+        return self.kind == "fault" and bool(hit or ENDS_JOB.search(self.fault))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,23 +60,14 @@ class Timeline:
 
     events: tuple[StoryEvent, ...]
     actors: tuple[str, ...]
-    completed: frozenset[int]
     ending: str  # what the reader observed in the end
-
-    @property
-    def faults(self) -> list[StoryEvent]:
-        return [each for each in self.events if each.kind == "fault"]
 
 
 def story(finding: Document) -> Timeline:
-    everything = _counted([_story_event(event) for event in finding["timeline"]])
-    shown = _shown(everything)
+    shown = _shown(_counted([_story_event(event) for event in finding["timeline"]]))
     return Timeline(
         events=tuple(shown),
         actors=tuple(sorted(dict.fromkeys(each.actor for each in shown), key=_place)),
-        completed=frozenset(
-            each.checkpoint for each in everything if each.kind == "complete" and each.checkpoint is not None
-        ),
         ending=ending(finding),
     )
 

@@ -38,8 +38,6 @@ def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False
         _subjects(console, known)
         for subject in known["subjects"]:
             _findings(console, subject)
-        _closures(console, known)
-        _canaries(console, known)
         _conclusion(console, known)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
@@ -58,22 +56,16 @@ def _subjects(console: Console, document: Document) -> None:
     always = " (" if console.width < WIDTH_OF_ONE_LINE else " (expected "
     stacked = {"claimed": (", ", ",\n"), "grade (expected)": (always, f"\n{always.lstrip()}")}
     for row in rows:
-        table.add_row(
-            *(value if name not in stacked else _restacked(value, *stacked[name]) for name, value in row.items())
-        )
+        restacked = {name: Text(row[name].plain.replace(*separators)) for name, separators in stacked.items()}
+        table.add_row(*(row | restacked).values())
     console.print(table)
-
-
-def _restacked(value: Text, separator: str, replacement: str) -> Text:
-    return Text(value.plain.replace(separator, replacement))
 
 
 def _subject_blocks(console: Console, rows: Iterable[Mapping[str, Text]]) -> None:
     for row in rows:
-        cells = list(row.items())
         console.print(Text.assemble(row["verdict"], "  ", row["subject"]))
         grid = Table.grid(padding=(0, 2))
-        for name, value in cells:
+        for name, value in row.items():
             if name not in ("subject", "verdict"):
                 grid.add_row(Text(f"  {name}"), value)
         console.print(grid)
@@ -113,9 +105,9 @@ def _findings(console: Console, subject: Document) -> None:
 
 
 def _finding(console: Console, subject: Document, finding: Document, *, timeline: bool) -> None:
-    kind = "breaks a claim" if finding["claimed"] else "not claimed"
     symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
     broken = f" {finding['claim']}" if finding["claim"] else ""
+    kind = facts.claimed_text(finding["claimed"])
     title = f"{symbol} {subject['name']}: {finding['oracle']}{broken} ({kind}), {finding['shell']} shell"
     console.print(Text(facts.visible(title), style="bold"))
     grid = Table.grid(padding=(0, 2))
@@ -155,26 +147,20 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     return [*found, ("faults", finding["schedule"])]
 
 
-def _closures(console: Console, document: Document) -> None:
-    """The sentence of each complete closure once; then the closures that are not complete."""
-    for line in facts.closure_lines(document):
-        console.print(_text(line))
-    if facts.all_closures(document):
-        console.print()
-
-
-def _canaries(console: Console, document: Document) -> None:
-    console.print(_text(f"canaries: {facts.canary_sentence(document)}"))
-
-
 def _conclusion(console: Console, document: Document) -> None:
+    """The sentence of each complete closure once; closures that are not complete; canaries, doubts, the verdict."""
+    if closures := facts.closure_lines(document):
+        for line in closures:
+            console.print(_text(line))
+        console.print()
+    console.print(_text(f"canaries: {facts.canary_sentence(document)}"))
     for doubt in facts.doubts(document):
         console.print(_text(f"{facts.SYMBOLS['unknown']} {doubt}"))
     console.print(Text.assemble(_verdict(document["verdict"]), f"  {facts.summary(document)}"))
 
 
 def _verdict(verdict: str) -> Text:
-    return Text(f"{facts.SYMBOLS[verdict]} {verdict.upper()}", style=STYLES[verdict])
+    return Text(facts.verdict_text(verdict), style=STYLES[verdict])
 
 
 def _text(value: object) -> Text:

@@ -103,7 +103,7 @@ def certify(
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
-        verdicts = [_conclude(writer, subject, blind) for subject in subjects.values()]
+        verdicts = [_write_verdict(writer, subject, doubts=blind) for subject in subjects.values()]
         return writer.finish(merge(verdicts).value)
 
 
@@ -143,8 +143,7 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
         why = f"ended before it was complete: {type(ending).__name__}"
         with suppress(DocumentError):
             for subject in subjects.values():
-                subject.unknowns.append(why)
-                writer.subject(judge_subject(subject))
+                _write_verdict(writer, subject, doubts=[why])
             writer.note(why)
         raise
 
@@ -214,8 +213,9 @@ def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[s
     """Writes the kill table. Returns why the certifier is blind; empty if it is not."""
     if isinstance(result, Failure):
         writer.failure(result.why, origin="ours", details=result.details)
-    for canary in () if isinstance(result, Failure) else result:
-        writer.canary(canary)
+    else:
+        for canary in result:
+            writer.canary(canary)
     return blindness(task, result)
 
 
@@ -236,8 +236,7 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
     if isinstance(result, Failure):
         if result.why not in subject.unknowns:
             subject.unknowns.append(result.why)
-        cause = "ours" if result.ours else "input" if result.bad_input else "subject"
-        writer.failure(result.why, origin=cause, details=result.details)
+        writer.failure(result.why, origin=result.origin, details=result.details)
     else:
         subject.shells.append(result.result)
         subject.findings += result.findings
@@ -247,9 +246,8 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
         subject.lines_struck |= result.lines_struck
         if result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
-    order = [*SHELLS]
-    subject.shells.sort(key=lambda shell: order.index(shell.shell))
-    writer.subject(judge_subject(subject))
+    subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))
+    _write_verdict(writer, subject)
 
 
 def _missed(points: Sequence[str], shell: ShellResult) -> str:
@@ -265,9 +263,9 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
     )
 
 
-def _conclude(writer: CertificateWriter, subject: SubjectProgress, blind: Sequence[str]) -> Verdict:
-    """The final verdict on one subject. A blind certifier upholds nothing; its violations stand."""
-    subject.unknowns += blind
+def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubts: Sequence[str] = ()) -> Verdict:
+    """Writes the verdict on one subject. `doubts`: while there are any, nothing is upheld; violations stand."""
+    subject.unknowns += doubts
     result = judge_subject(subject)
     writer.subject(result)
     return Verdict(result.verdict)

@@ -43,7 +43,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
     """The verdict per claim and over all, and the grade that the findings leave."""
     contract = subject.contract
     claimed = _claimed(subject)
-    claims = [_judge_claim(claim, subject) for claim in _single(claimed)]
+    claims = [_judge_claim(Claim[name], subject) for name in names(claimed)]
     verdict = merge(Verdict(result.verdict) for result in claims)
     grade = Grade.of({finding.oracle for finding in subject.findings})
     if (subject.unknowns or _left_over(subject)) and grade is Grade.EXACTLY_ONCE:
@@ -79,18 +79,11 @@ def _claimed(subject: SubjectProgress) -> Claim:
 def claimed_names(claims: Claim) -> list[str]:
     """The claims by name; a complete combination, such as EXACTLY_ONCE, by its own name."""
     words, left = [], claims
-    for combination in (Claim.EXACTLY_ONCE, Claim.EFFECTIVELY_ONCE):
-        if combination in left:
-            words.append(combination.name or "")
-            left &= ~combination
-    if left & Claim.NO_LOSS:
-        words.append("AT_LEAST_ONCE")
-        left &= ~Claim.NO_LOSS
+    for name in ("EXACTLY_ONCE", "EFFECTIVELY_ONCE", "AT_LEAST_ONCE"):
+        if Claim[name] in left:
+            words.append(name)
+            left &= ~Claim[name]
     return words + names(left)
-
-
-def _single(claims: Claim) -> list[Claim]:
-    return [Claim[name] for name in names(claims)]
 
 
 def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:

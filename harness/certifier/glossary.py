@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from sinkproof.canaries.catalogue import ROOT_CAUSES
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import CATALOGUE
 
@@ -32,26 +33,6 @@ CLAIMS: Final = {
     "NO_RESIDUE": "no open transaction, staged row or temporary file is left behind",
     "SURVIVES_POWER_LOSS": "committed rows survive a loss of power",
     "HONEST_MARKERS": "a marker that calls rows complete is never ahead of the rows",
-}
-ROOT_CAUSES: Final = {
-    "R1": "data and progress marker not atomic",
-    "R2": "unstable or colliding identity",
-    "R3": "over-skipping",
-    "R4": "premature acknowledge",
-    "R5": "premature publication",
-    "R6": "commit failure swallowed",
-    "R7": "ambiguous outcome taken for failure or success",
-    "R8": "handle or epoch reuse",
-    "R9": "expiry",
-    "R10": "unfenced zombie",
-    "R11": "lingering participants",
-    "R12": "rows assigned to the wrong checkpoint",
-    "R13": "partial commit of many participants forgotten",
-    "R14": "restore or rescale wiring",
-    "R15": "destructive cleanup",
-    "R16": "missing durability barrier",
-    "R17": "replay differs, position too coarse",
-    "R18": "target semantics",
 }
 
 

@@ -1,21 +1,34 @@
-"""What one worker process does: one subject, or all canaries, or one replay, in one shell.
+"""What one worker process does: one subject, or all canaries, or one schedule again, in one shell.
 
 A subject's code runs in here, so it may hang, exit, or use up all memory without taking the certificate with it.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from typing import Any
 
 from sinkproof.campaign.run import run_campaign, within_budget
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.reports.document import CanaryResult
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import fresh_folder
+from sinkproof.subject.scratch import Scratch, scratch_folder
+from sinkproof.subject.services_in_use import ServicesInUse
+
+
+def perform(task: Task, progress: Progress) -> Any:
+    if task.schedule:
+        return try_again(task, progress=progress)
+    if task.locator:
+        return explore_subject(task, progress=progress)
+    from sinkproof.canaries.try_canaries import try_all
+
+    return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds)
 
 
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
@@ -25,23 +38,34 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
         from sinkproof.foreach_batch.certify_function import explore
 
         return explore(contract, task, progress=progress)
-    folder = fresh_folder()
-    try:
+    with scratch_folder() as folder:
         return run_campaign(contract, task, folder=folder, progress=progress, should_stop=within_budget(task))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def try_canaries(task: Task, *, progress: Progress = SILENT) -> Sequence[CanaryResult]:
-    """Every canary and every control in one shell."""
-    from sinkproof.canaries.try_canaries import try_all
+def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
+    """The schedule of the task on its subject."""
+    schedule, contract = parse(task.schedule), load(task.locator)
+    progress.step(task.schedule, 0)
+    if contract.kind == "foreach_batch":
+        from sinkproof.foreach_batch.certify_function import try_again as try_function_again
 
-    return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds)
+        return try_function_again(contract, task, progress=progress)
+    with scratch_folder() as folder:
+        services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
+        if task.shell == "spark":
+            from sinkproof.execution.spark_runner import spark_runner
 
+            with spark_runner(contract, scratch, master=task.master) as spark:
+                return spark.run(schedule)
+        if task.shell == "process":
+            from sinkproof.execution.process_runner import process_runner
 
-def perform(task: Task, progress: Progress) -> Any:
-    if task.schedule:
-        from sinkproof.certifier.rerun import try_again
-
-        return try_again(task, progress=progress)
-    return explore_subject(task, progress=progress) if task.locator else try_canaries(task, progress=progress)
+            with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+                return runner.run(schedule, concurrent_reader=True)
+        with ScheduleRunner(contract, scratch) as runner:
+            runner.find_own_files()
+            lines = any(is_line(fault.point) for fault in schedule.faults)
+            if needs_copies(runner, schedule):
+                return run_with_copies(runner, schedule, trace_lines=lines)
+            return runner.run(schedule, trace_lines=lines, concurrent_reader=True)

@@ -11,13 +11,13 @@ from typing import Any
 
 from sinkproof.campaign.finding_text import timeline
 from sinkproof.campaign.task import Task
-from sinkproof.certifier.rerun import try_again
+from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line
 from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.feasible import refuse_impossible
+from sinkproof.generators.feasible import impossible
 from sinkproof.judging.oracle import named
 from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.progress import SILENT
@@ -82,7 +82,8 @@ def replay(
     schedule = parse(text, kinds=frozenset(KINDS))
     named_job(schedule.job)
     contract = load(locator)
-    refuse_impossible(schedule, contract, shell)
+    if why := impossible(schedule, contract, shell):
+        raise ContractError(why)
     task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule), services=services)
     if here:
         return Replay(contract, try_again(task))
@@ -91,7 +92,9 @@ def replay(
     with closing(run_tasks([task], progress=SILENT, cores=1)) as results:
         _, result = next(results)
     if isinstance(result, Failure):
-        raise ContractError(result.why) if result.bad_input else ReplayFailed(result.why, ours=result.ours)
+        if result.origin == "input":
+            raise ContractError(result.why)
+        raise ReplayFailed(result.why, ours=result.origin == "ours")
     return Replay(contract, result)
 
 

@@ -12,7 +12,7 @@ import pickle
 import select
 import sys
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
@@ -52,18 +52,17 @@ class Failure:
     """A task without a result: what happened, and what caused it."""
 
     why: str
-    ours: bool = False  # caused by this program or the machine, not by the subject
-    bad_input: bool = False
+    origin: str = "subject"  # or "ours" (this program or the machine), or "input" (bad arguments)
     details: str = ""
 
 
-class Reporting:
+class Reporting(Progress):
     """The progress of a worker, as messages to its parent."""
 
     def __init__(self, inside: Inside) -> None:
         self.inside, self.pid = inside, os.getpid()
         self.status = inside.descriptors[0]  # shared memory: the parent reads the last step after a hang or death
-        self.last, self.steps = 0.0, 0
+        self.last = 0.0
 
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
@@ -74,18 +73,13 @@ class Reporting:
         self.send("start", subject, shell, total)
 
     def step(self, what: str, kills: int) -> None:
-        self.steps += 1
         report_step(self.status, what)
         if now() - self.last >= STEPS_EVERY_SECONDS:
             self.last = now()
-            self.send("step", what, kills, self.steps)
-            self.steps = 0
+            self.send("step", what, kills)
 
     def done(self, verdict: str) -> None:
         self.send("done", verdict)
-
-    def close(self) -> None:
-        pass
 
 
 def work(inside: Inside, task: Task) -> None:
@@ -94,7 +88,7 @@ def work(inside: Inside, task: Task) -> None:
     try:
         reporting.send("result", perform(task, reporting))
     except (ContractError, ServiceUnavailable) as error:
-        reporting.send("result", Failure(why=str(error), bad_input=True))
+        reporting.send("result", Failure(why=str(error), origin="input"))
     except (ReaderFailed, NeverQuiet, ServiceFailed) as error:
         reporting.send("result", Failure(why=str(error)))
     except BrokenPipeError:
@@ -104,9 +98,8 @@ def work(inside: Inside, task: Task) -> None:
     except Exception as error:  # the border: no error may look like a verdict
         place = place_of(error.__traceback__)
         what = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
-        details = traceback.format_exc()
-        why = f"{what}: {type(error).__name__}: {error}"
-        reporting.send("result", Failure(why=why, ours=not place, details=details))
+        why, origin = f"{what}: {type(error).__name__}: {error}", "subject" if place else "ours"
+        reporting.send("result", Failure(why=why, origin=origin, details=traceback.format_exc()))
 
 
 def place_of(raised_in: TracebackType | None) -> str:
@@ -189,7 +182,9 @@ def _receive(worker: Worker, progress: Progress) -> Any:
             worker.silence = Deadline(worker.silence_seconds)
             if kind == "result":
                 return rest[0]
-            _show(kind, rest, worker=worker, progress=progress)
+            if kind == "step":
+                rest[0] = f"{worker.task.name} [{worker.task.shell}] {rest[0]}"
+            getattr(progress, kind)(*rest)
     except NoReply as ended:
         return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_output(worker)}")
     worker.child.output.cut()
@@ -197,15 +192,6 @@ def _receive(worker: Worker, progress: Progress) -> Any:
         silence = f"no message for {worker.silence_seconds:g} s while {worker.status}"
         return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_output(worker)}")
     return None
-
-
-def _show(kind: str, rest: list[Any], *, worker: Worker, progress: Progress) -> None:
-    call: Callable[..., None] = getattr(progress, kind)
-    if kind == "step":
-        what, kills, _ = rest
-        call(f"{worker.task.name} [{worker.task.shell}] {what}", kills)
-    else:
-        call(*rest)
 
 
 def _ending(worker: Worker, no_reply: NoReply) -> str:

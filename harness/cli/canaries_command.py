@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from typing import Final
 
 import click
@@ -33,11 +34,8 @@ def canaries(shell: str, as_json: bool, quiet: bool) -> None:
     from sinkproof.canaries.kill_table import render
     from sinkproof.certifier.certify import try_canaries
 
-    progress = progress_on(quiet=quiet)
-    try:
+    with closing(progress_on(quiet=quiet)) as progress:
         results, blind = try_canaries(shells_for(shell, everything=False), progress=progress)
-    finally:
-        progress.close()
     if as_json:
         click.echo(json.dumps({"canaries": results, "blind": blind}, indent=1))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,8 @@ from sinkproof.cli.command_parts import SHELL_CHOICE, Seconds, in_words, progres
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
-from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file
-from sinkproof.subject.contract import ContractError
+from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measurement, replace_file, write_errors
+from sinkproof.subject.command_contract import locator
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
@@ -70,7 +71,7 @@ BUDGETS: Final = (
     show_default=True,
     help="A call to the sink that takes longer counts as hung.",
 )
-@service_options
+@service_options()
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--plan", is_flag=True, help="Print the stages of each shell's campaign in their order, and run nothing.")
@@ -95,7 +96,7 @@ def certify(
         return
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
-        locators.append(_command_locator(command_line, reader, options["claims"]))
+        locators.append(locator(command_line, reader, options["claims"]))
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     chosen = Options(
@@ -109,14 +110,11 @@ def certify(
         measurements=_last_soak(),
         services=services,
     )
-    progress = progress_on(quiet=options["quiet"])
     try:
-        document = run(locators, out, options=chosen, progress=progress)
+        with closing(progress_on(quiet=options["quiet"])) as progress:
+            document = run(locators, out, options=chosen, progress=progress)
     except (KeyboardInterrupt, Terminated):
-        progress.close()
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
-    finally:
-        progress.close()
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
     for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
@@ -159,14 +157,6 @@ def _last_soak() -> Sequence[Measurement]:
         return ()
 
 
-def _command_locator(command_line: str, reader: str | None, claims: str) -> str:
-    from sinkproof.subject.command_contract import locator
-
-    if reader is None:
-        raise ContractError("--command needs --reader: a command that prints the rows an independent reader sees")
-    return locator(command_line, reader, claims)
-
-
 def _embedded() -> list[str]:
     from sinkproof.sink_adapters.registry import PAIRS
 
@@ -178,17 +168,11 @@ def _new_folder() -> Path:
 
     home = Path(".sinkproof")
     out = home / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-    try:
+    with write_errors(f"cannot make the folder {out}", next_step="Name a folder that can be written with --out"):
         out.mkdir(parents=True)
         latest = home / f".latest-{out.name}"  # another command may make a link of its own at the same moment
         latest.symlink_to(out.name)
         latest.replace(home / "latest")
-    except OSError as error:
-        raise DocumentError(
-            f"cannot make the folder {out}",
-            evidence=str(error),
-            next_step="Name a folder that can be written with --out",
-        ) from error
     return out
 
 
@@ -196,15 +180,10 @@ def _write_reports(document: Document, out: Path) -> None:
     from sinkproof.reports import junit, markdown, page
 
     renderers = {"report.html": page.render, "junit.xml": junit.render, "summary.md": markdown.render}
+    next_step = f"Free some space; `sinkproof report {out}` makes it again from the certificate"
     for name, render in renderers.items():
-        try:
+        with write_errors(f"cannot write the report {out / name}", next_step=next_step):
             replace_file(out / name, render(document))
-        except OSError as error:
-            raise DocumentError(
-                f"cannot write the report {out / name}",
-                evidence=str(error),
-                next_step=f"Free some space; `sinkproof report {out}` makes it again from the certificate",
-            ) from error
 
 
 def _summary(document: Document, out: Path) -> str:

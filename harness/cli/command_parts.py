@@ -1,8 +1,9 @@
-"""What `certify` and `canaries` share: times as users write them, the choice of shells, progress on stderr."""
+"""What commands share: groups of options, times as users write them, the choice of shells, progress on stderr."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -10,7 +11,19 @@ import click
 from sinkproof.chaos.clock import now
 from sinkproof.subject.contract import ContractError
 
+Command = Callable[..., Any]
 SHELL_CHOICE: Final = click.Choice(["simulated", "process", "spark", "all"])
+
+
+def with_options(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """A decorator that adds these options, in the order in which --help lists them."""
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 class Seconds(click.ParamType[float]):

@@ -63,9 +63,7 @@ def main() -> NoReturn:
     try:
         cli.main(standalone_mode=False)
         sys.exit(0)
-    except click.exceptions.Abort:
-        leave("interrupted", EXIT_INTERRUPTED)
-    except (KeyboardInterrupt, Terminated):
+    except (click.exceptions.Abort, KeyboardInterrupt, Terminated):
         leave("interrupted", EXIT_INTERRUPTED)
     except click.ClickException as error:
         error.show()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -74,7 +73,7 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
     from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-    from sinkproof.subject.scratch import fresh_folder, sweep_folders_of_the_dead
+    from sinkproof.subject.scratch import scratch_folder, sweep_folders_of_the_dead
 
     beginning = prepare(pipeline, folder)
     if beginning.over:
@@ -83,10 +82,9 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
         )
     sweep_folders_of_the_dead()
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
-    of_spark = fresh_folder()
-    cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
     with ExitStack() as cleaning:
-        cleaning.callback(shutil.rmtree, of_spark, ignore_errors=True)
+        of_spark = cleaning.enter_context(scratch_folder())
+        cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")
@@ -152,7 +150,7 @@ def _as_json(outcome: PipelineOutcome, path: Path) -> str:
     return json.dumps(summary, indent=1)
 
 
-OPTIONS_OF_ALL: Final = (
+OPTIONS: Final = (
     click.option("--master", help="A Spark master with a slot for each task.  [default: local, with enough slots]"),
     click.option(
         "--parallelism", type=click.IntRange(1, 128), default=2, show_default=True, help="Subtasks of each operator."
@@ -160,9 +158,3 @@ OPTIONS_OF_ALL: Final = (
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--quiet", is_flag=True, help="No progress on stderr."),
 )
-
-
-def options_of_all(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS_OF_ALL):
-        command = option(command)
-    return command

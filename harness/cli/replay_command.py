@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The shell in which the sink runs and is crashed.",
 )
-@service_options
+@service_options()
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
 @click.option("--as-test", is_flag=True, help="Print a pytest function that runs the same schedule.")

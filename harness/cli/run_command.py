@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sinkproof.cli.command_parts import with_options
 from sinkproof.cli.exit_status import leave
-from sinkproof.cli.pipeline_run import Milliseconds, options_of_all, run_pipeline
+from sinkproof.cli.pipeline_run import OPTIONS, Milliseconds, run_pipeline
 from sinkproof.cli.run_topics_command import etl, windows
 from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 
@@ -60,19 +61,15 @@ for command in (etl, windows):
 @click.option(
     "--batch-rows", type=click.IntRange(1, 1_000_000), default=10_000, show_default=True, help="Rows of a batch."
 )
-@options_of_all
+@with_options(OPTIONS)
 def count(**options: Any) -> None:
     """Count rows by key. Each input row yields one output row with the count so far.
 
     Exit status: 0 everything is committed, 130 stopped with a checkpoint, 3 bad arguments or input, 4 failure.
     """
-    from sinkproof.pipeline.output_folder import PipelineError
     from sinkproof.sink_adapters.registry import PAIRS
 
-    try:
-        _refuse_unknown(options)
-    except PipelineError as error:
-        leave(str(error), EXIT_USAGE)
+    _refuse_unknown(options)
     run_pipeline(
         options["out"],
         lambda folder: _pipeline(options, folder.earlier() or {}),
@@ -82,20 +79,18 @@ def count(**options: Any) -> None:
 
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    from sinkproof.pipeline.output_folder import PipelineError
+    """Ends the command if something is missing or cannot be used."""
     from sinkproof.sink_adapters.registry import PAIRS
 
     names = [name for name in PAIRS if not name.startswith("memory/")]
     if options["sink"] in PAIRS and options["sink"] not in names:
-        raise PipelineError(
-            f"{options['sink']} loses its rows when the process ends. Possible sinks: {', '.join(names)}"
-        )
+        leave(f"{options['sink']} loses its rows when the process ends. Possible sinks: {', '.join(names)}", EXIT_USAGE)
     if options["sink"] not in names:
-        raise PipelineError(f"there is no sink {options['sink']!r}. Possible sinks: {', '.join(names)}")
+        leave(f"there is no sink {options['sink']!r}. Possible sinks: {', '.join(names)}", EXIT_USAGE)
     if bool(options["rows"]) == bool(options["generate"]):
-        raise PipelineError("say what to read: --rows PATH (any number of times) or --generate ROWS, one of the two")
+        leave("say what to read: --rows PATH (any number of times) or --generate ROWS, one of the two", EXIT_USAGE)
     if options["rows"] and not options["key"]:
-        raise PipelineError("say what to count by: --key COLUMN")
+        leave("say what to count by: --key COLUMN", EXIT_USAGE)
 
 
 def _pipeline(options: Mapping[str, Any], earlier: Mapping[str, Any]) -> Pipeline:

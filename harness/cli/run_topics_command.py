@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.cli.pipeline_run import Milliseconds, options_of_all, run_pipeline
+from sinkproof.cli.command_parts import with_options
+from sinkproof.cli.pipeline_run import OPTIONS, Milliseconds, run_pipeline
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
@@ -30,7 +30,8 @@ class Topic(click.ParamType[str]):
         return topic
 
 
-OPTIONS: Final = (
+OF_TOPICS: Final = (
+    *OPTIONS,
     click.option("--from", "topic_from", type=Topic(), required=True, help="Topic to read, from its first record on."),
     click.option(
         "--to", "topic_to", type=Topic(), required=True, help="Topic to write. It is created if it is missing."
@@ -74,17 +75,11 @@ OPTIONS: Final = (
 )
 
 
-def topic_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return options_of_all(command)
-
-
 @click.command()
 @click.option(
     "--transform", default="", help="FILE.py:FUNCTION that maps each value (bytes) to another value, or to None."
 )
-@topic_options
+@with_options(OF_TOPICS)
 def etl(transform: str, **options: Any) -> None:
     """Move records from topic to topic, exactly once for read_committed readers.
 
@@ -115,7 +110,7 @@ def etl(transform: str, **options: Any) -> None:
     show_default=True,
     help="A partition without records for so long does not hold back the windows.",
 )
-@topic_options
+@with_options(OF_TOPICS)
 def windows(size_ms: int, out_of_order_ms: int, idle_after_ms: int, **options: Any) -> None:
     """Count records per key and window of event time. Each window that has ended yields one record per key.
 
@@ -130,14 +125,12 @@ def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
     path = options["checkpoints"] or Path(".sinkproof") / f"{command}-{topic_from}-{topic_to}"
 
     def make(folder: PipelineFolder) -> Runnable:
-        from sinkproof.pipeline import topic_recipes
         from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
 
         names = TopicPipelineOptions.__slots__
         return TopicPipeline(
             TopicPipelineOptions(
                 command=command,
-                recipe=getattr(topic_recipes, command.upper()),
                 endpoint=_endpoint(options["address"]),
                 **{name: value for name, value in options.items() if name in names},
                 parts=parts,

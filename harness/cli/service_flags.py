@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sinkproof.cli.command_parts import Command, with_options
 from sinkproof.cli.exit_status import leave
 from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 
@@ -15,64 +16,51 @@ if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
 
 SERVICES: Final = ("kafka", "cassandra", "toxiproxy")
-Function = TypeVar("Function", bound=Callable[..., Any])
-FOR_SERVICES: Final = (
-    click.option("--kafka", help="external:HOST:PORT: use this cluster of yours. It is never broken."),
-    click.option(
-        "--kafka-version",
-        help="Release of the brokers that are started.  [default: the one tested most]",
+version_options: Final = with_options(
+    [
+        click.option(
+            f"--{name}-version", default="", help=f"Release of {name.title()}.  [default: the one tested most]"
+        )
+        for name in SERVICES
+    ]
+)
+FOR_SERVICES: Final = {
+    "kafka": click.option("--kafka", help="external:HOST:PORT: use this cluster of yours. It is never broken."),
+    "kafka_version": click.option(
+        "--kafka-version", help="Release of the brokers that are started.  [default: the one tested most]"
     ),
-    click.option(
+    "services": click.option(
         "--services",
         type=click.Choice(["local", "container"]),
         help="Start services as processes of this machine, or as containers of its container engine.  [default: local]",
     ),
-    click.option(
+    "network": click.option(
         "--network",
         type=click.Choice(["toxiproxy"]),
         help="Put a proxy between the sink and its service, and break connections there.",
     ),
-    click.option(
+    "nodes": click.option(
         "--nodes",
         type=click.IntRange(1, 9),
         help="Nodes of each service that is started. Of three, one at a time is broken while the sink continues.  "
         "[default: 1]",
     ),
-)
+}
 
 
-def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds all of them. The command is called with one ServiceOptions, named `services`."""
+def service_options(*names: str) -> Callable[[Command], Command]:
+    """Adds these options, or all of them. The command is called with one ServiceOptions, named `services`."""
+    added = names or tuple(FOR_SERVICES)
 
-    @wraps(command)
-    def with_services(**options: Any) -> Any:
-        names = ("kafka", "kafka_version", "services", "network", "nodes")
-        chosen = {name: value for name in names if (value := options.pop(name)) is not None}
-        return command(**options, services=_checked(chosen))
+    def decorated(command: Command) -> Command:
+        @wraps(command)
+        def with_services(**options: Any) -> Any:
+            chosen = {name: value for name in added if (value := options.pop(name)) is not None}
+            return command(**options, services=_checked(chosen))
 
-    decorated: Callable[..., Any] = with_services
-    for option in reversed(FOR_SERVICES):
-        decorated = option(decorated)
+        return with_options([FOR_SERVICES[name] for name in added])(with_services)
+
     return decorated
-
-
-def services_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--services` alone, for commands that only start some. The command is called with a ServiceOptions."""
-
-    @wraps(command)
-    def with_services(**options: Any) -> Any:
-        chosen = options.pop("services")
-        return command(**options, services=_checked({} if chosen is None else {"services": chosen}))
-
-    return FOR_SERVICES[2](with_services)
-
-
-def version_options(command: Function) -> Function:
-    """An option for each kind of service."""
-    for name in SERVICES:
-        help_text = f"Release of {name.title()}.  [default: the one tested most]"
-        command = click.option(f"--{name}-version", default="", help=help_text)(command)
-    return command
 
 
 def _checked(chosen: dict[str, Any]) -> ServiceOptions:

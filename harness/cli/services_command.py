@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.chaos.services.local_service import WantedService
+from sinkproof.chaos.services.local_service import LocalService, WantedService
 from sinkproof.cli.exit_status import leave_on_service_errors
-from sinkproof.cli.service_flags import SERVICES, services_option, version_options
+from sinkproof.cli.service_flags import SERVICES, service_options, version_options
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
@@ -29,7 +28,7 @@ def services() -> None:
 @services.command()
 @SEVERAL
 @version_options
-@services_option
+@service_options("services")
 @click.option("--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Nodes of the cluster.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first node.  [default: any that is free]")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -119,16 +118,14 @@ def _talk(text: str) -> None:
     click.echo(f"sinkproof: {text}", err=True)
 
 
-def _row(service: Any) -> dict[str, Any]:
-    """`service`: a LocalService."""
-    pid: Callable[[int], int] = service.pid
+def _row(service: LocalService) -> dict[str, Any]:
     return {
         "kind": service.name,
         "version": service.version,
         "endpoint": service.endpoint,
         "owner": service.owner,
         "nodes": service.node_count,
-        "living": {str(node): pid(node) for node in service.living()},
+        "living": {str(node): service.pid(node) for node in service.living()},
         "died": service.died_by_itself(),
         "folder": str(service.folder),
     }

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sinkproof.chaos.clock import now
-from sinkproof.cli.service_flags import services_option
+from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import Verdict
-from sinkproof.reports.document import DocumentError, replace_file
+from sinkproof.reports.document import DocumentError, replace_file, write_errors
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
@@ -54,7 +54,7 @@ FORMATS = ("text", "markdown", "json", "html")
     help="Measure nothing, and render this table.json of an earlier --out.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="A folder for all four forms.")
-@services_option
+@service_options("services")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def table(
     pairs: tuple[str, ...],
@@ -146,14 +146,10 @@ def _render(document: Mapping[str, Any], kind: str) -> str:
 
 def _write(document: Mapping[str, Any], out: Path) -> None:
     names = {"table.txt": "text", "table.md": "markdown", "table.json": "json", "table.html": "html"}
-    try:
+    with write_errors(f"cannot write the table below {out}", next_step="Name another folder with --out"):
         out.mkdir(parents=True, exist_ok=True)
         for name, kind in names.items():
             replace_file(out / name, _render(document, kind))
-    except OSError as error:
-        raise DocumentError(
-            f"cannot write the table below {out}", evidence=str(error), next_step="Name another folder with --out"
-        ) from error
 
 
 def _list(*, as_json: bool) -> None:

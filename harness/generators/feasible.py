@@ -9,7 +9,7 @@ from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.fault_allowances import POWER_LOSSES
-from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import MADE, PLAIN_JOBS, TWO_SINKS_JOB, VIRTUAL_JOBS
 
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
@@ -46,12 +46,6 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):
         return f"job={schedule.job}: {contract.name} does not offer second_sink(scratch)"
     return ""
-
-
-def refuse_impossible(schedule: Schedule, contract: Contract, shell: str) -> None:
-    """Raises ContractError with the reason."""
-    if why := impossible(schedule, contract, shell):
-        raise ContractError(why)
 
 
 def offered(contract: Contract, *kinds: str) -> list[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, in_turn, spread
 from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.rare import (
     MESSAGES,
@@ -94,7 +93,7 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
         points = ENGINE_STEPS if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in points]
         jobs.append([Schedule((fault,)) for fault in faults])
-    yield from (schedule for turn in zip_longest(*jobs) for schedule in turn if schedule is not None)
+    yield from in_turn(jobs)
 
 
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:

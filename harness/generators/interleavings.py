@@ -16,7 +16,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECTION_JOB, SPARSE_JOB
@@ -107,16 +107,14 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
     """The first time that each line is executed within such a call, without an actor's first calls; and the `last`
     time.
     """
-    seen: Counter[tuple[int, str]] = Counter()
-    inside: set[int] = set()
-    passes: dict[str, list[Fault]] = {}
-    for actor, point in run.trace:
-        seen[actor, point] += 1
-        if point == f"{call}.before" and seen[actor, point] > calls_skipped:
+    inside: set[str] = set()
+    executed: dict[str, list[Fault]] = {}
+    for actor, point, occurrence in passes(run):
+        if point == f"{call}.before" and occurrence > calls_skipped:
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
         elif actor in inside and is_line(point):
-            passes.setdefault(point, []).append(Fault(run.names[actor], point, seen[actor, point], kind))
-    for faults in passes.values():
+            executed.setdefault(point, []).append(Fault(actor, point, occurrence, kind))
+    for faults in executed.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
@@ -15,7 +14,7 @@ from sinkproof.chaos.messages.message_points import LATE
 from sinkproof.chaos.points import AROUND_CALLS, COMMIT_WINDOW, SINK_POINTS
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import spread
+from sinkproof.generators.fault_sites import in_turn, spread
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are in flight; rows must become visible now
@@ -39,8 +38,8 @@ def message_faults(campaign: CampaignView) -> Iterator[Schedule]:
     for proxy in proxies:
         counts.update(proxy.status().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or campaign.contract.offers("late_requests")]
-    turns = zip_longest(*(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds))
-    yield from (Schedule((fault,)) for turn in turns for fault in turn if fault is not None)
+    faults = in_turn(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds)
+    yield from (Schedule((fault,)) for fault in faults)
 
 
 def node_faults_near_requests(campaign: CampaignView) -> Iterator[Schedule]:
@@ -61,10 +60,9 @@ def _next_to_requests(campaign: CampaignView) -> set[str]:
 
 
 def _node_faults(campaign: CampaignView, steps: frozenset[str]) -> Iterator[Schedule]:
-    """Kinds in turn, so that a short budget covers some of each: a fault takes seconds."""
+    """Kinds in turn: a fault takes seconds."""
     kinds = NODE_KINDS if campaign.runner.scratch.services.network() is None else (*TOXICS, *NODE_KINDS)
-    turns = zip_longest(*(_of_kind(campaign, kind, steps=steps) for kind in kinds))
-    yield from (schedule for turn in turns for schedule in turn if schedule is not None)
+    yield from in_turn(_of_kind(campaign, kind, steps=steps) for kind in kinds)
 
 
 def _of_kind(campaign: CampaignView, kind: str, *, steps: frozenset[str]) -> Iterator[Schedule]:

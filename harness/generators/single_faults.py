@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
     first_of_each,
     first_of_each_call,
+    in_turn,
     last_before_votes,
     last_decision,
     places,
@@ -38,17 +38,18 @@ def late_zombies_at_every_step(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def very_late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
-    faults = first_of_each(campaign.baseline, "stop", lines=False)
-    yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in faults)
+    yield from first_time(campaign, kind="stop", job=ZOMBIE_VERY_LATE_JOB)
 
 
 # -- the first occurrence of each point: sinks that are processes --------------------------------
 
 
-def first_time(campaign: CampaignView, *, kind: str, points: tuple[str, ...] = ()) -> Iterator[Schedule]:
+def first_time(
+    campaign: CampaignView, *, kind: str, points: tuple[str, ...] = (), job: str = STANDARD
+) -> Iterator[Schedule]:
     """The first time that any subtask passes each named point. `points`: these only."""
     faults = first_of_each(campaign.baseline, kind, lines=False)
-    yield from (Schedule((fault,)) for fault in faults if not points or fault.point in points)
+    yield from (Schedule((fault,), job=job) for fault in faults if not points or fault.point in points)
 
 
 def zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
@@ -61,8 +62,7 @@ def late_zombies(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def very_late_zombies_at_first_steps(campaign: CampaignView) -> Iterator[Schedule]:
-    faults = first_of_each(campaign.baseline, "stop", lines=False)
-    yield from (Schedule((fault,), job=ZOMBIE_VERY_LATE_JOB) for fault in faults if fault.point in ZOMBIES_LATE)
+    yield from first_time(campaign, kind="stop", points=ZOMBIES_LATE, job=ZOMBIE_VERY_LATE_JOB)
 
 
 def errors(campaign: CampaignView) -> Iterator[Schedule]:
@@ -127,7 +127,7 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
     of_kind = {kind: list(first_of_each(campaign.baseline, kind, lines=False)) for kind in kinds}
     turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
     turns.insert(1, [Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in of_kind["stop"]])
-    yield from (schedule for turn in zip_longest(*turns) for schedule in turn if schedule is not None)
+    yield from in_turn(turns)
 
 
 # -- at executed lines ----------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class Observer:
     def deciding(self, simulation: RunningJob, record: CheckpointRecord) -> None:
         self.checkpoint_rows.note(simulation.storage.latest())
         if self._changed():
-            self._note_early(simulation, record.checkpoint_id)
+            rows = self.read() or ()
+            self.observation.early += [(row, record.checkpoint_id) for row in self._beyond(simulation, rows)]
 
     def read_concurrently(self, simulation: RunningJob, point: str) -> None:
         """Reads at any point, with a sink on the stack. A target without `version` is read at protocol steps only."""
@@ -134,10 +135,6 @@ class Observer:
     def is_up_to_date(self) -> bool:
         """Whether the target's present state was read before a decision."""
         return self._version is not None and self._version(self.scratch) == self._version_read
-
-    def _note_early(self, simulation: RunningJob, checkpoint_id: int) -> None:
-        rows = self.read() or ()
-        self.observation.early += [(row, checkpoint_id) for row in self._beyond(simulation, rows)]
 
     def _beyond(self, simulation: RunningJob, rows: Iterable[Identity]) -> list[Identity]:
         """The rows that no complete checkpoint covers yet."""

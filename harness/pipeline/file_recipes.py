@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
-from sinkproof.reference_engine.checkpointing.restart_strategy import FailureRate, RestartStrategy
+from sinkproof.reference_engine.checkpointing.restart_strategy import FailureRate
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Vertex
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
@@ -29,10 +30,6 @@ RATE_MS: Final = 60_000.0
 DELAY_MS: Final = 10.0
 
 
-def restart_strategy() -> RestartStrategy:
-    return FailureRate(failures=FAILURES_MOST, interval=RATE_MS, delay=DELAY_MS)
-
-
 def count_graph(source: Input, parallelism: int) -> JobGraph:
     """Rows are sent to the subtask that owns their key, which counts them and writes them to its sink."""
     return JobGraph(
@@ -47,7 +44,8 @@ def count_graph(source: Input, parallelism: int) -> JobGraph:
 
 def count(*, source: Input, sink: str, folder: str, parallelism: int, interval_ms: int, pace_ms: int = 0) -> Deployment:
     """`sink`: a pair of the registry, which writes to `folder`."""
-    contract, scratch = load(sink), scratch_of(folder)
+    contract = load(sink)
+    scratch = Scratch(name=NAME, path=Path(folder), shell="spark", settings={"roll_bytes": ROLL_BYTES})
     job = job_of(count_graph(source, parallelism), interval_ms=interval_ms)
     return Deployment(job=job, make_sink=lambda: contract.sink(scratch), pace_ms=pace_ms)
 
@@ -63,9 +61,5 @@ def job_of(graph: JobGraph, *, interval_ms: int) -> Job:
             closing_patience=CLOSING_MS,
             settle_deadline=SETTLE_MS,
         ),
-        restart=restart_strategy,
+        restart=partial(FailureRate, failures=FAILURES_MOST, interval=RATE_MS, delay=DELAY_MS),
     )
-
-
-def scratch_of(folder: str) -> Scratch:
-    return Scratch(name=NAME, path=Path(folder), shell="spark", settings={"roll_bytes": ROLL_BYTES})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
+
+from sinkproof.reports.facts import plural
 
 LINE_SECONDS: Final = 5.0
 DRAW_SECONDS: Final = 0.1
@@ -30,15 +32,15 @@ class PipelineStatus:
         return f"{self.rows:,} of {self.total:,} rows ({share} %)"
 
     def __str__(self) -> str:
-        restarts = f", {self.restarts:,} restart{'s' if self.restarts != 1 else ''}" if self.restarts else ""
+        restarts = f", {plural(self.restarts, 'restart')}" if self.restarts else ""
         stopping = "; stopping with a checkpoint (again: at once)" if self.stopping else ""
-        return (
-            f"{self.how_far}, {self.rows_per_second:,.0f} rows/s, "
-            f"{self.checkpoints:,} checkpoint{'s' if self.checkpoints != 1 else ''}{restarts}{stopping}"
-        )
+        checkpoints = plural(self.checkpoints, "checkpoint")
+        return f"{self.how_far}, {self.rows_per_second:,.0f} rows/s, {checkpoints}{restarts}{stopping}"
 
 
-class StatusLine(Protocol):
+class StatusLine:
+    """This one shows nothing."""
+
     def show(self, status: PipelineStatus) -> None:
         """May be called a thousand times a second."""
 
@@ -49,18 +51,7 @@ class StatusLine(Protocol):
         """Clears the line. May be called any number of times."""
 
 
-class SilentLine:
-    def show(self, status: PipelineStatus) -> None:
-        return None
-
-    def say(self, text: str) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
-
-
-class LogLine:
+class LogLine(StatusLine):
     """For files: one line every few seconds, and one when the job begins to stop."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
@@ -80,7 +71,7 @@ class LogLine:
         self._stream.flush()
 
 
-class TerminalLine:
+class TerminalLine(StatusLine):
     """Lines are cut to the width of the terminal: a line that wraps cannot be cleared."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
@@ -106,5 +97,5 @@ class TerminalLine:
 
 def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> StatusLine:
     if quiet:
-        return SilentLine()
+        return StatusLine()
     return TerminalLine(stream, clock=clock) if stream.isatty() else LogLine(stream, clock=clock)

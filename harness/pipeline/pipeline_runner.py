@@ -44,9 +44,6 @@ class Runnable(Protocol):
         """The function from which every process of the run makes the deployment."""
 
     @property
-    def network(self) -> str: ...
-
-    @property
     def plan(self) -> Plan: ...
 
     @property
@@ -78,7 +75,6 @@ class Pipeline:
     parallelism: int = 2
     interval_ms: int = 50
     pace_ms: int = 0  # between two batches of a source
-    network: str = "unix"
     recipe: str = COUNT
     bounded: bool = True
     begun: int = 0
@@ -173,7 +169,6 @@ def run(
         recipe=pipeline.recipe,
         arguments=pipeline.arguments(folder.path),
         folder=folder.home,
-        network=pipeline.network,
         checkpoint_id_stopped=beginning.checkpoint_id_stopped,
     )
     follower = Follower(
@@ -229,7 +224,6 @@ class Follower:
     ended_at: float = 0.0
     finished: bool = False
     given_up: str = ""
-    generations: int = 0
     coordinator_exits: int = 0  # one after the other
     recent: deque[tuple[float, int]] = field(default_factory=deque)  # (time, rows by then)
 
@@ -245,9 +239,32 @@ class Follower:
             self._show()
 
     def _handle(self, happening: Happening) -> None:
-        handler = HANDLERS.get(str(happening["what"]))
-        if handler is not None:
-            handler(self, happening)
+        match happening["what"]:
+            case "generation" if not self.began_at:
+                self.began_at = happening["at"]
+            case "generation":
+                self.status.restarts += 1
+            case "running":
+                self.coordinator_exits = 0
+            case "complete":
+                self.status.checkpoints += 1
+                self.status.rows = happening["rows"] - self.pipeline.begun
+            case "finished":
+                self.finished, self.ended_at = True, happening["at"]
+            case "given up":
+                self.given_up = happening["why"]
+            case "raised" if str(happening["why"]).startswith(INPUT_ERROR):  # a restart would read it again
+                raise PipelineError(str(happening["why"]).removeprefix(INPUT_ERROR))
+            case "unable":
+                raise SparkFailed(f"a worker of Spark cannot make its part of the job: {happening['why']}")
+            case "ended" if happening["actor"] == COORDINATOR:
+                self._note_coordinator_exit(happening["status"])
+
+    def _note_coordinator_exit(self, status: int) -> None:
+        if status and not os.WIFSIGNALED(status):
+            self.coordinator_exits += 1
+        if self.coordinator_exits >= COORDINATOR_EXITS_MOST:
+            raise SparkFailed(f"no coordinator can be started. Its output: {self.execution.cluster.log}")
 
     def _show(self) -> None:
         at = now()
@@ -258,48 +275,3 @@ class Follower:
         self.status.rows_per_second = (self.status.rows - rows) / (at - since) if at > since else 0.0
         self.status.total = self.pipeline.total
         self.progress.show(self.status)
-
-    def _on_generation(self, happening: Happening) -> None:
-        self.began_at = self.began_at or happening["at"]
-        self.generations += 1
-        self.status.restarts = self.generations - 1
-
-    def _on_running(self, _: Happening) -> None:
-        self.coordinator_exits = 0
-
-    def _on_complete(self, happening: Happening) -> None:
-        self.status.checkpoints += 1
-        self.status.rows = happening["rows"] - self.pipeline.begun
-
-    def _on_finished(self, happening: Happening) -> None:
-        self.finished, self.ended_at = True, happening["at"]
-
-    def _on_given_up(self, happening: Happening) -> None:
-        self.given_up = happening["why"]
-
-    def _on_raised(self, happening: Happening) -> None:
-        """An error of the input: a restart would read the same input again."""
-        if str(happening["why"]).startswith(INPUT_ERROR):
-            raise PipelineError(str(happening["why"]).removeprefix(INPUT_ERROR))
-
-    def _on_unable(self, happening: Happening) -> None:
-        raise SparkFailed(f"a worker of Spark cannot make its part of the job: {happening['why']}")
-
-    def _on_ended(self, happening: Happening) -> None:
-        if happening["actor"] != COORDINATOR or not happening["status"] or os.WIFSIGNALED(happening["status"]):
-            return
-        self.coordinator_exits += 1
-        if self.coordinator_exits >= COORDINATOR_EXITS_MOST:
-            raise SparkFailed(f"no coordinator can be started. Its output: {self.execution.cluster.log}")
-
-
-HANDLERS: Final[Mapping[str, Callable[[Follower, Happening], None]]] = {
-    "complete": Follower._on_complete,
-    "ended": Follower._on_ended,
-    "finished": Follower._on_finished,
-    "generation": Follower._on_generation,
-    "given up": Follower._on_given_up,
-    "raised": Follower._on_raised,
-    "running": Follower._on_running,
-    "unable": Follower._on_unable,
-}

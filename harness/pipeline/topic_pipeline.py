@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.pipeline.output_folder import PipelineError, PipelineFolder
-from sinkproof.pipeline.topic_recipes import ETL, etl_graph, function_at, windows_graph
+from sinkproof.pipeline.topic_recipes import GRAPHS, RECIPE, function_at
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError
 from sinkproof.reference_engine.inputs.kafka_group import TopicView
@@ -26,10 +26,9 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPipelineOptions:
-    """`parts`: further arguments of the recipe."""
+    """`command`: one of GRAPHS. `parts`: further arguments of its graph."""
 
     command: str
-    recipe: str
     endpoint: str
     topic_from: str
     topic_to: str
@@ -46,11 +45,11 @@ class TopicPipelineOptions:
 class TopicPipeline:
     """A Runnable. Connects to the broker, and creates the topic of the output if it is missing."""
 
-    network = "unix"
+    recipe = RECIPE
 
     def __init__(self, options: TopicPipelineOptions, folder: PipelineFolder) -> None:
         refuse(options)
-        self.options, self.recipe, self.bounded = options, options.recipe, options.until_end
+        self.options, self.bounded = options, options.until_end
         view = TopicView(options.endpoint, options.topic_from, seconds=ANSWER_SECONDS)
         begins, ends = view.extent()
         self.made = ensure_topics(options.endpoint, options.topic_to, partitions=len(begins))
@@ -103,8 +102,7 @@ class TopicPipeline:
     @property
     def plan(self) -> Plan:
         options = self.options
-        graph = etl_graph if options.recipe == ETL else windows_graph
-        return graph(self.source, options.parallelism, **options.parts).plan()
+        return GRAPHS[options.command](self.source, options.parallelism, **options.parts).plan()
 
     def arguments(self, folder: Path) -> Mapping[str, Any]:
         options = self.options
@@ -116,6 +114,7 @@ class TopicPipeline:
             "prefix": self.job["name"],
         }
         return {
+            "command": options.command,
             "source": self.source,
             "output": output,
             "group": group,

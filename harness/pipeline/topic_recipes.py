@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +23,7 @@ from sinkproof.reference_engine.inputs.kafka_source import KafkaInput
 from sinkproof.reference_engine.shells.spark.deployment import Deployment
 from sinkproof.sink_adapters.kafka.pipeline_output import output_sink, warm_up
 
-ETL: Final = "sinkproof.pipeline.topic_recipes:etl"
-WINDOWS: Final = "sinkproof.pipeline.topic_recipes:windows"
+RECIPE: Final = "sinkproof.pipeline.topic_recipes:deployment"
 
 
 def etl_graph(source: KafkaInput, parallelism: int, *, transform: str = "") -> JobGraph:
@@ -50,31 +50,30 @@ def windows_graph(
     )
 
 
-def etl(
-    *, source: KafkaInput, output: dict[str, str], group: str, interval_ms: int, parallelism: int, transform: str
+GRAPHS: Final[Mapping[str, Callable[..., JobGraph]]] = {"etl": etl_graph, "windows": windows_graph}  # by command
+
+
+def deployment(
+    *,
+    command: str,
+    source: KafkaInput,
+    output: Mapping[str, str],
+    group: str,
+    interval_ms: int,
+    parallelism: int,
+    **parts: Any,
 ) -> Deployment:
-    """`output`: the arguments of output_sink. `group`: to which complete checkpoints commit their offsets; "": none."""
-    if transform:
-        function_at(transform)
-    return _deployment(
-        etl_graph(source, parallelism, transform=transform), source, output=output, group=group, interval_ms=interval_ms
-    )
-
-
-def windows(
-    *, source: KafkaInput, output: dict[str, str], group: str, interval_ms: int, parallelism: int, **event_time: int
-) -> Deployment:
-    graph = windows_graph(source, parallelism, **event_time)
-    return _deployment(graph, source, output=output, group=group, interval_ms=interval_ms)
-
-
-def _deployment(
-    graph: JobGraph, source: KafkaInput, *, output: dict[str, str], group: str, interval_ms: int
-) -> Deployment:
+    """`output`: the arguments of output_sink. `group`: to which complete checkpoints commit their offsets; "": none.
+    `parts`: further arguments of the graph.
+    """
+    if parts.get("transform"):
+        function_at(parts["transform"])
     warm_up()
-    offsets = GroupOffsets(source.endpoint, source.topic, group) if group else None
-    job = job_of(graph, interval_ms=interval_ms)
-    return Deployment(job=job, make_sink=lambda: output_sink(**output), on_complete=offsets)
+    return Deployment(
+        job=job_of(GRAPHS[command](source, parallelism, **parts), interval_ms=interval_ms),
+        make_sink=lambda: output_sink(**output),
+        on_complete=GroupOffsets(source.endpoint, source.topic, group) if group else None,
+    )
 
 
 # -- the user's own function -----------------------------------------------------------------------

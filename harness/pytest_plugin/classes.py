@@ -59,7 +59,8 @@ def certification(
             result = next(result for result in subject["claims"] if result["claim"] == claim)
             if result["verdict"] != "upheld":
                 why = f"{claim} is {result['verdict']}: {result['why']}"
-                pytest.fail("\n".join([why, *evidence(subject, claim), subject["certificate"]]), pytrace=False)
+                against = [finding for finding in subject["findings"] if finding["claim"] == claim]
+                pytest.fail("\n".join([why, *most_informative(against), subject["certificate"]]), pytrace=False)
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
         def test_step(self, subject: dict[str, Any], step: str) -> None:
@@ -109,10 +110,6 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
 def strikes(finding: dict[str, Any], step: str) -> bool:
     """Whether the finding's last fault struck at this step."""
     return f"{step}#" in finding["schedule"].split()[-1]
-
-
-def evidence(subject: dict[str, Any], claim: str) -> list[str]:
-    return most_informative([finding for finding in subject["findings"] if finding["claim"] == claim])
 
 
 def most_informative(findings: Sequence[dict[str, Any]]) -> list[str]:

@@ -15,8 +15,10 @@ PREFIX: Final = "command:"
 READ_SECONDS: Final = 30.0
 
 
-def locator(command: str, reader: str, claims: str) -> str:
+def locator(command: str, reader: str | None, claims: str) -> str:
     """The locator: all options in one text. Checked here, before worker processes start. Raises ContractError."""
+    if reader is None:
+        raise ContractError("--command needs --reader: a command that prints the rows an independent reader sees")
     for what, text in (("--command", command), ("--reader", reader)):
         words = _split(what, text)
         if shutil.which(words[0]) is None:

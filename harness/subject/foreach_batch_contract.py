@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.scratch import Scratch
 
 EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
@@ -38,16 +37,12 @@ class ForeachBatchContract:
         self.place = (
             f"{self.file}:{function.__qualname__}"  # by which another process finds it, in any working directory
         )
-        self._committed: Any = getattr(module, "committed", None)
-        if not callable(self._committed):
+        self.committed: Any = getattr(module, "committed", None)
+        if not callable(self.committed):
             raise ContractError(
                 f"{locator}: {self.file.name} has no function committed(scratch), which says what was "
                 f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
-
-    def committed(self, scratch: Scratch) -> Iterable[Any]:
-        found: Iterable[Any] = self._committed(scratch)
-        return found
 
 
 def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:

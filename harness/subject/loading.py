@@ -30,6 +30,9 @@ EXAMPLE: Final = """
         def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
         def committed(self, scratch): ...   # -> (split, offset) of every row that an independent reader sees
 """
+HIDDEN: Final = (
+    "is defined inside a function, where a child process cannot find it. Move it to the top level of its module"
+)
 
 
 @cache
@@ -61,10 +64,7 @@ def check(locator: str, found: Any) -> Contract:
     """A contract that is a class, or an instance of one. Raises ContractError with the next step."""
     if isinstance(found, type):
         if "<locals>" in found.__qualname__:
-            raise ContractError(
-                f"{locator}: {found.__qualname__} is defined inside a function, where a child process cannot find it. "
-                "Move it to the top level of its module"
-            )
+            raise ContractError(f"{locator}: {found.__qualname__} {HIDDEN}")
         try:
             found = found()
         except Exception as error:  # the border to the user's class, which may raise anything
@@ -81,10 +81,7 @@ def locator_of(cls: type) -> str:
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
     if "<locals>" in cls.__qualname__:
-        raise ContractError(
-            f"{cls.__qualname__} is defined inside a function, where a child process cannot find it. "
-            "Move it to the top level of its module"
-        )
+        raise ContractError(f"{cls.__qualname__} {HIDDEN}")
     if file is None:
         raise ContractError(f"{cls.__qualname__} is in no file (module {cls.__module__}); put it into one")
     return f"{file}:{cls.__qualname__}"

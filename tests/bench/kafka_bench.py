@@ -23,10 +23,9 @@ from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
 from sinkproof.pipeline.output_folder import locked
-from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.pipeline.pipeline_runner import prepare, run
 from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
-from sinkproof.pipeline.topic_recipes import ETL
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.sink_adapters.kafka.pipeline_output import KafkaOutput, ensure_topics
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
@@ -51,7 +50,7 @@ WITHOUT_ITS_OWN = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</art
 Measured = dict[str, Any]
 
 
-class Noting(SilentLine):
+class Noting(StatusLine):
     """When complete checkpoints covered how many rows."""
 
     def __init__(self) -> None:
@@ -70,7 +69,6 @@ class Noting(SilentLine):
 def etl(cluster: Cluster, endpoint: str, folder: Path) -> float:
     wanted = TopicPipelineOptions(
         command="etl",
-        recipe=ETL,
         endpoint=endpoint,
         topic_from="in",
         topic_to="etl",

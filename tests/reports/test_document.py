@@ -62,10 +62,10 @@ def test_every_step_leaves_a_readable_certificate(tmp_path: Path) -> None:
 def test_finish_states_the_verdict_and_the_duration(tmp_path: Path) -> None:
     writer = writer_in(tmp_path)
     writer.subject(subject("files/two-phase"))
-    writer.finish("upheld")
+    finished = writer.finish("upheld")
     found = certificate.load(tmp_path / "certificate.json")
     assert ("upheld", True, 15.0) == (found["verdict"], found["complete"], found["seconds"])
-    assert found == writer.document
+    assert found == finished
 
 
 def test_a_subject_written_again_replaces_itself_and_keeps_its_place(tmp_path: Path) -> None:

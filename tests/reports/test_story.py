@@ -144,7 +144,7 @@ def test_the_last_fault_names_the_line_of_code() -> None:
 def test_a_long_timeline_keeps_its_faults_and_both_ends_and_counts_what_it_leaves_out() -> None:
     events = [(float(at), "sink[0]", "commit.after: kill" if at == 250 else str(at), at == 250) for at in range(500)]
     timeline = story.story(finding(*events))
-    assert ["commit.after"] == [each.point for each in timeline.faults]
+    assert ["commit.after"] == [each.point for each in timeline.events if each.kind == "fault"]
     assert ("0", "499") == (timeline.events[0].text, timeline.events[-1].text)
     assert 500 == sum(each.left_out + 1 for each in timeline.events)
     assert len(timeline.events) <= story.EVENTS_SHOWN

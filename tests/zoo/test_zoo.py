@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.certifier.certify import Options, certify
-from sinkproof.certifier.rerun import try_again
+from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import Finding

@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.pipeline.output_folder import PipelineError, locked
-from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.pipeline.pipeline_runner import Beginning, Pipeline, PipelineOutcome, prepare, run
 from sinkproof.reference_engine.inputs.file_input import FileInput
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
@@ -32,7 +32,7 @@ def pipeline_of(rows: Path, *, earlier: Any = (), **options: Any) -> Pipeline:
     return Pipeline(source=source, sink="files/two-phase", job=job, interval_ms=10, pace_ms=10, **options)
 
 
-class Watching(SilentLine):
+class Watching(StatusLine):
     """Remembers how far the job is."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ def test_a_row_that_cannot_be_read_ends_the_command_in_the_inputs_words(
 def test_more_tasks_than_slots_are_refused(cluster: Cluster, rows: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(rows, parallelism=5)
     with locked(tmp_path / "out") as folder, pytest.raises(PipelineError, match="offers 6 slots, and the job has 7"):
-        run(pipeline, folder, cluster, beginning=prepare(pipeline, folder), progress=SilentLine())
+        run(pipeline, folder, cluster, beginning=prepare(pipeline, folder), progress=StatusLine())
 
 
 # -- which folder ----------------------------------------------------------------------------------

@@ -24,10 +24,9 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.chaos.shared.event_log import EventLogReader
 from sinkproof.pipeline.output_folder import PipelineError, locked
-from sinkproof.pipeline.pipeline_progress import PipelineStatus, SilentLine
+from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.pipeline.pipeline_runner import Pipeline, PipelineOutcome, prepare, run
 from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
-from sinkproof.pipeline.topic_recipes import ETL, WINDOWS
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered as offsets_in
 from sinkproof.reference_engine.dataflow.windows import expected_results
 from sinkproof.reference_engine.inputs.kafka_group import TopicView
@@ -88,12 +87,12 @@ def feed(broker: LocalKafka, topic: str, numbers: range, *, aborted: bool = Fals
 
 
 def wanted(broker: LocalKafka, topics: tuple[str, str], **options: Any) -> TopicPipelineOptions:
-    parts = {"parts": {"transform": ""}, "command": "etl", "recipe": ETL, "interval_ms": 20, "batch_rows": 20}
+    parts = {"parts": {"transform": ""}, "command": "etl", "interval_ms": 20, "batch_rows": 20}
     ends = {"endpoint": broker.endpoint, "topic_from": topics[0], "topic_to": topics[1], "group": GROUP}
     return TopicPipelineOptions(**{**parts, **ends, **options})
 
 
-class Watching(SilentLine):
+class Watching(StatusLine):
     def __init__(self) -> None:
         self.rows = 0
 
@@ -180,7 +179,7 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
         with locked(tmp_path / "count") as folder:
             beginning = prepare(pipeline, folder)
             folder.run.armed().arm(parse(faults or "no-fault").faults)
-            assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=SilentLine()).state
+            assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=StatusLine()).state
             record = folder.storage.latest()
         assert record is not None
         assert {0: rows} == offsets_in(record)
@@ -196,7 +195,7 @@ def test_windows_count_each_record_once_under_every_fault(
 ) -> None:
     parts = {"size_ms": 500, "out_of_order_ms": 100, "idle_after_ms": 1000}
     feed(broker, topics[0], range(1000))
-    wished = wanted(broker, topics, command="windows", recipe=WINDOWS, parts=parts, until_end=True)
+    wished = wanted(broker, topics, command="windows", parts=parts, until_end=True)
     faults = "sink[0].acknowledge.before#1=kill sink[1].pre_commit.after#1=kill sink[0].commit.before#1=kill"
     outcome = run_topics(cluster, wished, tmp_path / "windows", faults=faults)
     assert "complete" == outcome.state
