@@ -80,6 +80,7 @@ class Campaign(ABC):
         """Each once in a campaign, and once more with a concurrent reader. Schedules with a fault that this shell
         cannot inject are left out.
         """
+        lines = lines or self.searches_lines
         tried = () if concurrent_reader else self.tried
         chosen = [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
         self.stage.planned += len(chosen)
@@ -96,6 +97,11 @@ class Campaign(ABC):
             self.stop_if_asked()
         if lines:
             self.lines_were_traced()
+
+    @property
+    def searches_lines(self) -> bool:
+        """Whether lines are traced in every run, because some that calls can lead to have not run yet."""
+        return False
 
     def lines_were_traced(self) -> None:
         """Called after runs with executed lines as points: records which lines those files have."""

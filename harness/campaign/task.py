@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sinkproof.reports.document import Finding, ShellResult
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.source_files import OwnCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,4 +41,8 @@ class ShellOutcome:
     never_struck: Sequence[str]  # protocol steps
     deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
-    lines_struck: frozenset[str] = frozenset()
+    lines_struck: frozenset[str] = frozenset()  # by a death
+    lines_by_kind: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # kill, stop, pause: where it was injected
+    own_code: OwnCode = field(default_factory=OwnCode)

@@ -245,6 +245,7 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
         subject.deferred += [result.deferred] if result.deferred else []
         subject.lines_passed |= result.lines_passed
         subject.lines_struck |= result.lines_struck
+        subject.add_code(result)
         if result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
     order = [*SHELLS]

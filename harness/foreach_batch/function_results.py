@@ -52,7 +52,7 @@ class FunctionResults(CampaignResults):
     def crashed(self, faults: Iterable[Fault], *, violated: bool) -> None:
         """Each of these faults was injected last in a run, or led to the same state as such a fault."""
         for fault in faults:
-            self.coverage.struck[fault.point] += 1
+            self.coverage.crashed_at(fault.point)
             self.coverage.count(fault.point, fault.kind, found=violated)
 
     def find_all(self, result: RunResult) -> bool:
@@ -91,6 +91,8 @@ class FunctionResults(CampaignResults):
             never_struck=never_struck,
             lines_passed=frozenset(coverage.lines_passed),
             lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
+            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+            own_code=self.contract.given.own_code,
         )
 
 
