@@ -24,6 +24,7 @@ class Task:
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell injects faults at this subject's lines
     cores: int = 1  # that it may use
+    shares_state: str = ""  # tasks with one name never run at the same time
     services: ServiceOptions = DEFAULT_SERVICES
 
     @property

@@ -202,7 +202,8 @@ def _left_over(subject: SubjectProgress) -> str:
     """Why crashes that the simulated shell deferred are still missing. Only real kills can replace them."""
     if not subject.deferred or any(shell.kills for shell in subject.shells):
         return ""
-    return f"{subject.deferred[0]}; run it --on process as well"
+    real = "spark" if subject.contract.kind == "foreach_batch" else "process"
+    return f"{subject.deferred[0]}; run it --on {real} as well"
 
 
 def _struck(shells: Sequence[ShellResult], kinds: frozenset[str]) -> bool:

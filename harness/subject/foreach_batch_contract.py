@@ -18,6 +18,7 @@ EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
     def committed(scratch): ...            # -> (split, offset) of every row that an independent reader sees
 """
+AROUND_RUNS: Final = ("setup", "teardown")  # called with the scratch, where the function keeps something elsewhere
 
 
 class ForeachBatchContract:
@@ -52,6 +53,10 @@ class ForeachBatchContract:
                 f"{locator}: {self.file.name} has no function committed(scratch), which says what was "
                 f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
+
+        for name in AROUND_RUNS:
+            if callable(call := getattr(module, name, None)):
+                setattr(self, name, call)
 
     def committed(self, scratch: Scratch) -> Iterable[Any]:
         found: Iterable[Any] = self._committed(scratch)

@@ -1,7 +1,7 @@
 """Finds the statements of a sink's own code that its calls can lead to, without executing them.
 
-Names decide: a call leads to every function and class of the sink's own files whose name occurs in a function that it
-leads to, and to each method whose name and class have both occurred.
+Names decide: a call leads to the functions and classes of the sink's own files that are named in a function that it
+leads to, and to a method when it and its class have both been named.
 """
 
 from __future__ import annotations

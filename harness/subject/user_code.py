@@ -56,7 +56,7 @@ def _origin(name: str) -> str | None:
     return None if spec is None else spec.origin
 
 
-def user_code(roots: Iterable[Any], held: Iterable[type] = ()) -> Files:
+def user_code(roots: Iterable[Any], *, held: Iterable[type] = ()) -> Files:
     """`roots`: classes and functions that the user has given; `held`: classes of what they hold."""
     starts: list[tuple[str, Path]] = []
     allowed_too: set[Path] = set()

@@ -64,7 +64,7 @@ class Project:
         return load(f"{path}:Of")
 
     def names(self, made: str, *, imports: str, more: str = "") -> set[str]:
-        """The names of all files whose lines are points, but the contract's."""
+        """The names of all files with points at lines, but the contract's."""
         contract = self.certified(made, imports=imports, more=more)
         return {*files_of(contract.given, contract.sink(None)).values()} - {f"contract_of_{self.folder.name}.py"}
 
