@@ -22,6 +22,17 @@ REQUIRED: Final = {  # by claim: the method that its examination needs, and what
     Claim.HONEST_MARKERS: ("complete", "so its marker cannot be read"),
 }
 FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
+ABOUT_ROWS: Final = (
+    Claim.NO_LOSS
+    | Claim.NO_DUPLICATES
+    | Claim.NO_EARLY_ROWS
+    | Claim.FENCES_ZOMBIES
+    | Claim.ATOMIC_CHECKPOINT
+    | Claim.ORDER_PER_KEY
+)
+INTERIOR_UNSEEN: Final = (
+    "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
+)
 ELSEWHERE: Final = "run it --on simulated as well"
 
 
@@ -57,7 +68,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
     claims = [_judge_claim(claim, subject) for claim in _single(claimed)]
     verdict = merge(Verdict(result.verdict) for result in claims)
     grade = Grade.of({finding.oracle for finding in subject.findings})
-    if (subject.unknowns or _left_over(subject)) and grade is Grade.EXACTLY_ONCE:
+    if (subject.unknowns or _not_examined(subject)) and grade is Grade.EXACTLY_ONCE:
         grade = Grade.UNKNOWN  # nothing was found, but not enough was examined
     why = _why(verdict, claims, subject)
     if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
@@ -111,18 +122,21 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = (
-        _doubt(claim, subject.contract, subject.shells)
-        or _left_over(subject)
-        or _unstruck(subject)
-        or _never_struck_code(subject)
-        or _never_run(subject)
-    )
+    doubt = _doubt(claim, subject.contract, subject.shells)
+    if not doubt and (claim & ABOUT_ROWS or subject.contract.kind != "command"):
+        doubt = _not_examined(subject)
     if doubt or subject.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or subject.unknowns[0])
     kills = sum(shell.kills for shell in subject.shells)
     why = f"upheld in {subject.schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
+
+
+def _not_examined(subject: SubjectProgress) -> str:
+    """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
+    if subject.contract.kind == "command":
+        return INTERIOR_UNSEEN
+    return _left_over(subject) or _unstruck(subject) or _never_struck_code(subject) or _never_run(subject)
 
 
 def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:

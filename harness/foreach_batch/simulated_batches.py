@@ -171,8 +171,8 @@ def rows_left_behind(rows: Sequence[Identity]) -> str:
     if not rows:
         return ""
     return (
-        f"{len(rows)} rows of an earlier run are still there: {named(rows)}. Keep everything in the working directory, or "
-        "remove in the module's teardown(scratch) what is elsewhere"
+        f"{len(rows)} rows of an earlier run are still there: {named(rows)}. Keep everything in the working directory, "
+        "or remove in the module's teardown(scratch) what is elsewhere"
     )
 
 
