@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from sinkproof.campaign.baseline import rescaled
+from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
@@ -135,6 +136,11 @@ class Campaign(ABC):
         """Kills at steps and lines that only recoveries pass."""
         for _ in range(ROUNDS_MOST):
             self.run_schedules(self.results.steering.to_unstruck_points(self.results.coverage))
+
+    def strike_lines_of_recoveries(self) -> None:
+        """Each kind at lines that the run without faults does not execute."""
+        for kind in KINDS_AT_LINES:
+            self.run_schedules(self.results.steering.to_lines_without(kind, self.results.coverage), lines=True)
 
     # -- what generators may use: see generators/campaign_view.py -----------------------------------
 
