@@ -21,9 +21,17 @@ STEPS_REQUIRED: Final = (
     ),
     *COORDINATOR_POINTS,
 )
+LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
 NOT_FATAL: Final = "pause"  # after it nothing has died at the point
+KIND_AT_LINES: Final = {
+    "kill": "kill",
+    "kill-job": "kill",
+    "stop": "stop",
+    "pause": "pause",
+}  # what a line must survive
+KINDS_AT_LINES: Final = tuple(dict.fromkeys(KIND_AT_LINES.values()))
 
 
 @dataclass(slots=True)
@@ -38,6 +46,7 @@ class Coverage:
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
     lines_passed: set[str] = field(default_factory=set)
     lines_known: set[str] = field(default_factory=set)
+    lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (point, kind) -> runs, fired, with findings
     stages: list[StageCoverage] = field(default_factory=list)
 
@@ -48,6 +57,7 @@ class Coverage:
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"
+            self._struck_at_line(fault.point, fault.kind)
         if not result.fired:
             self.unfired.append(str(result.schedule))
         if result.schedule.faults:
@@ -61,6 +71,7 @@ class Coverage:
         for fault in result.struck:
             self.struck[fault.point] += 1
             self.stops += fault.kind == "stop"
+            self._struck_at_line(fault.point, fault.kind)
         first = result.schedule.faults[0]
         self.count(first.point, first.kind)
 
@@ -81,6 +92,16 @@ class Coverage:
         self.struck.update(points)
         for point, times in points.items():
             self.count(point, "kill-job", times=times)
+            self._struck_at_line(point, "kill-job")
+
+    def crashed_at(self, point: str) -> None:
+        """The job of a foreachBatch function was crashed here."""
+        self.struck[point] += 1
+        self._struck_at_line(point, "kill-job")
+
+    def _struck_at_line(self, point: str, kind: str) -> None:
+        if kind in KIND_AT_LINES and is_line(point):
+            self.lines_by_kind[KIND_AT_LINES[kind]].add(point)
 
     def read_concurrently(self) -> None:
         self.count(EVERY_STEP, CONCURRENT_READER)
@@ -91,3 +112,8 @@ class Coverage:
 
     def lines_unstruck(self) -> list[str]:
         return sorted(line for line in self.lines_passed if not self.struck[line])
+
+    def enough_lines_struck(self, kinds: Iterable[str]) -> bool:
+        """Whether each of these kinds was injected at nine in ten of the executed lines."""
+        passed = self.lines_passed
+        return all(len(passed - self.lines_by_kind[kind]) <= LINES_UNSTRUCK_MOST * len(passed) for kind in kinds)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from sinkproof.campaign.baseline import rescaled
+from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
@@ -80,6 +81,7 @@ class Campaign(ABC):
         """Each once in a campaign, and once more with a concurrent reader. Schedules with a fault that this shell
         cannot inject are left out.
         """
+        lines = lines or self.searches_lines
         tried = () if concurrent_reader else self.tried
         chosen = [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
         self.stage.planned += len(chosen)
@@ -96,6 +98,11 @@ class Campaign(ABC):
             self.stop_if_asked()
         if lines:
             self.lines_were_traced()
+
+    @property
+    def searches_lines(self) -> bool:
+        """Whether lines are traced in every run, because some that calls can lead to have not run yet."""
+        return False
 
     def lines_were_traced(self) -> None:
         """Called after runs with executed lines as points: records which lines those files have."""
@@ -129,6 +136,11 @@ class Campaign(ABC):
         """Kills at steps and lines that only recoveries pass."""
         for _ in range(ROUNDS_MOST):
             self.run_schedules(self.results.steering.to_unstruck_points(self.results.coverage))
+
+    def strike_lines_of_recoveries(self) -> None:
+        """Each kind at lines that the run without faults does not execute."""
+        for kind in KINDS_AT_LINES:
+            self.run_schedules(self.results.steering.to_lines_without(kind, self.results.coverage), lines=True)
 
     # -- what generators may use: see generators/campaign_view.py -----------------------------------
 

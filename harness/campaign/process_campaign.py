@@ -16,7 +16,8 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.reports.document import SourceLine
-from sinkproof.subject.source_files import source_line
+from sinkproof.subject.reachable_lines import Duty, Statement
+from sinkproof.subject.source_files import reachable_in, source_line
 from sinkproof.workload.jobs import JOBS, PLAIN_JOBS
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
@@ -38,8 +39,24 @@ class CampaignInProcesses(Campaign):
     ) -> None:
         super().__init__(runner, results, should_stop=should_stop, run_all=run_all)
         self.first = first
+        self.results.own_code = runner.own_code
+        self.unexecuted = [] if self.contract.is_ours else self._reachable()
+
+    def _reachable(self) -> Sequence[Statement]:
+        """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
+        return [each for each in reachable_in(self.runner.own_code) if each.duty is Duty.NORMAL]
+
+    @property
+    def searches_lines(self) -> bool:
+        return bool(self.unexecuted)
 
     def take(self, result: RunResult) -> RunResult:
+        taken = self._located(result)
+        passed = self.results.coverage.lines_passed
+        self.unexecuted = [statement for statement in self.unexecuted if statement.lines.isdisjoint(passed)]
+        return taken
+
+    def _located(self, result: RunResult) -> RunResult:
         if result.anomalies and result.struck_line is None and len(self.results.findings) < FINDINGS_LOCATED_MOST:
             result = replace(result, struck_line=self._line_struck(result.schedule))
         return super().take(result)

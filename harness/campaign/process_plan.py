@@ -88,6 +88,14 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.SERVICE,),
     ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
+    Stage(name="kill at each line", schedules=partial(at.first_time_at_lines, kind="kill")),
+    Stage(name="pause at each line", schedules=partial(at.first_time_at_lines, kind="pause"), lines=True),
+    Stage(name="zombie from each line", schedules=partial(at.first_time_at_lines, kind="stop"), lines=True),
+    Stage(
+        name="kill, pause and zombie at lines of recoveries",
+        explore=Campaign.strike_lines_of_recoveries,
+        needs=(Need.FOREIGN_CODE,),
+    ),
     Stage(name="other parallelism after whole-job kills", schedules=at.rescales, needs=(Need.RESCALES,)),
     Stage(
         name="power losses after deaths within commits",
@@ -101,7 +109,6 @@ HIGH_YIELD: Final[Plan] = (
     ),
 )
 AT_LINES: Final[Plan] = (
-    Stage(name="kill at each line", schedules=partial(at.first_time_at_lines, kind="kill")),
     Stage(
         name="pauses within recoveries with a service",
         schedules=interleavings.pauses_within_recoveries,
@@ -120,8 +127,6 @@ AT_LINES: Final[Plan] = (
         needs=(Need.SERVICE,),
     ),
     Stage(name="zombies, errors and whole-job kills at each step", schedules=at.zombies_errors_and_job_kills),
-    Stage(name="pause at each line", schedules=partial(at.first_time_at_lines, kind="pause"), lines=True),
-    Stage(name="zombie from each line", schedules=partial(at.first_time_at_lines, kind="stop"), lines=True),
     Stage(name="kill at lines of zombies", explore=Campaign.strike_unstruck_points),
     Stage(
         name="two pauses within commits with a service",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,12 +19,11 @@ from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.services_in_use import ServicesInUse
-from sinkproof.subject.source_files import source_line
+from sinkproof.subject.source_files import OwnCode, source_line
 from sinkproof.workload.jobs import SENTENCES
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
-LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
 ORDER: Final = {point: place for place, point in enumerate(CATALOGUE)}  # of the protocol; other points come last
 
 
@@ -36,7 +35,7 @@ class CampaignResults:
     services: ServicesInUse = field(default_factory=ServicesInUse)  # of the scratch
     coverage: Coverage = field(default_factory=Coverage)
     steering: Steering = field(default_factory=Steering)
-    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: path -> name in points
+    own_code: OwnCode = field(default_factory=OwnCode)
     findings: list[Finding] = field(default_factory=list)
     places_found: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
@@ -121,7 +120,7 @@ class CampaignResults:
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
             timeline=timeline(result) if result else (),
             steps=steps(result) if result and self.shell != "spark" else (),  # on Spark points are only counted
-            line=result.struck_line if result else source_line(last, self.files),
+            line=result.struck_line if result else source_line(last, self.own_code.files),
         )
 
     # -- the document's view -----------------------------------------------------------------------

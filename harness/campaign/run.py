@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
+from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
 from sinkproof.campaign.loop import ShouldStop
-from sinkproof.campaign.results import LINES_UNSTRUCK_MOST, CampaignResults
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import now
@@ -53,6 +53,8 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     # The simulated shell injects faults at all lines of our own adapters.
     lines_elsewhere = task.shell == "spark" and contract.marks_points
     lines = lines_elsewhere or len(coverage.lines_unstruck()) <= LINES_UNSTRUCK_MOST * len(coverage.lines_passed)
+    if not contract.is_ours and not simulated:
+        lines = lines_elsewhere or coverage.enough_lines_struck(KINDS_AT_LINES)
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
     early = process and not (contract.is_ours or results.services.used or results.steering.required_stages_done)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
@@ -185,4 +187,6 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         deferred=why_deferred,
         lines_passed=frozenset(coverage.lines_passed),
         lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
+        lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+        own_code=results.own_code,
     )

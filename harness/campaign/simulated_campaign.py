@@ -66,7 +66,7 @@ class SimulatedCampaign(Campaign):
 
     def prepare(self) -> bool:
         self.runner.find_own_files()
-        self.results.files = self.runner.files
+        self.results.own_code = self.runner.own_code
         first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule)))
         if first is None:
             return False

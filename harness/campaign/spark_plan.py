@@ -38,6 +38,11 @@ SPARK_PLAN: Final[Plan] = (
     ),
     Stage(name="kill at each line", schedules=kills_at_lines, needs=(Need.NO_NAMED_POINTS,)),
     Stage(
+        name="kill, pause and zombie at lines",
+        explore=SparkCampaign.strike_lines_of_recoveries,
+        needs=(Need.FOREIGN_CODE, Need.NO_NAMED_POINTS),
+    ),
+    Stage(
         name="endurance job",
         explore=SparkCampaign.run_endurance_job,
         needs=(Need.NO_SERVICE, Need.ENDURANCE),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from sinkproof.campaign.coverage import Coverage
@@ -55,6 +55,12 @@ class Steering:
         point = result.schedule.faults[-1].point
         self.unreproducible.add(result.schedule)
         self.reaching[point] = [way for way in self.reaching.get(point, ()) if way.schedule != result.schedule]
+
+    def to_lines_without(self, kind: str, coverage: Coverage) -> list[Schedule]:
+        """Schedules that lead to executed lines at which this kind was not injected, and inject it there."""
+        left = sorted(coverage.lines_passed - coverage.lines_by_kind[kind])
+        ways = [self.reaching[line][0] for line in left if self.reaching.get(line)]
+        return [ReachingSchedule(way.before, replace(way.last, kind=kind)).schedule for way in ways]
 
     def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
         """Schedules that lead to points that were passed without an injected fault, and kill there."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sinkproof.reports.document import Finding, ShellResult
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.source_files import OwnCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Task:
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell injects faults at this subject's lines
     cores: int = 1  # that it may use
+    shares_state: str = ""  # tasks with one name never run at the same time
     services: ServiceOptions = DEFAULT_SERVICES
 
     @property
@@ -40,4 +42,8 @@ class ShellOutcome:
     never_struck: Sequence[str]  # protocol steps
     deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
-    lines_struck: frozenset[str] = frozenset()
+    lines_struck: frozenset[str] = frozenset()  # by a death
+    lines_by_kind: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # kill, stop, pause: where it was injected
+    own_code: OwnCode = field(default_factory=OwnCode)

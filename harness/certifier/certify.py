@@ -163,12 +163,18 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 master=options.master,
                 alone=len(options.shells) == 1,
                 cores=max(1, options.cores // len(locators)),
+                shares_state=_state_shared_by(locator),
                 services=options.services,
             )
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
     ]
+
+
+def _state_shared_by(locator: str) -> str:
+    """The module of a foreachBatch function, which is told no name of its own for what it keeps elsewhere."""
+    return locator.rpartition(":")[0] if load(locator).kind == "foreach_batch" else ""
 
 
 def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
@@ -244,6 +250,7 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
         subject.deferred += [result.deferred] if result.deferred else []
         subject.lines_passed |= result.lines_passed
         subject.lines_struck |= result.lines_struck
+        subject.add_code(result)
         if result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))

@@ -6,19 +6,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sinkproof.campaign.coverage import CONCURRENT_READER
-from sinkproof.campaign.results import LINES_UNSTRUCK_MOST
+from sinkproof.campaign.coverage import CONCURRENT_READER, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.task import ShellOutcome
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
 from sinkproof.subject.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.reachable_lines import MARK, Duty
+from sinkproof.subject.source_files import OwnCode, reachable_in, source_line
 
 REQUIRED: Final = {  # by claim: the method that its examination needs, and what is unknown without it
     Claim.NO_RESIDUE: ("residue", "so residue cannot be seen"),
     Claim.SURVIVES_POWER_LOSS: ("lose_power", "so no power loss can be simulated"),
     Claim.HONEST_MARKERS: ("complete", "so its marker cannot be read"),
 }
+FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
+ABOUT_ROWS: Final = (
+    Claim.NO_LOSS
+    | Claim.NO_DUPLICATES
+    | Claim.NO_EARLY_ROWS
+    | Claim.FENCES_ZOMBIES
+    | Claim.ATOMIC_CHECKPOINT
+    | Claim.ORDER_PER_KEY
+)
+INTERIOR_UNSEEN: Final = (
+    "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
+)
 ELSEWHERE: Final = "run it --on simulated as well"
 
 
@@ -33,6 +47,14 @@ class SubjectProgress:
     deferred: list[str] = field(default_factory=list)  # why a shell left crashes to the process shell
     lines_passed: set[str] = field(default_factory=set)  # executed lines of the sink's own code, in any shell
     lines_struck: set[str] = field(default_factory=set)
+    lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
+    own_code: OwnCode = field(default_factory=OwnCode)
+
+    def add_code(self, outcome: ShellOutcome) -> None:
+        for kind, lines in outcome.lines_by_kind.items():
+            self.lines_by_kind[kind] |= lines
+        if outcome.own_code.files:
+            self.own_code = outcome.own_code
 
     @property
     def schedules(self) -> int:
@@ -46,7 +68,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
     claims = [_judge_claim(Claim[name], subject) for name in names(claimed)]
     verdict = merge(Verdict(result.verdict) for result in claims)
     grade = Grade.of({finding.oracle for finding in subject.findings})
-    if (subject.unknowns or _left_over(subject)) and grade is Grade.EXACTLY_ONCE:
+    if (subject.unknowns or _not_examined(subject)) and grade is Grade.EXACTLY_ONCE:
         grade = Grade.UNKNOWN  # nothing was found, but not enough was examined
     why = _why(verdict, claims, subject)
     if _too_good(grade, contract.grade) and verdict is Verdict.UPHELD:
@@ -93,12 +115,21 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, subject.contract, subject.shells) or _left_over(subject) or _unstruck(subject)
+    doubt = _doubt(claim, subject.contract, subject.shells)
+    if not doubt and (claim & ABOUT_ROWS or subject.contract.kind != "command"):
+        doubt = _not_examined(subject)
     if doubt or subject.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or subject.unknowns[0])
     kills = sum(shell.kills for shell in subject.shells)
     why = f"upheld in {subject.schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
+
+
+def _not_examined(subject: SubjectProgress) -> str:
+    """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
+    if subject.contract.kind == "command":
+        return INTERIOR_UNSEEN
+    return _left_over(subject) or _unstruck(subject) or _never_struck_code(subject) or _never_run(subject)
 
 
 def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
@@ -123,20 +154,63 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
 
 def _unstruck(subject: SubjectProgress) -> str:
     """Why too few executed lines were crashed; empty if enough were. A sink's bug sits between two of its lines."""
-    unstruck = sorted(subject.lines_passed - subject.lines_struck)
-    if len(unstruck) <= LINES_UNSTRUCK_MOST * len(subject.lines_passed):
+    passed = subject.lines_passed
+    struck = {"struck": subject.lines_struck}
+    if not subject.contract.is_ours:
+        kinds = ("kill",) if subject.contract.kind == "foreach_batch" else KINDS_AT_LINES
+        struck = {FAULT_WORDS[kind]: subject.lines_by_kind[kind] for kind in kinds}
+    for how, lines in struck.items():
+        unstruck = sorted(passed - lines)
+        if len(unstruck) > LINES_UNSTRUCK_MOST * len(passed):
+            return (
+                f"{len(unstruck)} of {len(passed)} executed lines were not {how} in any shell, such as "
+                f"{unstruck[0]}; give it a larger --budget"
+            )
+    return ""
+
+
+def _never_struck_code(subject: SubjectProgress) -> str:
+    """Which of the classes and functions that the user gave has no line that was a point; empty if each has one."""
+    passed = {line.removeprefix("line(").rpartition(":")[0] for line in subject.lines_passed}
+    for name, file in subject.own_code.given.items():
+        if not file:
+            return (
+                f"{name} is not written in Python, so nothing was injected inside it: between two of its calls only. "
+                "Name the Python packages that do the work in `packages`, if there are any"
+            )
+        if file.replace(" ", "%20") not in passed:
+            return f"none of the lines of {name} ({file}) was a point; run it --on process as well"
+    return ""
+
+
+def _never_run(subject: SubjectProgress) -> str:
+    """Which statements that a call can lead to no run has executed; empty if each was."""
+    left = statements_never_run(subject, Duty.NORMAL)
+    if not left:
         return ""
+    first = source_line(left[0], subject.own_code.files)
+    where = f"{first.file}:{first.number} ({first.text})" if first is not None else left[0]
+    others = f" and {len(left) - 1} more" if left[1:] else ""
     return (
-        f"{len(unstruck)} of {len(subject.lines_passed)} executed lines were not struck in any shell, such as "
-        f"{unstruck[0]}; give it a larger --budget"
+        f"no run has executed {where}{others}, to which calls of the sink can lead: what it does was not examined. Let "
+        f"the contract reach it with smaller limits, take its module out by `not_struck`, or mark it `# {MARK}`"
     )
+
+
+def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
+    """Points of the first lines."""
+    if subject.contract.is_ours or not subject.lines_passed:
+        return []
+    reachable = reachable_in(subject.own_code)
+    return [each.point for each in reachable if each.duty is duty and each.lines.isdisjoint(subject.lines_passed)]
 
 
 def _left_over(subject: SubjectProgress) -> str:
     """Why crashes that the simulated shell deferred are still missing. Only real kills can replace them."""
     if not subject.deferred or any(shell.kills for shell in subject.shells):
         return ""
-    return f"{subject.deferred[0]}; run it --on process as well"
+    real = "spark" if subject.contract.kind == "foreach_batch" else "process"
+    return f"{subject.deferred[0]}; run it --on {real} as well"
 
 
 def _struck(shells: Sequence[ShellResult], kinds: frozenset[str]) -> bool:

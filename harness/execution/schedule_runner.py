@@ -23,7 +23,7 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, clear_folder
-from sinkproof.subject.source_files import files_of
+from sinkproof.subject.source_files import OwnCode, own_code
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
@@ -47,6 +47,7 @@ class ScheduleRunner:
         self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
+        self.own_code = OwnCode()
         self.tracer = LineTracer({})
         self._empty: Any = None
 
@@ -71,7 +72,8 @@ class ScheduleRunner:
 
     def find_own_files(self) -> None:
         """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of."""
-        self.tracer = LineTracer(files_of(self.contract.given, self.contract.sink(self.scratch)))
+        self.own_code = own_code(self.contract.given, self.contract.sink(self.scratch))
+        self.tracer = LineTracer(self.own_code.files)
 
     def reset(self) -> None:
         """Empties the target."""

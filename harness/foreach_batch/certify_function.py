@@ -83,6 +83,12 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 
 def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)
+    if results.contract.offers("setup") or results.contract.offers("teardown"):
+        results.deferred = (
+            "the simulated shell could not crash it: what setup makes and teardown removes lies outside of the folder, "
+            "and its state after a crash cannot be copied"
+        )
+        return None
     with simulated_query(results.contract, scratch, progress=progress) as query:
         results.unknowns += blind_spots(scratch, query.session)
         campaign = SimulatedFunctionCampaign(query, results, deadline=deadline)

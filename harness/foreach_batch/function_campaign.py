@@ -9,9 +9,8 @@ from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE, POINTS
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
@@ -35,7 +34,15 @@ class SimulatedFunctionCampaign(Campaign):
 
     def prepare(self) -> bool:
         """The run without faults."""
-        results, can_crash = self.results, self.exploration.run_without_crash()
+        results = self.results
+        if left := self.query.rows_left():
+            results.unknowns.append(left)
+            return False
+        can_crash = self.exploration.run_without_crash()
+        if left := self.query.rows_left():
+            results.unknowns.append(left)
+            results.forget()
+            return False
         ending = self.exploration.base
         results.count_run(len(ending.committed))
         if ending.failure or not ending.committed:
@@ -88,10 +95,18 @@ class StreamingFunctionCampaign(Campaign):
 
     def prepare(self) -> bool:
         """The run without faults."""
+        results = self.results
+        if left := self.laboratory.rows_left():
+            results.unknowns.append(left)
+            return False
         base = self.laboratory.run(())
         self._count(base, Schedule())
         if base.no_result or base.ending.failure:
             self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
+            return False
+        if left := self.laboratory.rows_left():
+            results.unknowns.append(left)
+            results.forget()
             return False
         self.experiments = base.experiments()
         self.results.coverage.in_bound = len(self.experiments) + 1
@@ -144,6 +159,9 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
 STREAMING_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
     Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),
-    Stage(name="a kill at every line, the last one first", schedules=experiments(lambda fault: is_line(fault.point))),
+    Stage(
+        name="a kill at every line and file effect, the last one first",
+        schedules=experiments(lambda fault: fault.point not in POINTS),
+    ),
     Stage(name="a kill before the batch", schedules=experiments(lambda fault: fault.point == BEFORE_BATCH)),
 )

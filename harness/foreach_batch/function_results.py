@@ -20,8 +20,8 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
 INTERIOR: Final = (
-    "crashes strike between the lines of the function's own file: what happens inside one call, such as df.write, is "
-    "not cut in the middle, and neither are Python workers"
+    "crashes strike between the lines of the function's own modules, and before their file effects: what happens inside"
+    " one call, such as df.write, is not cut in the middle, and neither are Python workers"
 )
 
 
@@ -32,6 +32,7 @@ class FunctionResults(CampaignResults):
 
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
+        self.deferred = ""
 
     def announce(self, schedules: int) -> None:
         """The bound is set by the campaign: it is known after the run without faults, or after the exploration."""
@@ -52,7 +53,7 @@ class FunctionResults(CampaignResults):
     def crashed(self, faults: Iterable[Fault], *, violated: bool) -> None:
         """Each of these faults was injected last in a run, or led to the same state as such a fault."""
         for fault in faults:
-            self.coverage.struck[fault.point] += 1
+            self.coverage.crashed_at(fault.point)
             self.coverage.count(fault.point, fault.kind, found=violated)
 
     def find_all(self, result: RunResult) -> bool:
@@ -70,27 +71,31 @@ class FunctionResults(CampaignResults):
         coverage = self.coverage
         coverage.lines_known |= coverage.lines_passed
         document = super().document(seconds=seconds, closure=closure)
+        points = {*POINTS, *coverage.passed}
         return replace(
             document,
-            points_reached=sorted(point for point in POINTS if coverage.struck[point]),
-            points_total=len(POINTS),
-            points_known=sorted(POINTS),
+            points_reached=sorted(point for point in points if coverage.struck[point]),
+            points_total=len(points),
+            points_known=sorted(points),
             lines_reached=document.lines_reached or 0,
             lines_total=document.lines_total or 0,
         )
 
     def outcome(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellOutcome:
         coverage = self.coverage
-        if not coverage.rows_committed and not self.unknowns:
+        if not coverage.rows_committed and not self.unknowns and not self.deferred:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
-        never_struck: Sequence[str] = () if coverage.struck[BEFORE_COMMIT] else (BEFORE_COMMIT,)
+        never_struck: Sequence[str] = () if coverage.struck[BEFORE_COMMIT] or self.deferred else (BEFORE_COMMIT,)
         return ShellOutcome(
             result=self.document(seconds=seconds, closure=closure),
             findings=self.findings,
             unknowns=self.unknowns,
             never_struck=never_struck,
+            deferred=self.deferred,
             lines_passed=frozenset(coverage.lines_passed),
             lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
+            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+            own_code=self.contract.given.own_code,
         )
 
 

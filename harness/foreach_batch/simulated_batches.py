@@ -1,4 +1,4 @@
-"""A foreachBatch function crashed at every line that it executes, and again in every recovery from that.
+"""A foreachBatch function crashed at every line and file effect, and again in every recovery from that.
 
 The query is the state machine of batch_state_machine.py; DataFrames and the function are real. A crash is a copy: at
 each point the scratch folder is frozen, the run continues, and later another run starts from the copy. Copies that are
@@ -12,11 +12,11 @@ import linecache
 import re
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
@@ -34,11 +34,12 @@ from sinkproof.foreach_batch.certifying_query import (
     identities_of_batch,
 )
 from sinkproof.judging.observer import Observer
-from sinkproof.judging.oracle import Anomaly, Observation
+from sinkproof.judging.oracle import Anomaly, Observation, named
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
+from sinkproof.subject.scratch import FrozenFolder, Scratch, clear_folder, freeze_folder, thaw_folder
 from sinkproof.subject.source_files import source_line
+from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,13 +102,21 @@ class SimulatedQuery:
         self._ending.committed = read(self.contract, self.scratch, self._ending)
         return self._ending
 
+    def rows_left(self) -> str:
+        """Which rows a reader sees in an empty folder; empty if there are none. Leaves the folder as it was."""
+        before = freeze_folder(self.scratch.path)
+        clear_folder(self.scratch.path)
+        rows = read(self.contract, self.scratch, Observation())
+        thaw_folder(self.scratch.path, before)
+        return rows_left_behind(rows)
+
     def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
         frame = frame_of_batch(self.session, batch)
         self.batch = batch
         self.reach(BEFORE_BATCH)
         try:
-            with self.tracer(self.reach):
+            with file_points(self.scratch.path, self.reach), self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
         except ContractError:
             raise
@@ -150,6 +159,16 @@ def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[tupl
     rows = observer.read()
     ending.unreadable = observer.observation.unreadable
     return rows or []
+
+
+def rows_left_behind(rows: Sequence[Identity]) -> str:
+    """`rows`: seen after everything was removed. Why nothing can be concluded then; empty if there are none."""
+    if not rows:
+        return ""
+    return (
+        f"{len(rows)} rows of an earlier run are still there: {named(rows)}. Keep everything in the working directory, "
+        "or remove in the module's teardown(scratch) what is elsewhere"
+    )
 
 
 def describe_error(error: BaseException, files: dict[str, str]) -> str:

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sinkproof.chaos.lines import LineTracer
+from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.schedule import Fault
 from sinkproof.foreach_batch.certifying_query import (
@@ -99,7 +99,7 @@ class StreamingDriver:
             return  # the source is endless; the certified batches are done
         self.reach(BEFORE_BATCH)
         try:
-            with self.tracer(self.reach):
+            with file_points(self.scratch.path, self.reach), self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
         except Exception as error:
             self.failure = f"with batch {batch} the function raised {describe_error(error, self.contract.given.files)}"

@@ -22,7 +22,8 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, POINTS
+from sinkproof.foreach_batch.simulated_batches import read, rows_left_behind
 from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
@@ -59,8 +60,8 @@ class Experiment:
         """The faults to inject after this run without faults: in the second of three batches."""
         second = [point for _, point, batch in self.trail if batch == 1]
         first = Counter(point for _, point, batch in self.trail if batch == 0)
-        lines = [point for point in dict.fromkeys(reversed(second)) if is_line(point)]
-        lines += [point for point in dict.fromkeys(self.passed) if is_line(point) and point not in lines]
+        lines = [point for point in dict.fromkeys(reversed(second)) if point not in POINTS]
+        lines += [point for point in dict.fromkeys(self.passed) if point not in POINTS and point not in lines]
         places = [
             (point, first[point] + 1 if point in second else 1) for point in (BEFORE_COMMIT, *lines, BEFORE_BATCH)
         ]
@@ -80,7 +81,7 @@ class StreamingRunner:
         self.kills = 0
 
     def run(self, faults: tuple[Fault, ...]) -> Experiment:
-        clear_folder(self.scratch.path)
+        self.reset()
         checkpoint = self.scratch.path.parent / CHECKPOINT
         checkpoint.mkdir(exist_ok=True)
         clear_folder(checkpoint)
@@ -92,6 +93,16 @@ class StreamingRunner:
             done.no_result = str(failure)
             self.close()
         return done
+
+    def reset(self) -> None:
+        self.contract.call_if_there("teardown", self.scratch)
+        clear_folder(self.scratch.path)
+        self.contract.call_if_there("setup", self.scratch)
+
+    def rows_left(self) -> str:
+        """Which rows a reader sees although nothing has run since everything was removed; empty if there are none."""
+        self.reset()
+        return rows_left_behind(read(self.contract, self.scratch, Observation()))
 
     def _run_until_death(self, done: Experiment, faults: tuple[Fault, ...]) -> bool:
         """Whether the query has ended; if not, the next driver resumes it. Raises DriverFailed."""

@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import ContractError
+from sinkproof.subject.source_files import OwnCode, made_unique, names_in_points
+from sinkproof.subject.user_code import user_code
 
 EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
     def committed(scratch): ...            # -> (split, offset) of every row that an independent reader sees
 """
+AROUND_RUNS: Final = ("setup", "teardown")  # called with the scratch, where the function keeps something elsewhere
 
 
 class ForeachBatchContract:
@@ -33,7 +36,13 @@ class ForeachBatchContract:
         self.claims = getattr(module, "claims", Claim.EFFECTIVELY_ONCE)
         self.rows: str = getattr(module, "rows", "append")
         self.file = Path(inspect.getfile(function)).resolve()
-        self.files = {str(self.file): self.file.name}  # executed lines of these files are points
+        left_out = getattr(module, "not_struck", ())
+        self.files = made_unique(names_in_points(user_code([function]), left_out=left_out))  # their lines are points
+        self.own_code = OwnCode(
+            files=self.files,
+            given={function.__qualname__: self.files.get(str(self.file), "")},
+            names=frozenset({function.__name__}),
+        )
         self.place = (
             f"{self.file}:{function.__qualname__}"  # by which another process finds it, in any working directory
         )
@@ -43,6 +52,9 @@ class ForeachBatchContract:
                 f"{locator}: {self.file.name} has no function committed(scratch), which says what was "
                 f"delivered. A foreachBatch function is certified in a module like this:\n{EXAMPLE}"
             )
+        for name in AROUND_RUNS:
+            if callable(call := getattr(module, name, None)):
+                setattr(self, name, call)
 
 
 def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:

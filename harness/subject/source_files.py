@@ -1,8 +1,9 @@
 """Which files are the sink's own code: their executed lines are points.
 
-A class of a user's package or folder adds that package or folder. Our own adapters and canaries add the files that
-define the classes of the sink and of the targets it holds, except classes that bear the mark `without_line_points`. The
-engine, the harness and installed libraries are never part of a sink.
+Classes and functions of a user add the files that user_code.py finds, in `site-packages` or not; a contract adds others
+by `packages`, and takes some out by `not_struck`. Our own adapters and canaries add the files that define the classes
+of the sink and of the targets it holds, except classes that bear the mark `without_line_points`. The engine, the
+harness and libraries that a sink uses are never part of it.
 """
 
 from __future__ import annotations
@@ -10,33 +11,108 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 
 from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import lines_are_points
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.reachable_lines import Statement, reachable_statements
+from sinkproof.subject.user_code import code_of_package, source_of, user_code
 
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
+ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
+STRATEGIES: Final = "sinkproof.sink_adapters.strategies."  # these hold a user's target
+CALLS: Final = frozenset(
+    {  # by the engine on sinks (not `settle`, which only a sink in doubt is asked), and by strategies on targets
+        *("open", "write", "snapshot", "notify_complete", "notify_aborted", "end_of_input", "close"),
+        *("attach", "flush", "begin", "pre_commit", "commit", "abort", "lingering"),
+        *("publish", "send_values", "is_committed", "is_checkpoint_committed", "record", "commit_checkpoint"),
+        *("stage", "seal", "reveal", "collect", "upsert", "append"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCode:
+    """The code of one subject.
+
+    `files`: absolute path -> name in points, relative to the folder of the package (or of the file) that it belongs to.
+    `given`: class or function that the user gives -> its file's name in points; "": it is not written in Python.
+    `names`: plain names of these, of their bases too; `contracts`: of the contract's class and its bases.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    contracts: frozenset[str] = frozenset()
+
+
+def own_code(contract: Any, sink: Any) -> OwnCode:
+    """`sink`: what the contract's `sink` returned, perhaps with a strategy around it. Raises ContractError."""
+    files = files_of(contract, sink)
+    given = [each for each in _given_by_user(sink) if not _is_ours_or_standard(each)]
+    return OwnCode(
+        files=files,
+        given={
+            f"{each.__module__}.{each.__qualname__}": files.get(str(source_of(each.__module__)), "") for each in given
+        },
+        names=frozenset(base.__name__ for each in given for base in getattr(each, "__mro__", (each,))),
+        contracts=frozenset(base.__name__ for base in type(contract).__mro__),
+    )
+
+
+def reachable_in(code: OwnCode) -> list[Statement]:
+    return reachable_statements(code.files, sinks=code.names, calls=CALLS, contracts=code.contracts)
+
+
+def _is_ours_or_standard(given: Any) -> bool:
+    top = given.__module__.partition(".")[0]
+    return top == "sinkproof" or top in sys.stdlib_module_names
 
 
 def files_of(contract: Any, sink: Any) -> dict[str, str]:
-    """Absolute path -> name in points: relative to the folder of the package (or of the file) that it belongs to."""
-    found: dict[str, str] = {}
-    for cls in _classes(contract, sink):
-        name = cls.__module__
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is None:
-            continue
-        if name.startswith("sinkproof."):
-            if name.startswith(WATCHED) and lines_are_points(cls):
-                found[file] = _name_in_package(name, Path(file))
-        elif not _installed(file):
-            found.update(_neighbours(name, Path(file)))
-    return _made_unique(dict(sorted(found.items())))
+    """`OwnCode.files`; `sink` None: there is none yet. Raises ContractError."""
+    classes = list(_classes(contract, sink))
+    users = user_code([type(contract), *_given_by_user(sink)], held=classes)
+    for name in _texts(contract, "packages"):
+        named = code_of_package(name)
+        if not named:
+            raise ContractError(
+                f"packages of {type(contract).__name__} names {name!r}, but there is no Python file of this module "
+                "or package. Name modules as they are imported"
+            )
+        users.update(named)
+    return made_unique({**_our_files(classes), **names_in_points(users, left_out=_texts(contract, "not_struck"))})
+
+
+def names_in_points(files: Mapping[Path, str], *, left_out: Sequence[str] = ()) -> dict[str, str]:
+    """Absolute path -> name in points, without the modules and packages in `left_out`."""
+    return {
+        str(file): _name_in_package(module, file)
+        for file, module in files.items()
+        if not any(module == name or module.startswith(f"{name}.") for name in left_out)
+    }
+
+
+def _texts(contract: Any, name: str) -> tuple[str, ...]:
+    given = getattr(contract, name, ())
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _our_files(classes: Iterable[type]) -> dict[str, str]:
+    found = {}
+    for cls in classes:
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if file is not None and cls.__module__.startswith(WATCHED) and lines_are_points(cls):
+            found[file] = _name_in_package(cls.__module__, Path(file))
+    return found
 
 
 def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
@@ -49,12 +125,6 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
     return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip())
 
 
-def _installed(file: str) -> bool:
-    return any(part in ("site-packages", "dist-packages") for part in Path(file).parts) or file.startswith(
-        str(Path(sys.base_prefix) / "lib")
-    )
-
-
 def _name_in_package(module: str, file: Path) -> str:
     """`a/client.py` for the module `package.a.client`; the plain name of a file that belongs to no package."""
     packages = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
@@ -62,8 +132,9 @@ def _name_in_package(module: str, file: Path) -> str:
     return "/".join((*packages[skipped:], file.name))
 
 
-def _made_unique(names: Mapping[str, str]) -> dict[str, str]:
-    """A name that several files have is preceded by the folders in which they differ."""
+def made_unique(given: Mapping[str, str]) -> dict[str, str]:
+    """Sorted; a name that several files have is preceded by the folders in which they differ."""
+    names = dict(sorted(given.items()))
     length = {file: len(Path(name).parts) for file, name in names.items()}
     unique = dict(names)
     while repeated := {name for name, count in Counter(unique.values()).items() if count > 1}:
@@ -73,18 +144,20 @@ def _made_unique(names: Mapping[str, str]) -> dict[str, str]:
     return unique
 
 
-def _neighbours(module: str, file: Path) -> Iterable[tuple[str, str]]:
-    """The file itself, or all files of its package that are loaded."""
-    package = module.partition(".")[0] if "." in module else ""
-    yield str(file), _name_in_package(module, file)
-    for name, other in sorted(sys.modules.items()):
-        path = getattr(other, "__file__", None)
-        if path is None or not path.endswith(".py") or _installed(path) or name.startswith("sinkproof."):
-            continue
-        if (package and name.startswith(package + ".")) or (
-            not package and Path(path).parent == file.parent and "." not in name and name != "conftest"
-        ):
-            yield path, _name_in_package(name, Path(path))
+def _given_by_user(thing: Any) -> Iterator[Any]:
+    """Classes and functions of the sink, or of what the user has put into one of our strategies."""
+    if isinstance(thing, (tuple, list)):
+        for each in thing:
+            yield from _given_by_user(each)
+    elif hasattr(thing, "__self__"):
+        yield from _given_by_user(thing.__self__)
+    elif isinstance(thing, (type, FunctionType)):
+        yield thing
+    elif type(thing).__module__.startswith(STRATEGIES):
+        for value in _held(thing):
+            yield from _given_by_user(value)
+    else:
+        yield type(thing)
 
 
 def _classes(*roots: Any) -> Iterable[type]:
@@ -96,11 +169,15 @@ def _classes(*roots: Any) -> Iterable[type]:
             continue
         seen.add(id(thing))
         yield from (cls for cls in type(thing).__mro__ if cls is not object)
-        if depth < DEPTH_MOST and type(thing).__module__ != "builtins":
+        if depth < DEPTH_MOST:
             work += [(value, depth + 1) for value in _held(thing)]
 
 
 def _held(thing: Any) -> list[Any]:
+    if isinstance(thing, dict):
+        return list(thing.values())[:ELEMENTS_MOST]
+    if isinstance(thing, (tuple, list, set, frozenset)):
+        return list(thing)[:ELEMENTS_MOST]
     values = list(getattr(thing, "__dict__", {}).values())
     for cls in type(thing).__mro__:
         slots = getattr(cls, "__slots__", ())

@@ -96,6 +96,7 @@ def judged(member: str, *outcomes: ShellOutcome) -> SubjectResult:
         subject.deferred += [outcome.deferred] if outcome.deferred else []
         subject.lines_passed |= outcome.lines_passed
         subject.lines_struck |= outcome.lines_struck
+        subject.add_code(outcome)
     return judge_subject(subject)
 
 

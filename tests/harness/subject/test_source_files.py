@@ -66,10 +66,10 @@ def test_a_point_names_the_line_of_one_file_only(package: str) -> None:
 
 
 def test_files_of_two_packages_with_one_relative_name_get_different_names(tmp_path: Path) -> None:
-    from sinkproof.subject.source_files import _made_unique
+    from sinkproof.subject.source_files import made_unique
 
     names = {str(tmp_path / one / "client.py"): "client.py" for one in ("left", "right")}
-    assert list(_made_unique(names).values()) == ["left/client.py", "right/client.py"]
+    assert list(made_unique(names).values()) == ["left/client.py", "right/client.py"]
 
 
 def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of_the_adapters(tmp_path: Path) -> None:

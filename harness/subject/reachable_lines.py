@@ -1,0 +1,173 @@
+"""Finds the statements of a sink's own code that its calls can lead to, without executing them.
+
+Names decide: a call leads to the functions and classes of the sink's own files that are named in a function that it
+leads to, and to a method when it and its class have both been named.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.lines import executable_lines
+from sinkproof.chaos.points import line_point
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Place = tuple[str, Function]  # file, function
+IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__", "__exit__", "__call__"})
+MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
+CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})  # all else there is called by the harness itself
+
+
+class Duty(Enum):
+    NORMAL = "runs without an exception"
+    EXCEPTIONAL = "handles or raises an exception"
+    EXCLUDED = "is marked with `# pragma: no cover`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A simple statement, or the head of a compound one. `point`: its first line; `lines`: points of all its lines."""
+
+    point: str
+    lines: frozenset[str]
+    duty: Duty
+
+
+def reachable_statements(
+    files: Mapping[str, str], *, sinks: Collection[str], calls: Collection[str], contracts: Collection[str] = ()
+) -> list[Statement]:
+    """`files`: absolute path -> name in points. `sinks`: names of the classes, with their bases, and of the functions
+    that the user gives; `calls`: methods of theirs that are called; `contracts`: the contract's class and its bases.
+    """
+    program = Program({*contracts} - {*sinks})
+    for path in files:
+        program.add(path, _source(path).tree, owner="")
+    found: dict[tuple[str, int], Statement] = {}
+    for path, node in program.follow(sinks=sinks, calls=calls):
+        for numbers, duty in _statements(node.body, _source(path), Duty.NORMAL):
+            points = [line_point(files[path], number) for number in sorted(numbers)]
+            made = Statement(point=points[0], lines=frozenset(points), duty=duty)
+            found.setdefault((path, min(numbers)), made)
+    return [found[place] for place in sorted(found)]
+
+
+class Program:
+    """The functions and classes of all files, by name. A method can be called once its class has occurred."""
+
+    def __init__(self, contracts: Collection[str]) -> None:
+        self.contracts = contracts
+        self.functions: dict[str, list[Place]] = defaultdict(list)
+        self.methods: dict[str, list[tuple[str, Place]]] = defaultdict(list)  # by class: (name, where)
+        self.mentions: dict[str, set[str]] = defaultdict(set)  # by class or global name: what its definition names
+
+    def add(self, path: str, node: ast.AST, *, owner: str) -> None:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.ClassDef):
+                self.methods.setdefault(inner.name, [])
+                self.mentions[inner.name] |= {name for base in inner.bases for name in _names(base)}
+                self.add(path, inner, owner=inner.name)
+            elif isinstance(inner, Function):
+                if owner:
+                    self.methods[owner].append((inner.name, (path, inner)))
+                else:
+                    self.functions[inner.name].append((path, inner))
+            elif isinstance(inner, (ast.Assign, ast.AnnAssign)):
+                targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
+                for name in [owner] if owner else {name for target in targets for name in _names(target)}:
+                    self.mentions[name] |= _names(inner.value) if inner.value is not None else set()
+            else:
+                self.add(path, inner, owner=owner)
+
+    def follow(self, *, sinks: Collection[str], calls: Collection[str]) -> list[Place]:
+        found: dict[int, Place] = {}
+        known = {*sinks, *self.contracts}
+        called = set(IMPLICIT)
+        while True:
+            while more := {name for each in known for name in self.mentions.get(each, ())} - known:
+                known |= more
+            places = [place for name in known for place in self.functions.get(name, ())]
+            for name in known:
+                wanted = CALLED_ON_CONTRACTS if name in self.contracts else called
+                wanted = {*wanted, *calls} if name in sinks else wanted
+                places += [place for method, place in self.methods.get(name, ()) if method in wanted]
+            new = {id(place[1]): place for place in places if id(place[1]) not in found}
+            if not new:
+                return list(found.values())
+            found |= new
+            names = {name for _, node in new.values() for statement in node.body for name in _names(statement)}
+            known |= names
+            called |= names
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Names and attributes, without those in annotations."""
+    found: set[str] = set()
+    work = [node]
+    while work:
+        each = work.pop()
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        elif isinstance(each, ast.Attribute):
+            found.add(each.attr)
+        skipped = {id(getattr(each, name, None)) for name in ("annotation", "returns")}
+        work += [inner for inner in ast.iter_child_nodes(each) if id(inner) not in skipped]
+    return found
+
+
+# -- statements of one function ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    tree: ast.Module
+    executable: frozenset[int]  # lines
+    marked: frozenset[int]
+
+
+@cache
+def _source(path: str) -> _Source:
+    text = Path(path).read_bytes()
+    marked = {number for number, line in enumerate(text.splitlines(), 1) if MARK.encode() in line}
+    return _Source(ast.parse(text), frozenset(executable_lines(Path(path))), frozenset(marked))
+
+
+def _statements(block: Sequence[ast.stmt], source: _Source, duty: Duty) -> Iterator[tuple[set[int], Duty]]:
+    """(executable lines, duty) of each. A block that ends by raising only raises; so does an abstract method."""
+    if duty is Duty.NORMAL and isinstance(block[-1], ast.Raise):
+        duty = Duty.EXCEPTIONAL
+    for statement in block:
+        of_this = Duty.EXCLUDED if statement.lineno in source.marked else duty
+        blocks = list(_blocks(statement, source, of_this))
+        inner = {line for part, _ in blocks for each in part for line in _range(each)}
+        if own := (set(_range(statement)) & source.executable) - inner - _except_lines(statement):
+            yield own, of_this
+        for part, of_part in blocks:
+            yield from _statements(part, source, of_part)
+
+
+def _range(statement: ast.stmt) -> range:
+    return range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+
+
+def _except_lines(statement: ast.stmt) -> set[int]:
+    """The heads of its `except` clauses."""
+    handlers = getattr(statement, "handlers", ())
+    return {line for each in handlers for line in range(each.lineno, each.body[0].lineno)}
+
+
+def _blocks(statement: ast.stmt, source: _Source, duty: Duty) -> Iterator[tuple[Sequence[ast.stmt], Duty]]:
+    for name in ("body", "orelse", "finalbody"):
+        if block := getattr(statement, name, None):
+            yield block, duty
+    for case in getattr(statement, "cases", ()):
+        yield case.body, duty
+    for handler in getattr(statement, "handlers", ()):
+        is_excluded = duty is Duty.EXCLUDED or handler.lineno in source.marked
+        yield handler.body, Duty.EXCLUDED if is_excluded else Duty.EXCEPTIONAL

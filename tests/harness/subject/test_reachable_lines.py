@@ -1,0 +1,153 @@
+"""Which statements a sink's calls can lead to, and which of them only handle or raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from sinkproof.subject.reachable_lines import Duty, reachable_statements
+
+Reachable = Callable[..., dict[str, Duty]]
+CALLS = frozenset({"write", "commit"})
+
+
+@pytest.fixture
+def statements(tmp_path: Path) -> Reachable:
+    def of(code: str, *, contracts: tuple[str, ...] = ()) -> dict[str, Duty]:
+        """The texts of the first lines of all reachable statements of the class Sink and its base, with their duty."""
+        file = tmp_path / "sink.py"
+        file.write_text(dedent(code))
+        found = reachable_statements({str(file): "sink.py"}, sinks={"Sink", "Base"}, calls=CALLS, contracts=contracts)
+        lines = file.read_text().splitlines()
+        return {lines[int(each.point.rpartition(":")[2].rstrip(")")) - 1].strip(): each.duty for each in found}
+
+    return of
+
+
+def test_what_calls_name_is_reached_through_functions_and_classes(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                put(batch)
+            def unused(self):
+                return 1
+
+        def put(batch):
+            Log().add(batch)
+
+        def lonely():
+            return 2
+
+        class Log:
+            def __init__(self):
+                self.rows = []
+            def add(self, batch):
+                self.rows += batch
+            def never(self):
+                return 3
+    """
+    assert {"put(batch)", "Log().add(batch)", "self.rows = []", "self.rows += batch"} == {*statements(code)}
+
+
+def test_a_method_of_a_class_that_never_occurs_is_not_reached(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                self.file.flush()
+
+        class Another:
+            def flush(self):
+                return 1
+    """
+    assert ["self.file.flush()"] == [*statements(code)]
+
+
+def test_names_in_annotations_lead_nowhere(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch: "Batch", to: Other = None) -> Other:
+                x: Other = 1
+
+        class Other:
+            def __init__(self):
+                self.y = 2
+    """
+    assert ["x: Other = 1"] == [*statements(code)]
+
+
+def test_bases_and_module_level_objects_are_followed(statements: Reachable) -> None:
+    code = """
+        class Base:
+            def commit(self):
+                STORE.put()
+
+        class Sink(Base):
+            pass
+
+        class Store:
+            def put(self):
+                return 1
+
+        STORE = Store()
+    """
+    assert {"STORE.put()", "return 1"} == {*statements(code)}
+
+
+def test_the_harness_calls_what_else_a_contract_has(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                self.read(batch)
+
+        class Contract:
+            def sink(self, scratch):
+                return Sink()
+            def read(self, batch):
+                return 1
+    """
+    assert {"self.read(batch)", "return Sink()"} == {*statements(code, contracts=("Contract",))}
+
+
+def test_what_handles_or_raises_is_told_apart(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                try:
+                    send(batch)
+                except OSError:
+                    undo()
+                else:
+                    done()
+                finally:
+                    tidy()
+                if not batch:
+                    log()
+                    raise ValueError
+                if len(batch) > 10:  # pragma: no cover
+                    big(batch)
+    """
+    duties = statements(code)
+    exceptional = {text for text, duty in duties.items() if duty is Duty.EXCEPTIONAL}
+    excluded = {text for text, duty in duties.items() if duty is Duty.EXCLUDED}
+    assert {"undo()", "log()", "raise ValueError"} == exceptional
+    assert {"if len(batch) > 10:  # pragma: no cover", "big(batch)"} == excluded
+    assert {"try:", "send(batch)", "done()", "tidy()", "if not batch:"} == {*duties} - exceptional - excluded
+
+
+def test_a_statement_of_several_lines_is_one(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                self.put(
+                    batch,
+                    1,
+                )
+                with open(
+                    "x"
+                ) as file:
+                    file.write(batch)
+    """
+    assert ["self.put(", "with open(", "file.write(batch)"] == [*statements(code)]
