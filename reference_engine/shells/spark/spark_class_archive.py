@@ -6,6 +6,7 @@ the user's cache folder. It is a convenience: sessions start without it if it fa
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -19,9 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from sinkproof.chaos.services.cache_folders import cache_folder, made_once
+from sinkproof.chaos.services.cache_folders import cache_folder
 from sinkproof.chaos.services.jvm import java_version
-from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.reference_engine.shells.spark.java_installation import find_java, quoted
 
 TRAINING_SECONDS: Final = 60.0  # 15 on two idle cores
@@ -43,8 +43,11 @@ def archive_options(java_options: Sequence[str]) -> list[str]:
 
 def prepare_archive(java_options: Sequence[str]) -> None:
     """Makes it if it is missing. Takes a while, and both cores: nothing else should be going on."""
-    with suppress(OSError, subprocess.SubprocessError, ServiceUnavailable):  # no home, a full disk
-        made_once(_archive_folder(java_options), _make_archive, progress=_say)
+    with suppress(OSError, subprocess.SubprocessError):  # no home, a full disk
+        folder = _archive_folder(java_options)
+        if not (folder / ARCHIVE).exists() and not (folder / FAILED).exists():
+            print("sinkproof: preparing a faster start of Spark (only the first time; less than a minute)", flush=True)
+            _make_archive(folder)
 
 
 def _archive_folder(java_options: Sequence[str]) -> Path:
@@ -64,16 +67,22 @@ def _spark_home() -> Path:
 
 
 def _make_archive(folder: Path) -> None:
-    _say("preparing a faster start of Spark (only the first time; less than a minute)")
-    _remove_outdated(folder.parent)
-    if _train(folder / ARCHIVE):
-        (folder / PLACE).write_text(str(_spark_home()))
-    else:
-        (folder / FAILED).touch()  # a second failure would only cost time
-
-
-def _say(text: str) -> None:
-    print(f"sinkproof: {text}", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if (folder / ARCHIVE).exists():
+            return
+        _remove_outdated(folder.parent)
+        partial = folder / f"{ARCHIVE}.partial"
+        partial.unlink(missing_ok=True)
+        if _train(partial):
+            (folder / PLACE).write_text(str(_spark_home()))
+            partial.replace(folder / ARCHIVE)
+        else:
+            (folder / FAILED).touch()  # a second failure would only cost time
 
 
 def _remove_outdated(archives: Path) -> None:
