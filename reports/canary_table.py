@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 
 NUMBER: Final = re.compile(r"\d+")

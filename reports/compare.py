@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 
 # The best first.

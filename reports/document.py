@@ -15,9 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.reports.json_text import json_text
-from sinkproof.reports.json_text import plain as plain
-from sinkproof.reports.json_text import replace_file as replace_file
+from sinkproof.reports.json_files import json_text
+from sinkproof.reports.json_files import plain as plain
+from sinkproof.reports.json_files import replace_file as replace_file
 
 SCHEMA: Final = "sinkproof/certificate/1"
 FILE_NAME: Final = "certificate.json"

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from sinkproof.reports import facts, grid
+from sinkproof.reports import grid
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 
 KINDS: Final = {"violated": "failure", "unknown": "error"}

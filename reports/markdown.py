@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
@@ -15,7 +15,12 @@ SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&@])")
 
 def render(document: Mapping[str, Any]) -> str:
     known = facts.filled(document)
-    lines = [f"### {facts.verdict_text(known['verdict'])}: sinkproof certificate", "", f"{facts.summary(known)}.", ""]
+    lines = [
+        f"### {facts.verdict_text(known['verdict'])}: sinkproof certificate",
+        "",
+        f"{facts.summary(known)}.",
+        "",
+    ]
     if known["subjects"]:
         lines += [
             "| subject | claimed | grade | verdict | kills | steps |",

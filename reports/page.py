@@ -11,7 +11,8 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from sinkproof.reports import canary_table, facts, grid, picture, story
+from sinkproof.reports import canary_table, grid, picture, story
+from sinkproof.reports import report_facts as facts
 
 TEMPLATE: Final = "page.html.j2"
 SCRIPT: Final = "page.js.j2"

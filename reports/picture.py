@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 from sinkproof.reports.story import COORDINATOR, READER, StoryEvent, Timeline, generation_name, sentence, story
 

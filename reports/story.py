@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.document import Document
 
 COORDINATOR: Final = "coordinator"

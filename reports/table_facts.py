@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 
 Table = Mapping[str, Any]  # a document of the schema sinkproof/table/1
 Pair = Mapping[str, Any]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sinkproof.reports import facts, page, table_charts, table_facts
+from sinkproof.reports import page, table_charts, table_facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.table_facts import Table
 
 TEMPLATE = "table.html.j2"

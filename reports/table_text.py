@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import TextWrapper
 from typing import Final
 
-from sinkproof.reports import facts
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.markdown import escaped
 from sinkproof.reports.table_facts import (
     EMPTY,

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
 
+from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.container_nodes import in_image
 from sinkproof.chaos.services.jars import Artifact, is_resolved, resolved
 from sinkproof.chaos.services.jvm import Installation, find_java
@@ -15,7 +16,6 @@ from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalServic
 from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_class_archive import short_lived, with_classes
-from sinkproof.chaos.services.service_kind import Kind
 
 
 class JvmService(LocalService):

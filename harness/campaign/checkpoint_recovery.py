@@ -8,7 +8,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
-from sinkproof.reference_engine.shells.effects import IN_DOUBT
+from sinkproof.reference_engine.shells.carry_out_effects import IN_DOUBT
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.workload.ledger import Identity
 

@@ -16,8 +16,8 @@ from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, 
 from sinkproof.sink_adapters.cassandra.cassandra_contracts import OnCassandra
 from sinkproof.sink_adapters.cassandra.masked_partitions import TABLES as MASKED_TABLES
 from sinkproof.sink_adapters.cassandra.masked_partitions import CassandraSegments, read_masked
-from sinkproof.sink_adapters.cassandra.visible_rows import COUNT, read_counts
-from sinkproof.sink_adapters.cassandra.visible_rows import TABLES as ROW_TABLES
+from sinkproof.sink_adapters.cassandra.upserts_and_counters import COUNT, read_counts
+from sinkproof.sink_adapters.cassandra.upserts_and_counters import TABLES as ROW_TABLES
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction

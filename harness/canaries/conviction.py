@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.task import Task
 from sinkproof.canaries.catalogue import CANARIES, ON_SPARK, Canary
 from sinkproof.canaries.search import CampaignFunction, repeat, search, servers_of

@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.kafka.kafka_transactions import (
     KafkaTransactions,
     OpenTransaction,
 )
-from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, RecordSender, SendFailed, encode
+from sinkproof.sink_adapters.kafka.record_sender import FLUSH_SECONDS, RecordSender, SendFailed, encode
 from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import BrokerConnection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink

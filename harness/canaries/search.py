@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.campaign_budget import begin, conclude, run_campaign
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses, ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import begin, conclude, run_campaign
 from sinkproof.campaign.stage import Stage
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import Canary

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sinkproof.campaign.run import run_campaign, within_budget
+from sinkproof.campaign.campaign_budget import run_campaign, within_budget
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import parse

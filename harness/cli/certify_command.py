@@ -134,7 +134,7 @@ def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everyt
 
 def _plans(shells: Sequence[str]) -> str:
     """One line for each stage: its name, what is traced, and the conditions under which it runs."""
-    from sinkproof.campaign.run import plan_of
+    from sinkproof.campaign.campaign_budget import plan_of
     from sinkproof.campaign.stage import table_of
 
     lines = []

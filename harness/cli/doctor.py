@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.services import jars
 from sinkproof.chaos.services.cache_folders import ROOM_LEAST, cache_folder, data_home
+from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.container_nodes import engine_version
 from sinkproof.chaos.services.jvm import find_java, how_to_install, java_version
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.service_catalogue import KINDS
-from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
 

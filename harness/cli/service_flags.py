@@ -65,10 +65,10 @@ def service_options(*names: str) -> Callable[[Command], Command]:
 
 def _checked(chosen: dict[str, Any]) -> ServiceOptions:
     """Ends the command if a service cannot be used as chosen: now, before anything else is started."""
+    from sinkproof.chaos.services.choose_service import CONTAINER, LOCAL
     from sinkproof.chaos.services.container_nodes import engine_version
     from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
     from sinkproof.chaos.services.service import ServiceError
-    from sinkproof.chaos.services.service_kind import CONTAINER, LOCAL
     from sinkproof.subject.service_options import ServiceOptions
 
     services = ServiceOptions(**chosen)
@@ -87,8 +87,8 @@ def _checked(chosen: dict[str, Any]) -> ServiceOptions:
 
 def _refuse_what_no_proxy_can_stand_before(services: ServiceOptions) -> None:
     from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
+    from sinkproof.chaos.services.choose_service import EXTERNAL
     from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
-    from sinkproof.chaos.services.service_kind import EXTERNAL
 
     for kind in (CASSANDRA, KAFKA):
         if services.address(kind).startswith(EXTERNAL):

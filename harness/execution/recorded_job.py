@@ -23,7 +23,7 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput, Source
-from sinkproof.reference_engine.shells.effects import Action
+from sinkproof.reference_engine.shells.carry_out_effects import Action
 from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation

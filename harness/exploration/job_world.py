@@ -20,7 +20,7 @@ from sinkproof.exploration.run_state import is_new, opening_of
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.subtask import Effect
-from sinkproof.reference_engine.shells.effects import open_sink
+from sinkproof.reference_engine.shells.carry_out_effects import open_sink
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.scratch import freeze_folder, thaw_folder

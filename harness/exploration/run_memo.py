@@ -31,7 +31,7 @@ from sinkproof.exploration.run_state import PARTS, JoinPoint, contents_of, is_ne
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.dataflow.subtask import Effect
-from sinkproof.reference_engine.shells.effects import open_sink, settle
+from sinkproof.reference_engine.shells.carry_out_effects import open_sink, settle
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Sink
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from sinkproof.reports.facts import plural
+from sinkproof.reports.report_facts import plural
 
 LINE_SECONDS: Final = 5.0
 DRAW_SECONDS: Final = 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
-from sinkproof.chaos.services.service_kind import Kind
 
 TOXIPROXY_NETWORK: Final = "toxiproxy"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.messages.message_points import MessageFaults
+from sinkproof.chaos.services.choose_service import EXTERNAL, LOCAL, Kind
 from sinkproof.chaos.services.local_service import BREAKABLE, LocalService, WantedService
 from sinkproof.chaos.services.running_services import running
 from sinkproof.chaos.services.service import Service
-from sinkproof.chaos.services.service_kind import EXTERNAL, LOCAL, Kind
 from sinkproof.chaos.services.toxiproxy.toxic_network import Network
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import TOXIPROXY
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sinkproof.reference_engine.shells.effects import CoordinatorShell
+    from sinkproof.reference_engine.shells.carry_out_effects import CoordinatorShell
 
 LAST_MS: Final = 24  # delay of a late message that no other follows: less than a closing coordinator's patience
 LATE_VOTE_MS: Final = 30  # the next checkpoint of a certifying job is complete by then, and has subsumed this one

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.cassandra import masked_partitions as cassandra_masked
-from sinkproof.sink_adapters.cassandra import visible_rows as cassandra_rows
+from sinkproof.sink_adapters.cassandra import upserts_and_counters as cassandra_rows
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.protocol import Identity, Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink

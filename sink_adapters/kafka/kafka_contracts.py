@@ -11,7 +11,7 @@ from sinkproof.sink_adapters.kafka.broker_evidence import evidence
 from sinkproof.sink_adapters.kafka.kafka_transactions import SEPARATOR, KafkaTransactions
 from sinkproof.sink_adapters.kafka.masked_topic import KafkaSegments, read_masked
 from sinkproof.sink_adapters.kafka.plain_topic import KafkaCommitter, KafkaLog
-from sinkproof.sink_adapters.kafka.records import MARKERS, identity
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS, identity
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, remove_topics
 from sinkproof.sink_adapters.kafka.topic_reader import last_by_key, lingering, read
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, MARKERS, RecordSender, SendFailed
+from sinkproof.sink_adapters.kafka.record_sender import FLUSH_SECONDS, MARKERS, RecordSender, SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed, is_marked
 from sinkproof.sink_adapters.kafka.transaction_control import NO_ERROR, NotNow, TransactionControl
 from sinkproof.sink_adapters.kafka.wire_protocol import TransactionDescription

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import MARKERS, RecordSender
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_reader import TopicRecord, read
 from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction

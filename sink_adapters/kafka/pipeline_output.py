@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions, OpenTransaction
 from sinkproof.sink_adapters.kafka.plain_topic import KafkaLog
-from sinkproof.sink_adapters.kafka.records import MARKERS, NO_OPTIONS, RecordSender
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS, NO_OPTIONS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, topics_there
 from sinkproof.sink_adapters.protocol import Batch, Sink
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction

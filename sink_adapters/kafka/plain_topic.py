@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.records import RecordSender, encode
+from sinkproof.sink_adapters.kafka.record_sender import RecordSender, encode
 from sinkproof.sink_adapters.kafka.topic_reader import read
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.idempotent import Entry

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from sinkproof.sink_adapters.kafka.records import SEGMENT
+from sinkproof.sink_adapters.kafka.record_sender import SEGMENT
 from sinkproof.sink_adapters.kafka.transaction_control import OPEN, TransactionControl
 
 READ_COMMITTED: Final = "read_committed"

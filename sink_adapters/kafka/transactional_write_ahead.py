@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sinkproof.sink_adapters.kafka.plain_topic import SENT
-from sinkproof.sink_adapters.kafka.records import FLUSH_SECONDS, MARKERS, RecordSender
+from sinkproof.sink_adapters.kafka.record_sender import FLUSH_SECONDS, MARKERS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_reader import is_marked, read
 from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 from sinkproof.sink_adapters.protocol import CommitOutcome, Row

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sinkproof.sink_adapters.protocol import Batch, Row
-from sinkproof.sink_adapters.strategies.visible_at_once import DirectSink
+from sinkproof.sink_adapters.strategies.direct_sink import DirectSink
 
 Entry = tuple[str, Row]
 

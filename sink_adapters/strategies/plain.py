@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from sinkproof.sink_adapters.protocol import Batch
-from sinkproof.sink_adapters.strategies.visible_at_once import DirectSink
+from sinkproof.sink_adapters.strategies.direct_sink import DirectSink
 
 
 class AppendTarget(Protocol):

@@ -23,9 +23,9 @@ from difflib import ndiff
 from pathlib import Path
 from time import process_time
 
+from sinkproof.campaign.campaign_budget import has_least, run_campaign
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import has_least, run_campaign
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.judging.fault_allowances import POWER_LOSSES

@@ -7,7 +7,7 @@ from mutant import mutant
 COORDINATOR = "reference_engine/checkpointing/coordinator.py"
 SUBTASK = "reference_engine/dataflow/subtask.py"
 ALIGNMENT = "reference_engine/dataflow/barrier_alignment.py"
-ACTING = "reference_engine/shells/effects.py"
+ACTING = "reference_engine/shells/carry_out_effects.py"
 SIMULATED = "reference_engine/shells/simulated/simulation.py"
 RESTORE = "reference_engine/checkpointing/restore_and_rescale.py"
 STORAGE = "reference_engine/checkpointing/memory_storage.py"

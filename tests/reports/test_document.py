@@ -13,7 +13,7 @@ import pytest
 
 from sinkproof.reports import document as certificate
 from sinkproof.reports.document import CanaryResult, CertificateWriter, DocumentError, SubjectResult
-from sinkproof.reports.json_text import json_text
+from sinkproof.reports.json_files import json_text
 
 SUBJECT_KEYS_PROMISED = {"name", "verdict", "grade", "expected_grade", "claims", "shells", "findings"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sinkproof.reports import facts, grid
+from sinkproof.reports import grid
+from sinkproof.reports import report_facts as facts
 
 from ..support import sample_certificate
 from ..support.sample_certificate import sample

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from sinkproof.reports import document as certificate
-from sinkproof.reports import facts, junit, markdown, page, terminal
+from sinkproof.reports import junit, markdown, page, terminal
+from sinkproof.reports import report_facts as facts
 
 from ..support import sample_certificate
 from ..support.sample_certificate import NAME_HOSTILE, REPLAY, sample

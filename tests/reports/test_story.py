@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sinkproof.reports import facts, story
+from sinkproof.reports import report_facts as facts
+from sinkproof.reports import story
 from sinkproof.reports.picture import LANE_HEIGHT, Picture, picture
 
 from ..support.sample_certificate import sample

@@ -42,7 +42,7 @@ WATCHED: Final = {
         "files/file_system.py",
         "files/log_files.py",
         "strategies/idempotent.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "files/masked": (
         "files/file_system.py",
@@ -54,7 +54,7 @@ WATCHED: Final = {
         "files/file_system.py",
         "files/log_files.py",
         "strategies/plain.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "files/two-phase-parquet": (
         "files/file_system.py",
@@ -85,7 +85,7 @@ WATCHED: Final = {
     "memory/idempotent": (
         "memory/memory_clients.py",
         "strategies/idempotent.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "memory/masked": (
         "memory/memory_clients.py",
@@ -94,7 +94,7 @@ WATCHED: Final = {
     "memory/plain": (
         "memory/memory_clients.py",
         "strategies/plain.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "kafka/two-phase": (
         "kafka/kafka_transactions.py",
@@ -118,12 +118,12 @@ WATCHED: Final = {
     "kafka/idempotent": (
         "kafka/plain_topic.py",
         "strategies/idempotent.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "kafka/plain": (
         "kafka/plain_topic.py",
         "strategies/plain.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "cassandra/masked": (
         "cassandra/cassandra_client.py",
@@ -132,29 +132,29 @@ WATCHED: Final = {
     ),
     "cassandra/idempotent": (
         "cassandra/cassandra_client.py",
-        "cassandra/visible_rows.py",
+        "cassandra/upserts_and_counters.py",
         "strategies/idempotent.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "cassandra/idempotent-own-key": (
         "cassandra/cassandra_client.py",
-        "cassandra/visible_rows.py",
+        "cassandra/upserts_and_counters.py",
         "strategies/idempotent.py",
-        "strategies/visible_at_once.py",
+        "strategies/direct_sink.py",
     ),
     "cassandra/write-ahead": (
         "cassandra/cassandra_client.py",
-        "cassandra/visible_rows.py",
+        "cassandra/upserts_and_counters.py",
         "strategies/write_ahead.py",
     ),
     "cassandra/write-ahead-counter": (
         "cassandra/cassandra_client.py",
-        "cassandra/visible_rows.py",
+        "cassandra/upserts_and_counters.py",
         "strategies/write_ahead.py",
     ),
     "cassandra/write-ahead-list": (
         "cassandra/cassandra_client.py",
-        "cassandra/visible_rows.py",
+        "cassandra/upserts_and_counters.py",
         "strategies/write_ahead.py",
     ),
 }

@@ -9,10 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from sinkproof.campaign.campaign_budget import begin, conclude, has_least, run_campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import begin, conclude, has_least, run_campaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.chaos.schedule import Schedule

@@ -6,8 +6,8 @@ from typing import Final
 
 from sinkproof.chaos.services.jars import Artifact
 from sinkproof.chaos.services.jvm_service import jvm_kind
+from sinkproof.chaos.services.kafka.broker_readiness import request_metadata
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
-from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 
 VERSION: Final = "4.2.1"  # the behaviour that sinks rely on was measured with this version
 LOGGING_VERSION: Final = "2.25.4"  # without this jar a broker logs nothing

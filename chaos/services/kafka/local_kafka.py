@@ -13,8 +13,8 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.messages.message_points import MessageFaults
 from sinkproof.chaos.services.jvm import CONTAINED, Installation, class_path
 from sinkproof.chaos.services.jvm_service import JvmService, details_of
+from sinkproof.chaos.services.kafka.broker_readiness import is_ready
 from sinkproof.chaos.services.kafka.broker_settings import LOGGING, KafkaNode, KafkaSpec
-from sinkproof.chaos.services.kafka.metadata_request import is_ready
 from sinkproof.chaos.services.local_service import WantedService, ports_for, started
 from sinkproof.chaos.services.ports import HOST
 from sinkproof.chaos.services.service import ServiceFailed

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sinkproof.chaos.services.build_tools import Tool, ToolFailed
 from sinkproof.chaos.services.cache_folders import cache_folder, made_once
+from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.jvm import how_to_install
 from sinkproof.chaos.services.local_service import (
     BREAKABLE,
@@ -23,7 +24,6 @@ from sinkproof.chaos.services.local_service import (
 )
 from sinkproof.chaos.services.ports import HOST
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
-from sinkproof.chaos.services.service_kind import Kind
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
 
 VERSION: Final = "2.12.0"  # "latest" is an older one

@@ -1,11 +1,11 @@
 """Runs a whole job in one process under virtual time, where any actor can die at any point.
 
 The queue is a heap of (time, number, (actor id, generation), event). An actor handles one event at a time, and its
-effects are carried out in order (effects.py). No actor's stack ever spans another actor's, so at a point everything
-but the acting actor is explicit data. A crash does not unwind before it is judged: `reach` removes the dead actor, runs
-the rest of the job to its end on top of the dead stack, lets the watcher judge, and only then raises Killed. So no
-`finally` and no buffer flush of a dead actor can change what is judged. The same loop drives attempts that are
-processes (process_host.py).
+effects are carried out in order (carry_out_effects.py). No actor's stack ever spans another actor's, so at a point
+everything but the acting actor is explicit data. A crash does not unwind before it is judged: `reach` removes the dead
+actor, runs the rest of the job to its end on top of the dead stack, lets the watcher judge, and only then raises
+Killed. So no `finally` and no buffer flush of a dead actor can change what is judged. The same loop drives attempts
+that are processes (process_host.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import (
     restore,
 )
 from sinkproof.reference_engine.dataflow.subtask import Subtask
-from sinkproof.reference_engine.shells.effects import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
+from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, BUFFERED_ACTIONS, act_for_coordinator
 from sinkproof.reference_engine.shells.held_back_notifications import Held
 from sinkproof.reference_engine.shells.job import Host, Job, Watcher
 from sinkproof.reference_engine.shells.simulated.actor_faults import ActorFaults

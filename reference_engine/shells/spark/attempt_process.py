@@ -28,7 +28,7 @@ from sinkproof.reference_engine.dataflow.flow_control import Buffers
 from sinkproof.reference_engine.dataflow.job_graph import SubtaskPlan
 from sinkproof.reference_engine.dataflow.replayable_sources import decode_offsets
 from sinkproof.reference_engine.dataflow.subtask import Effect
-from sinkproof.reference_engine.shells.effects import ACTIONS, Action, Key, act
+from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Action, Key, act
 from sinkproof.reference_engine.shells.spark.channels import (
     END,
     ROWS,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sinkproof.reference_engine.dataflow.columns import decode
 from sinkproof.reference_engine.dataflow.flow_control import Buffers, Item
 from sinkproof.reference_engine.dataflow.subtask import Effect
-from sinkproof.reference_engine.shells.effects import BUFFERED_ACTIONS, Action, Key
+from sinkproof.reference_engine.shells.carry_out_effects import BUFFERED_ACTIONS, Action, Key
 from sinkproof.reference_engine.shells.spark.attempt_process import SparkAttempt, StartOrder
 from sinkproof.reference_engine.shells.spark.channels import CREDITS, ROWS, InChannel, OutChannel, event_of
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, SparkRun

@@ -19,7 +19,7 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.subtask import Subtask
-from sinkproof.reference_engine.shells.effects import ACTIONS, Key, act_for_coordinator
+from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder
 from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from sinkproof.chaos.clock import now
-from sinkproof.reference_engine.shells.effects import Key
+from sinkproof.reference_engine.shells.carry_out_effects import Key
 from sinkproof.reference_engine.shells.held_back_notifications import Held
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 

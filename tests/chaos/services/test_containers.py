@@ -16,12 +16,12 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cassandra.cassandra_jars import CASSANDRA
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra, supports_clients
+from sinkproof.chaos.services.choose_service import EVERYWHERE
 from sinkproof.chaos.services.container_nodes import LABEL, engine, engine_version
 from sinkproof.chaos.services.jvm import find_java
 from sinkproof.chaos.services.running_services import CONTAINED, new_service
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS
-from sinkproof.chaos.services.service_kind import EVERYWHERE
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import TOXIPROXY
 from sinkproof.subject.cassandra_service import CassandraService
 

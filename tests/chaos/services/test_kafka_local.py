@@ -16,9 +16,9 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.external_service import ExternalService
 from sinkproof.chaos.services.jvm import Installation
+from sinkproof.chaos.services.kafka.broker_readiness import request_metadata
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
-from sinkproof.chaos.services.kafka.metadata_request import request_metadata
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.chaos.services.running_services import await_exit

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.services.jvm import Installation
-from sinkproof.chaos.services.kafka.metadata_request import request_metadata
+from sinkproof.chaos.services.kafka.broker_readiness import request_metadata
 from sinkproof.chaos.services.running_services import ServiceHandle, running
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

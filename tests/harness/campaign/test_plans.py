@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.loop import CONDITIONS
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
 from sinkproof.campaign.spark_plan import SPARK_PLAN

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.loop import CampaignStopped
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import run_campaign
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction

@@ -13,7 +13,7 @@ from sinkproof.execution.contract_host import ContractTarget
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several_messages
-from sinkproof.reference_engine.shells.effects import IN_DOUBT
+from sinkproof.reference_engine.shells.carry_out_effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch

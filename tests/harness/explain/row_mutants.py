@@ -65,7 +65,7 @@ MUTANTS: Final[dict[str, RowMutant]] = {
     ),
     "S09": RowMutant(
         "a declined vote is counted as a vote",
-        "reference_engine/shells/effects.py",
+        "reference_engine/shells/carry_out_effects.py",
         '"declined" if fault == "declined" else "acknowledged"',
         '"acknowledged"',
     ),

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from sinkproof.campaign.baseline import came_to_nothing
+from sinkproof.campaign.campaign_budget import has_least
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, STEPS_REQUIRED
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.run import has_least
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import _missed
 from sinkproof.certifier.claim_verdicts import SubjectProgress, claimed_names, judge_subject

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sinkproof.chaos.clock import now
 from sinkproof.sink_adapters.cassandra.cassandra_client import ROWS_TOGETHER, CassandraClient
-from sinkproof.sink_adapters.cassandra.visible_rows import UPSERT
+from sinkproof.sink_adapters.cassandra.upserts_and_counters import UPSERT
 
 ACKNOWLEDGED_SECONDS = 0.04  # the delay of a TCP acknowledgement
 

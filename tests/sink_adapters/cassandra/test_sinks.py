@@ -12,7 +12,12 @@ from sinkproof.chaos.services.ports import HOST, free_ports
 from sinkproof.sink_adapters.cassandra import cassandra_client
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient, NotAcknowledged
 from sinkproof.sink_adapters.cassandra.masked_partitions import ROWS, CassandraSegments, left_over, read_masked
-from sinkproof.sink_adapters.cassandra.visible_rows import CassandraCommitter, CassandraTable, read_rows, read_written
+from sinkproof.sink_adapters.cassandra.upserts_and_counters import (
+    CassandraCommitter,
+    CassandraTable,
+    read_rows,
+    read_written,
+)
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPart, Owner, Transaction
 

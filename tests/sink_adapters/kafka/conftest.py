@@ -12,7 +12,7 @@ from sinkproof.chaos.services.kafka.kafka_jars import KAFKA, VERSION
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
 from sinkproof.chaos.services.local_service import WantedService
 from sinkproof.chaos.services.service import silent
-from sinkproof.sink_adapters.kafka.records import MARKERS
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics
 
 from ...support.real_services import give_time, one_for_the_run

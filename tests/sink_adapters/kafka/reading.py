@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sinkproof.sink_adapters.kafka.records import identity
+from sinkproof.sink_adapters.kafka.record_sender import identity
 from sinkproof.sink_adapters.kafka.topic_reader import read
 from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 

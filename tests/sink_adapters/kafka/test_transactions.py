@@ -14,7 +14,7 @@ import pytest
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.sink_adapters.kafka import topic_reader as kafka_reader
 from sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions, OpenTransaction
-from sinkproof.sink_adapters.kafka.records import SendFailed
+from sinkproof.sink_adapters.kafka.record_sender import SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, READ_UNCOMMITTED, ReadFailed, lingering, read
 from sinkproof.sink_adapters.kafka.transaction_control import END_FENCING, END_PLAIN, TransactionControl
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced, Row
