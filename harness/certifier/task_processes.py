@@ -137,19 +137,22 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
     try:
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
-                while len(running) < cores and (task := _next_task(waiting, running)) is not None:
-                    waiting.remove(task)
-                    running.append(_start(server, task))
+                _start_some(server, waiting, running, cores=cores)
                 _await_message(server, running)
                 yield from _ended(running, progress)
     finally:
         sweep_folders_of_the_dead()
 
 
-def _next_task(waiting: Sequence[Task], running: Sequence[Worker]) -> Task | None:
-    """The first that shares no state with a running one."""
-    shared = {worker.task.shares_state for worker in running} - {""}
-    return next((task for task in waiting if task.shares_state not in shared), None)
+def _start_some(server: ForkServer, waiting: list[Task], running: list[Worker], *, cores: int) -> None:
+    """Moves tasks to the running ones, as many as there are cores; none that shares state with a running one."""
+    while len(running) < cores:
+        shared = {worker.task.shares_state for worker in running} - {""}
+        task = next((task for task in waiting if task.shares_state not in shared), None)
+        if task is None:
+            return
+        waiting.remove(task)
+        running.append(_start(server, task))
 
 
 def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, Any], None, None]:

@@ -41,8 +41,8 @@ WATCHED: Final = {
     "files/idempotent": (
         "files/file_system.py",
         "files/log_files.py",
-        "strategies/idempotent.py",
         "strategies/direct_sink.py",
+        "strategies/idempotent.py",
     ),
     "files/masked": (
         "files/file_system.py",
@@ -53,8 +53,8 @@ WATCHED: Final = {
     "files/plain": (
         "files/file_system.py",
         "files/log_files.py",
-        "strategies/plain.py",
         "strategies/direct_sink.py",
+        "strategies/plain.py",
     ),
     "files/two-phase-parquet": (
         "files/file_system.py",
@@ -84,8 +84,8 @@ WATCHED: Final = {
     ),
     "memory/idempotent": (
         "memory/memory_clients.py",
-        "strategies/idempotent.py",
         "strategies/direct_sink.py",
+        "strategies/idempotent.py",
     ),
     "memory/masked": (
         "memory/memory_clients.py",
@@ -93,8 +93,8 @@ WATCHED: Final = {
     ),
     "memory/plain": (
         "memory/memory_clients.py",
-        "strategies/plain.py",
         "strategies/direct_sink.py",
+        "strategies/plain.py",
     ),
     "kafka/two-phase": (
         "kafka/kafka_transactions.py",
@@ -117,13 +117,13 @@ WATCHED: Final = {
     ),
     "kafka/idempotent": (
         "kafka/plain_topic.py",
-        "strategies/idempotent.py",
         "strategies/direct_sink.py",
+        "strategies/idempotent.py",
     ),
     "kafka/plain": (
         "kafka/plain_topic.py",
-        "strategies/plain.py",
         "strategies/direct_sink.py",
+        "strategies/plain.py",
     ),
     "cassandra/masked": (
         "cassandra/cassandra_client.py",
@@ -133,14 +133,14 @@ WATCHED: Final = {
     "cassandra/idempotent": (
         "cassandra/cassandra_client.py",
         "cassandra/upserts_and_counters.py",
-        "strategies/idempotent.py",
         "strategies/direct_sink.py",
+        "strategies/idempotent.py",
     ),
     "cassandra/idempotent-own-key": (
         "cassandra/cassandra_client.py",
         "cassandra/upserts_and_counters.py",
-        "strategies/idempotent.py",
         "strategies/direct_sink.py",
+        "strategies/idempotent.py",
     ),
     "cassandra/write-ahead": (
         "cassandra/cassandra_client.py",

@@ -24,6 +24,7 @@ from sinkproof.subject.claims import Claim, Grade, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.source_files import OwnCode
 
 
 def test_violated_beats_unknown_beats_upheld_and_nothing_is_unknown() -> None:
@@ -169,7 +170,10 @@ def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_trie
     assert has_least(results, task)
     results.coverage.lines_passed.add("line(my_sink.py:1)")
     assert not has_least(results, task)
-    results.coverage.struck["line(my_sink.py:1)"] += 1
+    for kind in ("kill", "stop"):
+        results.coverage.lines_by_kind[kind].add("line(my_sink.py:1)")
+        assert not has_least(results, task)
+    results.coverage.lines_by_kind["pause"].add("line(my_sink.py:1)")
     assert has_least(results, task)
 
 
@@ -190,7 +194,7 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
     file = tmp_path / "my_sink.py"
     file.write_text("first = 1\nsecond = 2\n")
     results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
-    results.files = {str(file): "my_sink.py"}
+    results.own_code = OwnCode(files={str(file): "my_sink.py"})
     results.find(Anomaly(oracle="O1", why="a row is lost"), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
     results.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
     (at_line, without_faults) = results.findings
