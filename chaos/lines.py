@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import CO_OPTIMIZED  # functions have it, bodies of modules and classes have not
@@ -41,10 +42,14 @@ class Unanswered(OSError):
 
 
 class LineTracer:
-    """`with tracer(reach):` calls `reach("line(file.py:42)")` before each line of these files is executed."""
+    """`with tracer(reach):` calls `reach("line(file.py:42)")` before each line of these files is executed.
 
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self.files = files  # absolute path -> name in points
+    `threads`: also in threads that are started meanwhile, and while `reach` is wanted again later in their lives.
+    """
+
+    def __init__(self, files: Mapping[str, str], *, threads: bool = False) -> None:
+        self.files, self.threads = files, threads  # absolute path -> name in points
+        self.is_on = False
         self.entered: set[CodeType] = set()
         self.points: dict[tuple[str, int], str] = {}
 
@@ -53,7 +58,7 @@ class LineTracer:
         files, points, entered = self.files, self.points, self.entered
 
         def of_line(frame: FrameType, event: str, _: Any) -> Any:
-            if event == "line":
+            if event == "line" and self.is_on:
                 place = (frame.f_code.co_filename, frame.f_lineno)
                 point = points.get(place)
                 if point is None:
@@ -67,12 +72,16 @@ class LineTracer:
             entered.add(frame.f_code)
             return of_line
 
-        before = sys.gettrace()
+        before, was_on = sys.gettrace(), self.is_on
+        self.is_on = True
         sys.settrace(of_call)
+        if self.threads:
+            threading.settrace(of_call)
         try:
             yield
         finally:
             sys.settrace(before)
+            self.is_on = was_on
 
     def known(self) -> set[str]:
         """Every line that the functions entered so far could execute."""

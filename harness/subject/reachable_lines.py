@@ -90,8 +90,10 @@ class Program:
         known = {*sinks, *self.contracts}
         called = set(IMPLICIT)
         while True:
-            while more := {name for each in known for name in self.mentions.get(each, ())} - known:
+            defined = known - {*self.contracts}  # what a contract's attribute names may be another one in a subclass
+            while more := {name for each in defined for name in self.mentions.get(each, ())} - known:
                 known |= more
+                defined |= more
             places = [place for name in known for place in self.functions.get(name, ())]
             for name in known:
                 wanted = CALLED_ON_CONTRACTS if name in self.contracts else called

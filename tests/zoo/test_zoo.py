@@ -15,6 +15,7 @@ from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.document import Finding
+from sinkproof.subject.claims import Grade
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -229,10 +230,9 @@ def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> No
     assert [] == [f"{finding.oracle} {finding.schedule}" for finding in result.findings if finding.claimed]
     assert () == tuple(outcome.unknowns)
     assert (shell == "simulated" and member in KEEPS_LOCKS) == bool(outcome.deferred), outcome.deferred
-    if outcome.deferred:
-        assert "unknown" == result.grade
-    else:
-        assert grade == result.grade or (grade == AT_LEAST and result.grade == EFFECTIVELY)  # no death yet
+    left = Grade.of({finding.oracle for finding in result.findings}).value
+    assert grade == left or (grade == AT_LEAST and left == EFFECTIVELY)  # no death yet
+    assert result.grade in ("unknown", left)  # too little of the campaign may have been run for any other
 
 
 @pytest.mark.parametrize(("member", "sin"), WRONG.items())

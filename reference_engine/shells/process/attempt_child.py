@@ -67,7 +67,7 @@ class _Inner:
     def __init__(self, inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
         self.inside, self.recipe, self.watched = inside, recipe, watched
         self.journal = Journal(inside.descriptors[0])
-        self.tracer = LineTracer(watched.files)
+        self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
         self.sink: Any = None
         self.now = 0.0

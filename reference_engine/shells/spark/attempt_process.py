@@ -138,7 +138,7 @@ class SparkAttempt(RealShell):
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        tracer = LineTracer(self.deployment.files)
+        tracer = LineTracer(self.deployment.files, threads=True)
         with ExitStack() as stack:
             if self.deployment.effects_below and self.order.plan.sink:
                 stack.enter_context(file_points(Path(self.deployment.effects_below), self.reach))
