@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -154,13 +155,20 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
 
 
 def clear_folder(folder: Path) -> None:
-    for more in reversed(range(TRIED_MOST)):
+    """A thread of a dead attempt may still write meanwhile: what vanishes, or fills a folder again, is no error."""
+    for _ in range(TRIED_MOST):
         with os.scandir(folder) as listing:
             entries = list(listing)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=bool(more))
+                shutil.rmtree(entry.path, onerror=_unless_it_changes)
             else:
                 Path(entry.path).unlink(missing_ok=True)
         if not entries:
             return
+
+
+def _unless_it_changes(_: object, __: object, raised: tuple[type[BaseException], BaseException, object]) -> None:
+    error = raised[1]
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+        raise error
