@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 from sinkproof.campaign.coverage import CONCURRENT_READER, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
@@ -33,6 +34,7 @@ ABOUT_ROWS: Final = (
 INTERIOR_UNSEEN: Final = (
     "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
 )
+RESERVE: Final = 1.5  # schedules that are left may take longer than those before
 ELSEWHERE: Final = "run it --on simulated as well"
 
 
@@ -129,7 +131,8 @@ def _not_examined(subject: SubjectProgress) -> str:
     """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
     if subject.contract.kind == "command":
         return INTERIOR_UNSEEN
-    return _left_over(subject) or _unstruck(subject) or _never_struck_code(subject) or _never_run(subject)
+    reasons = [_left_over(subject), _never_struck_code(subject), _never_run(subject), _unstruck(subject)]
+    return "; ".join(reason for reason in reasons if reason)
 
 
 def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
@@ -164,7 +167,7 @@ def _unstruck(subject: SubjectProgress) -> str:
         if len(unstruck) > LINES_UNSTRUCK_MOST * len(passed):
             return (
                 f"{len(unstruck)} of {len(passed)} executed lines were not {how} in any shell, such as "
-                f"{unstruck[0]}; give it a larger --budget"
+                f"{unstruck[0]}; give it a larger --budget: {_budget_for(subject)} should suffice"
             )
     return ""
 
@@ -203,6 +206,15 @@ def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
         return []
     reachable = reachable_in(subject.own_code)
     return [each.point for each in reachable if each.duty is duty and each.lines.isdisjoint(subject.lines_passed)]
+
+
+def _budget_for(subject: SubjectProgress) -> str:
+    """From the measured rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
+    shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
+    lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
+    left = lines + shell.schedules_in_bound - shell.schedules_run
+    seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
+    return f"{ceil(seconds / 10) * 10}s"
 
 
 def _left_over(subject: SubjectProgress) -> str:

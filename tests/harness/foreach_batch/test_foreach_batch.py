@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 import sinkproof
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.certifier.pytest_snippet import as_test
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
+from sinkproof.foreach_batch.certify_function import explore
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
@@ -29,8 +32,11 @@ from sinkproof.foreach_batch.certifying_query import (
     SPLITS,
     anomalies_of,
 )
+from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
+from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder
@@ -61,13 +67,15 @@ class Frame:
 
 
 @pytest.fixture
-def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SimulatedQuery]:
-    def of(function: str) -> SimulatedQuery:
-        monkeypatch.chdir(tmp_path)
-        clear_folder(tmp_path)
-        contract = load(f"{JOBS}/without_spark.py:{function}")
+def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimulatedQuery]:
+    def of(function: str, module: str = "without_spark") -> SimulatedQuery:
+        folder = tmp_path / "scratch"
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        clear_folder(folder)
+        contract = load(f"{JOBS}/{module}.py:{function}")
         session: Any = Frame(range(0))
-        return SimulatedQuery(contract, Scratch(name=function, path=tmp_path), session)
+        return SimulatedQuery(contract, Scratch(name=function, path=folder), session)
 
     return of
 
@@ -128,6 +136,39 @@ def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Call
     found = wrong(explored(query("append"), sequences=False))
     assert ["O2"] == found[f"{BEFORE_COMMIT}#2=kill-job"]
     assert {"O2"} == {oracle for oracles in found.values() for oracle in oracles}
+
+
+def test_a_function_is_crashed_at_the_lines_of_the_modules_that_it_imports(
+    query: Callable[..., SimulatedQuery],
+) -> None:
+    exploration = explored(query("write", "with_helper"), sequences=False)
+    lost = [schedule for schedule, oracles in wrong(exploration).items() if "O1" in oracles]
+    assert [schedule for schedule in lost if "line(helper_writer.py:" in schedule]
+
+
+def test_a_file_effect_is_a_point_of_its_own(query: Callable[..., SimulatedQuery]) -> None:
+    exploration = explored(query("replace"), sequences=False)
+    passed = {fault.point for judged in exploration.states.values() for fault in judged.crashes}
+    assert {"file.create", "file.rename"} <= passed
+
+
+def test_rows_that_outlive_the_folder_leave_no_verdict(query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query("write", "elsewhere")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(5))
+    campaign.carry_out(SIMULATED_FUNCTION_PLAN)
+    assert re.search("12 rows of an earlier run are still there.*teardown", results.unknowns[0])
+    assert [] == results.findings
+
+
+def test_what_teardown_removes_is_crashed_by_real_deaths_only(tmp_path: Path) -> None:
+    contract = load(f"{JOBS}/elsewhere_removed.py:append")
+    task = Task(locator=contract.locator, shell="simulated", budget_seconds=1)
+    outcome = explore(contract, task, progress=SILENT)
+    assert "its state after a crash cannot be copied" in outcome.deferred
+    subject = SubjectProgress(contract, [outcome.result], deferred=[outcome.deferred])
+    assert "unknown" == judge_subject(subject).verdict
+    assert "run it --on spark as well" in judge_subject(subject).why
 
 
 def test_a_replacing_function_is_correct_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:

@@ -1,0 +1,183 @@
+"""No claim is upheld for code that was not looked at, and the reason names it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sinkproof.certifier.certify import Options, certify
+from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.reports.document import PointOutcome, ShellResult, SubjectResult
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.contract import Contract, SubjectKind
+from sinkproof.subject.source_files import OwnCode
+
+SINK = """\
+class Sink:
+    def write(self, batch):
+        self.rows += batch
+        if len(self.rows) > 5000:
+            self.spill()
+        try:
+            self.flush()
+        except OSError:
+            self.undo()
+
+    def spill(self):
+        self.rows = []
+
+    def flush(self):
+        return 1
+"""
+ALL = frozenset({3, 4, 5, 6, 7, 12, 15})  # lines that calls of the sink can lead to without an exception
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_sink.py"
+    path.write_text(SINK)
+    return path
+
+
+def points(lines: Collection[int]) -> set[str]:
+    return {f"line(my_sink.py:{number})" for number in lines}
+
+
+def judged(
+    file: Path,
+    *,
+    passed: Collection[int] = ALL,
+    left_out: tuple[str, Collection[int]] = ("", ()),
+    given: str = "my_sink.py",
+    kind: SubjectKind = "sink",
+) -> SubjectResult:
+    """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of the class Sink."""
+    contract = Contract("my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append"), kind=kind)
+    outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
+    shell = ShellResult(
+        shell="process",
+        schedules_run=9,
+        schedules_in_bound=9,
+        kills=1,
+        seconds=1.0,
+        outcomes=outcomes,
+        rows_committed=24,
+    )
+    subject = SubjectProgress(contract, [shell])
+    subject.lines_passed = points(passed)
+    name, lines = left_out
+    subject.lines_by_kind = {
+        each: points(passed) - points(lines if each == name else ()) for each in ("kill", "stop", "pause")
+    }
+    subject.lines_struck = subject.lines_by_kind["kill"]
+    subject.own_code = OwnCode(
+        files={str(file): "my_sink.py"}, given={"my_sink.Sink": given}, names=frozenset({"Sink"})
+    )
+    return judge_subject(subject)
+
+
+def test_a_sink_whose_code_was_all_struck_is_upheld(file: Path) -> None:
+    assert ("upheld", "exactly-once") == (judged(file).verdict, judged(file).grade)
+
+
+def test_a_statement_that_never_ran_is_named_with_file_and_line(file: Path) -> None:
+    result = judged(file, passed=ALL - {5, 12})
+    assert ("unknown", "unknown") == (result.verdict, result.grade)
+    assert "my_sink.py:5 (self.spill()) and 1 more" in result.why
+
+
+def test_lines_that_only_handle_exceptions_may_be_left(file: Path) -> None:
+    assert "upheld" == judged(file, passed=ALL).verdict  # 8 and 9 never ran
+
+
+@pytest.mark.parametrize("kind", ["kill", "stop", "pause"])
+def test_each_kind_has_to_strike_nine_lines_in_ten(file: Path, kind: str) -> None:
+    result = judged(file, left_out=(kind, {3}))
+    assert "unknown" == result.verdict
+    assert "1 of 7 executed lines were not struck" in result.why
+    assert "give it a larger --budget: 10s should suffice" in result.why
+
+
+def test_a_class_without_a_point_is_named(file: Path) -> None:
+    assert "none of the lines of my_sink.Sink (other.py) was a point" in judged(file, given="other.py").why
+    assert "my_sink.Sink is not written in Python" in judged(file, given="").why
+
+
+def test_claims_about_rows_of_a_command_are_unknown_and_its_liveness_is_not(file: Path) -> None:
+    verdicts = {claim.claim: claim.verdict for claim in judged(file, kind="command").claims}
+    assert {"NO_LOSS": "unknown", "LIVENESS": "upheld"} == verdicts
+
+
+# -- from the command's point of view ------------------------------------------------------------------
+
+INSTALLED = """\
+import json, os
+
+
+class Journal:
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending = folder, [], {}
+
+    def open(self, context):
+        self.subtask = context.subtask
+        os.makedirs(self.folder / "done", exist_ok=True)
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{subtask}-{checkpoint}", rows)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(f"{self.subtask}-{older}", self.pending.pop(older))
+
+    def publish(self, name, rows):
+        if (self.folder / "done" / name).exists():
+            return
+        (self.folder / "done" / name).touch()
+        text = json.dumps(rows)
+        (self.folder / f"{name}.tmp").write_text(text)
+        os.replace(self.folder / f"{name}.tmp", self.folder / f"{name}.json")
+"""
+CONTRACT = """\
+import json, sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "lib" / "site-packages"))
+from journal_sink import Journal
+from sinkproof import Claim
+
+
+class Of:
+    claims = Claim.NO_LOSS
+
+    def sink(self, scratch):
+        return Journal(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+"""
+
+
+@pytest.mark.slow
+def test_a_lossy_sink_in_site_packages_is_convicted_at_its_own_line(tmp_path: Path) -> None:
+    """Between the marker and the file no step of the protocol lies, and no line of the contract's file."""
+    site = tmp_path / "lib" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "journal_sink.py").write_text(INSTALLED)
+    (tmp_path / f"of_{tmp_path.name}.py").write_text(CONTRACT)
+    options = Options(shells=("process",), budget_seconds=1.0, canaries=False, cores=1)
+    document: Any = certify([f"{tmp_path}/of_{tmp_path.name}.py:Of"], tmp_path / "out", options=options)
+    (subject,) = document["subjects"]
+    assert "violated" == subject["verdict"], subject["why"]
+    assert {"journal_sink.py"} == {each["line"]["file"] for each in subject["findings"] if each["line"]}
