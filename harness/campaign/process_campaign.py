@@ -18,7 +18,7 @@ from sinkproof.generators.fault_sites import places
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in, source_line
-from sinkproof.workload.jobs import JOBS, PLAIN_JOBS
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
@@ -94,6 +94,13 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
+
+    def search_in_far_larger_data(self) -> None:
+        """While statements of a user's sink have not run. Lines that run there are struck there."""
+        if self.unexecuted:
+            self.run_traced(Schedule(job=FAR_LARGER_DATA_JOB))
+            self.lines_were_traced()
+            self.strike_lines_of_recoveries()
 
     def trace_recoveries(self) -> None:
         """Records the lines of recoveries from deaths in every phase of a checkpoint, and those that zombies execute;

@@ -105,6 +105,11 @@ HIGH_YIELD: Final[Plan] = (
     Stage(
         name="whole-job kills in other jobs",
         schedules=high_yield.whole_job_kills_in_other_jobs,
+    ),
+    Stage(
+        name="far larger data, while statements never ran",
+        explore=ProcessCampaign.search_in_far_larger_data,
+        needs=(Need.FOREIGN_CODE,),
         required=True,
     ),
 )

@@ -209,7 +209,7 @@ def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
 
 
 def _budget_for(subject: SubjectProgress) -> str:
-    """From the measured rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
+    """From the rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
     shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
     lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
     left = lines + shell.schedules_in_bound - shell.schedules_run

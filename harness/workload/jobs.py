@@ -30,6 +30,7 @@ from sinkproof.sink_adapters.protocol import Batch, Row
 from sinkproof.workload.rows import (
     BATCHES_PER_CHECKPOINT,
     EDGE_CASE_INPUT,
+    FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
     MANY_CHECKPOINTS_INPUT,
     REBATCHED_INPUT,
@@ -70,6 +71,7 @@ REUSED_PROCESS_JOB: Final = "reused-process"
 EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
+FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
@@ -197,6 +199,9 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
+    FAR_LARGER_DATA_JOB: _spec(
+        "20,000 rows, each of another key, for each sink in each checkpoint", source=FAR_LARGER_INPUT
+    ),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}

@@ -21,6 +21,8 @@ KEYS_PER_SPLIT: Final = 5
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 MANY_CHECKPOINTS_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
+FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
+FAR_LARGER_VALUE_BYTES: Final = 100
 
 
 def _keys_of(split: int, sink: int) -> list[str]:
@@ -71,6 +73,12 @@ def make_edge_case_row(split: int, offset: int) -> Row:
     return make_row(split, 2 * pair)._replace(offset=offset, key=EDGE_CASE_KEYS[split][pair], value=value)
 
 
+def make_row_of_far_larger_data(split: int, offset: int) -> Row:
+    """Each row has a key of its own."""
+    value = f"v{split}.{offset}".ljust(FAR_LARGER_VALUE_BYTES, ".")
+    return Row(split, offset, f"k{split}.{offset}", value, offset * 1000)
+
+
 class UnevenInput(GeneratedInput):
     """The second split ends within the second checkpoint."""
 
@@ -94,3 +102,6 @@ UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_P
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
+FAR_LARGER_INPUT: Final = _input(
+    make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
+)

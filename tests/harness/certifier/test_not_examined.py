@@ -55,7 +55,7 @@ def judged(
     given: str = "my_sink.py",
     kind: SubjectKind = "sink",
 ) -> SubjectResult:
-    """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of the class Sink."""
+    """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink."""
     contract = Contract("my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append"), kind=kind)
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
     shell = ShellResult(
