@@ -80,7 +80,7 @@ def judged(
     return judge_subject(subject)
 
 
-def test_a_sink_whose_code_was_all_struck_is_upheld(file: Path) -> None:
+def test_a_sink_is_upheld_when_all_of_its_code_was_struck(file: Path) -> None:
     assert ("upheld", "exactly-once") == (judged(file).verdict, judged(file).grade)
 
 

@@ -15,92 +15,30 @@ from typing import Any
 import pytest
 
 import sinkproof
-from sinkproof.campaign.task import Task
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.certifier.pytest_snippet import as_test
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.schedule import parse
 from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
-from sinkproof.foreach_batch.certify_function import explore
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_COMMIT,
-    LEDGER,
     ROWS,
-    SPLITS,
     anomalies_of,
 )
-from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
-from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.simulated_batches import CrashState, Exploration, SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
-from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, clear_folder
 
-JOBS = Path(__file__).parent / "functions"
-
-
-class Frame:
-    """The part of a DataFrame that functions without Spark need, and of its session."""
-
-    def __init__(self, values: range) -> None:
-        self.values = values
-
-    def range(self, first: int, end: int, step: int, partitions: int) -> Frame:
-        return Frame(range(first, end, step))
-
-    def toDF(self, name: str) -> Frame:  # noqa: N802
-        return self
-
-    def where(self, condition: str) -> Frame:
-        return self
-
-    def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
-        return self
-
-    def collect(self) -> list[Any]:
-        return [LEDGER.rows[value % SPLITS, value // SPLITS] for value in self.values]
-
-
-@pytest.fixture
-def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimulatedQuery]:
-    def of(function: str, module: str = "without_spark") -> SimulatedQuery:
-        folder = tmp_path / "scratch"
-        folder.mkdir(exist_ok=True)
-        monkeypatch.chdir(folder)
-        clear_folder(folder)
-        contract = load(f"{JOBS}/{module}.py:{function}")
-        session: Any = Frame(range(0))
-        return SimulatedQuery(contract, Scratch(name=function, path=folder), session)
-
-    return of
-
-
-def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
-    exploration = Exploration(query, should_stop=lambda: not sequences, step=lambda what: None)
-    if exploration.run_without_crash():
-        exploration.crash_once()
-        exploration.crash_again()
-    return exploration
-
-
-def wrong(exploration: Exploration) -> dict[str, list[str]]:
-    """Schedule -> oracles."""
-    return {
-        str(Schedule(judged.first.faults)): [anomaly.oracle for anomaly in judged.anomalies]
-        for judged in exploration.states.values()
-        if judged.anomalies
-    }
+from ...support.explored_functions import FUNCTIONS, explored, wrong
 
 
 def text_at(schedule: str) -> str:
     """The source line that a schedule's only fault names."""
     number = int(parse(schedule).faults[0].point.rpartition(":")[2].rstrip(")"))
-    return (JOBS / "without_spark.py").read_text().splitlines()[number - 1].strip()
+    return (FUNCTIONS / "without_spark.py").read_text().splitlines()[number - 1].strip()
 
 
 # -- the state machine -----------------------------------------------------------------------------
@@ -136,39 +74,6 @@ def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Call
     found = wrong(explored(query("append"), sequences=False))
     assert ["O2"] == found[f"{BEFORE_COMMIT}#2=kill-job"]
     assert {"O2"} == {oracle for oracles in found.values() for oracle in oracles}
-
-
-def test_a_function_is_crashed_at_the_lines_of_the_modules_that_it_imports(
-    query: Callable[..., SimulatedQuery],
-) -> None:
-    exploration = explored(query("write", "with_helper"), sequences=False)
-    lost = [schedule for schedule, oracles in wrong(exploration).items() if "O1" in oracles]
-    assert [schedule for schedule in lost if "line(helper_writer.py:" in schedule]
-
-
-def test_a_file_effect_is_a_point_of_its_own(query: Callable[..., SimulatedQuery]) -> None:
-    exploration = explored(query("replace"), sequences=False)
-    passed = {fault.point for judged in exploration.states.values() for fault in judged.crashes}
-    assert {"file.create", "file.rename"} <= passed
-
-
-def test_rows_that_outlive_the_folder_leave_no_verdict(query: Callable[..., SimulatedQuery]) -> None:
-    simulated = query("write", "elsewhere")
-    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
-    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(5))
-    campaign.carry_out(SIMULATED_FUNCTION_PLAN)
-    assert re.search("12 rows of an earlier run are still there.*teardown", results.unknowns[0])
-    assert [] == results.findings
-
-
-def test_what_teardown_removes_is_crashed_by_real_deaths_only(tmp_path: Path) -> None:
-    contract = load(f"{JOBS}/elsewhere_removed.py:append")
-    task = Task(locator=contract.locator, shell="simulated", budget_seconds=1)
-    outcome = explore(contract, task, progress=SILENT)
-    assert "its state after a crash cannot be copied" in outcome.deferred
-    subject = SubjectProgress(contract, [outcome.result], deferred=[outcome.deferred])
-    assert "unknown" == judge_subject(subject).verdict
-    assert "run it --on spark as well" in judge_subject(subject).why
 
 
 def test_a_replacing_function_is_correct_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:
@@ -254,7 +159,7 @@ def test_an_unusable_function_is_refused_with_the_next_step(tmp_path: Path, text
 
 
 def test_the_process_shell_alone_is_refused(sinkproof_command: Callable[..., Any]) -> None:
-    done = sinkproof_command("certify", f"{JOBS}/replacing.py:write_batch", "--on", "process", "--no-canaries")
+    done = sinkproof_command("certify", f"{FUNCTIONS}/replacing.py:write_batch", "--on", "process", "--no-canaries")
     assert 3 == done.returncode
     assert "does not run in process. Name a shell of simulated, spark" in done.stderr
 
@@ -263,7 +168,7 @@ def test_the_process_shell_alone_is_refused(sinkproof_command: Callable[..., Any
 def test_without_java_the_command_that_installs_it_is_named(
     command_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "sinkproof", "certify", f"{JOBS}/replacing.py:write_batch", "--no-canaries"]
+    command = [sys.executable, "-m", "sinkproof", "certify", f"{FUNCTIONS}/replacing.py:write_batch", "--no-canaries"]
     environment = {**command_environment, "JAVA_HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert 3 == done.returncode
@@ -314,7 +219,7 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 def test_jobs_are_judged_alike_in_both_shells_by_real_kills(tmp_path: Path) -> None:
     """By the command line, as users do. One test, because each certificate takes long."""
     for name in EXPECTED:
-        shutil.copy(JOBS / f"{name}.py", tmp_path)
+        shutil.copy(FUNCTIONS / f"{name}.py", tmp_path)
     subjects = [f"{name}.py:write_batch" for name in EXPECTED]
     command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "10s"]
     done = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
@@ -364,7 +269,7 @@ def _orphaned_javas() -> Iterator[int]:
 def test_a_finding_is_replayed_as_a_test_on_real_streaming(
     sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    shutil.copy(JOBS / "appending.py", tmp_path)
+    shutil.copy(FUNCTIONS / "appending.py", tmp_path)
     arguments = ("replay", f"{AFTER_COMMIT}#2=lose", "appending.py:write_batch")
     on_spark = sinkproof_command(*arguments, "--on", "spark")
     assert 1 == on_spark.returncode, on_spark.stderr

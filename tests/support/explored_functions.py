@@ -1,0 +1,51 @@
+"""foreachBatch functions in a simulated query without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
+from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+
+FUNCTIONS = Path(__file__).parents[1] / "harness" / "foreach_batch" / "functions"
+
+
+class Frame:
+    """The part of a DataFrame that functions without Spark need, and of its session."""
+
+    def __init__(self, values: range) -> None:
+        self.values = values
+
+    def range(self, first: int, end: int, step: int, partitions: int) -> Frame:
+        return Frame(range(first, end, step))
+
+    def toDF(self, name: str) -> Frame:  # noqa: N802
+        return self
+
+    def where(self, condition: str) -> Frame:
+        return self
+
+    def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
+        return self
+
+    def collect(self) -> list[Any]:
+        return [LEDGER.rows[value % SPLITS, value // SPLITS] for value in self.values]
+
+
+def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:
+    exploration = Exploration(query, should_stop=lambda: not sequences, step=lambda what: None)
+    if exploration.run_without_crash():
+        exploration.crash_once()
+        exploration.crash_again()
+    return exploration
+
+
+def wrong(exploration: Exploration) -> dict[str, list[str]]:
+    """Schedule -> oracles."""
+    return {
+        str(Schedule(judged.first.faults)): [anomaly.oracle for anomaly in judged.anomalies]
+        for judged in exploration.states.values()
+        if judged.anomalies
+    }
