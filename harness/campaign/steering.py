@@ -20,7 +20,7 @@ class ReachingSchedule(NamedTuple):
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule((*self.before.faults, self.last), self.before.seed, self.before.job)
+        return replace(self.before, faults=(*self.before.faults, self.last))
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.campaign.steering import ReachingSchedule
+from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.loading import load
 
@@ -66,3 +67,9 @@ def test_a_point_with_an_injected_fault_is_not_tried_again() -> None:
     results.add(run_result(str(both), struck=both.faults, passed=["abort.before"]))
     assert [] == to_strike(results)
     assert not results.steering.unreproducible
+
+
+def test_a_way_to_a_point_keeps_everything_of_the_schedule_that_led_there() -> None:
+    before = Schedule(seed=3, job="sparse", ids=8, orders=("notify",))
+    last = Fault("sink[0]", "commit.before", 1, "kill")
+    assert Schedule((last,), seed=3, job="sparse", ids=8, orders=("notify",)) == ReachingSchedule(before, last).schedule
