@@ -25,16 +25,15 @@ def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
         yield from interleavings.crashes_within_rescaled_recoveries(campaign)
 
 
-at = single_faults
 KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's plan
-    Stage(name="kill at each step", schedules=partial(at.first_time, kind="kill")),
-    Stage(name="zombies at first steps", schedules=at.zombies_at_first_steps),
-    Stage(name="late zombies", schedules=at.late_zombies),
-    Stage(name="very late zombies", schedules=at.very_late_zombies_at_first_steps, needs=(Need.NO_SERVICE,)),
-    Stage(name="error at each call", schedules=at.errors),
-    Stage(name="unanswered calls", schedules=at.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
-    Stage(name="lost notifications", schedules=partial(at.at_every_step, kind="lose")),
-    Stage(name="declined votes", schedules=at.declined_votes),
+    Stage(name="kill at each step", schedules=partial(single_faults.first_time, kind="kill")),
+    Stage(name="zombies at first steps", schedules=single_faults.zombies_at_first_steps),
+    Stage(name="late zombies", schedules=single_faults.late_zombies),
+    Stage(name="very late zombies", schedules=single_faults.very_late_zombies_at_first_steps, needs=(Need.NO_SERVICE,)),
+    Stage(name="error at each call", schedules=single_faults.errors),
+    Stage(name="unanswered calls", schedules=single_faults.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
+    Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
+    Stage(name="declined votes", schedules=single_faults.declined_votes),
 )
 HIGH_YIELD: Final[Plan] = (
     Stage(
@@ -67,12 +66,12 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="zombies without a successor",
-        schedules=at.zombies_without_successor,
+        schedules=single_faults.zombies_without_successor,
         needs=(Need.NO_SERVICE, Need.RESCALES),
     ),
     Stage(
         name="errors in reused processes",
-        schedules=at.errors_in_reused_processes,
+        schedules=single_faults.errors_in_reused_processes,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
@@ -88,15 +87,15 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.SERVICE,),
     ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
-    Stage(name="kill at each line", schedules=partial(at.first_time_at_lines, kind="kill")),
-    Stage(name="pause at each line", schedules=partial(at.first_time_at_lines, kind="pause"), lines=True),
-    Stage(name="zombie from each line", schedules=partial(at.first_time_at_lines, kind="stop"), lines=True),
+    Stage(name="kill at each line", schedules=partial(single_faults.first_time_at_lines, kind="kill")),
+    Stage(name="pause at each line", schedules=partial(single_faults.first_time_at_lines, kind="pause"), lines=True),
+    Stage(name="zombie from each line", schedules=partial(single_faults.first_time_at_lines, kind="stop"), lines=True),
     Stage(
         name="kill, pause and zombie at lines of recoveries",
         explore=Campaign.strike_lines_of_recoveries,
         needs=(Need.FOREIGN_CODE,),
     ),
-    Stage(name="other parallelism after whole-job kills", schedules=at.rescales, needs=(Need.RESCALES,)),
+    Stage(name="other parallelism after whole-job kills", schedules=single_faults.rescales, needs=(Need.RESCALES,)),
     Stage(
         name="power losses after deaths within commits",
         schedules=interleavings.power_losses_after_deaths_within_commits,
@@ -131,13 +130,15 @@ AT_LINES: Final[Plan] = (
         schedules=service_faults.node_faults,
         needs=(Need.SERVICE,),
     ),
-    Stage(name="zombies, errors and whole-job kills at each step", schedules=at.zombies_errors_and_job_kills),
+    Stage(
+        name="zombies, errors and whole-job kills at each step", schedules=single_faults.zombies_errors_and_job_kills
+    ),
     Stage(name="kill at lines of zombies", explore=Campaign.strike_unstruck_points),
     Stage(
         name="two pauses within commits with a service",
         schedules=interleavings.two_pauses_within_commits,
         needs=(Need.SERVICE,),
     ),
-    Stage(name="later occurrences", schedules=at.later_occurrences),
+    Stage(name="later occurrences", schedules=single_faults.later_occurrences),
 )
 PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *AT_LINES)
