@@ -127,6 +127,22 @@ class StageResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCoverage:
+    """One file of a user's sink, in all shells. Executed lines, and at how many of them each kind of fault struck;
+    numbers of the first lines of statements that calls can lead to and that no run has executed.
+    """
+
+    file: str
+    executed: int
+    killed: int
+    stopped: int
+    paused: int
+    never_run: Sequence[int] = ()
+    handlers_never_run: Sequence[int] = ()  # these only handle or raise an exception
+    excluded: Sequence[int] = ()  # the user has marked these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
     """The campaign of one shell on one subject. Lines are None where the interior was not explored."""
 
@@ -170,6 +186,7 @@ class SubjectResult:
     expected_grade: str | None = None
     claimed: Sequence[str] = ()
     claims: Sequence[ClaimResult] = ()
+    code: Sequence[CodeCoverage] = ()  # of a user's sink
     shells: Sequence[ShellResult] = ()
     findings: Sequence[Finding] = ()
 

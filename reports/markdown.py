@@ -32,6 +32,7 @@ def render(document: Mapping[str, Any]) -> str:
         lines += _findings(subject)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
     lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
+    lines += [f"- {escaped(line)}" for subject in known["subjects"] for line in facts.code_lines(subject)]
     lines += [f"- {escaped(doubt)}" for doubt in facts.doubts(known)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -93,6 +93,8 @@ def _findings(console: Console, subject: Document) -> None:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
         console.print(_text(f"  {subject['why']}"))
         console.print()
+    for sentence in facts.code_lines(subject):
+        console.print(_text(f"  code  {sentence}"))
     claimed = [finding for finding in findings if finding["claimed"]]
     unclaimed = [finding for finding in findings if not finding["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]

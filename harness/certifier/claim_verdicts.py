@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
 from sinkproof.campaign.coverage import CONCURRENT_READER, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
 from sinkproof.campaign.task import ShellOutcome
+from sinkproof.chaos.points import LINE
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
-from sinkproof.reports.document import ClaimResult, Finding, ShellResult, SubjectResult
+from sinkproof.reports.document import ClaimResult, CodeCoverage, Finding, ShellResult, SubjectResult
 from sinkproof.subject.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.reachable_lines import MARK, Duty
@@ -84,6 +85,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
         expected_grade=contract.grade,
         claimed=claimed_names(claimed),
         claims=claims,
+        code=_code_coverage(subject),
         shells=subject.shells,
         findings=subject.findings,
     )
@@ -200,6 +202,42 @@ def _never_run(subject: SubjectProgress) -> str:
     )
 
 
+def _code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:
+    """Of each file of a user's sink with an executed line, or with a statement that should have been."""
+    passed: dict[str, list[str]] = {name: [] for name in subject.own_code.files.values()}
+    never_run = {duty: statements_never_run(subject, duty) for duty in Duty}
+    found = []
+    for file, lines in _by_file(subject.lines_passed, passed).items():
+        struck = {kind: len(points.intersection(lines)) for kind, points in subject.lines_by_kind.items()}
+        left = {duty: _numbers(points, file) for duty, points in never_run.items()}
+        if subject.contract.is_ours or not (lines or any(left.values())):
+            continue
+        found.append(
+            CodeCoverage(
+                file=file,
+                executed=len(lines),
+                killed=struck["kill"],
+                stopped=struck["stop"],
+                paused=struck["pause"],
+                never_run=left[Duty.NORMAL],
+                handlers_never_run=left[Duty.EXCEPTIONAL],
+                excluded=left[Duty.EXCLUDED],
+            )
+        )
+    return found
+
+
+def _by_file(points: Iterable[str], files: dict[str, list[str]]) -> dict[str, list[str]]:
+    for point in points:
+        if (match := LINE.fullmatch(point)) is not None:
+            files.setdefault(match["file"].replace("%20", " "), []).append(point)
+    return dict(sorted(files.items()))
+
+
+def _numbers(points: Iterable[str], file: str) -> list[int]:
+    return sorted(int(point.rpartition(":")[2].rstrip(")")) for point in _by_file(points, {}).get(file, ()))
+
+
 def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
     """Points of the first lines."""
     if subject.contract.is_ours or not subject.lines_passed:
@@ -237,7 +275,9 @@ def _too_good(grade: Grade, expected: str | None) -> bool:
 def _why(verdict: Verdict, results: Sequence[ClaimResult], subject: SubjectProgress) -> str:
     decisive = [claim for claim in results if claim.verdict == verdict.value]
     if verdict is Verdict.UPHELD:
-        return f"every claim upheld in {subject.schedules:,} schedules"
+        left = len(statements_never_run(subject, Duty.EXCEPTIONAL))
+        beside = f"; statements for exceptions that never ran: {left}" if left else ""
+        return f"every claim upheld in {subject.schedules:,} schedules{beside}"
     if verdict is Verdict.UNKNOWN and subject.unknowns:
         return "; ".join(subject.unknowns)
     reasons: dict[str, list[str]] = {}

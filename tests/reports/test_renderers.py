@@ -300,3 +300,14 @@ def test_the_page_shows_how_far_each_stage_of_a_campaign_came(stage: dict[str, A
     document["subjects"][0]["shells"][0]["stages"] = [{"name": "kill & pause", "skipped": "", **stage}]
     (row,) = re.findall(r'<tr><th scope="row">kill &amp; pause</th><td>(.*?)</td>', page.render(document))
     assert words == html.unescape(row)
+
+
+def test_terminal_page_and_markdown_say_what_of_the_code_was_struck_and_what_never_ran() -> None:
+    document = sample()
+    struck = {"executed": 1200, "killed": 1200, "stopped": 7, "paused": 8, "handlers_never_run": [], "excluded": [3]}
+    document["subjects"][0]["code"] = [{"file": "a_sink.py", "never_run": [*range(40, 54)], **struck}]
+    for name in ("terminal", "page", "markdown"):
+        text = " ".join(readable(name, RENDERERS[name](document)).replace("\\", "").split())
+        assert "a_sink.py: 1,200 lines executed, 1,200 killed, 7 stopped, 8 paused" in text, name
+        assert "never ran: 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51 and 2 more; left out by a mark: 3" in text
+        assert "exceptions" not in text.partition("a_sink.py")[2].partition("left out")[0]

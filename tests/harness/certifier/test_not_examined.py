@@ -112,6 +112,16 @@ def test_claims_about_rows_of_a_command_are_unknown_and_its_liveness_is_not(file
     assert {"NO_LOSS": "unknown", "LIVENESS": "upheld"} == verdicts
 
 
+def test_the_certificate_lists_what_was_struck_and_what_never_ran(file: Path) -> None:
+    (code,) = judged(file, passed=ALL - {5, 12}, left_out=("stop", {3})).code
+    assert ("my_sink.py", 5, 5, 4, 5) == (code.file, code.executed, code.killed, code.stopped, code.paused)
+    assert ([5, 12], [9], []) == (code.never_run, code.handlers_never_run, code.excluded)
+
+
+def test_handlers_that_never_ran_are_said_beside_upheld(file: Path) -> None:
+    assert "statements for exceptions that never ran: 1" in judged(file).why
+
+
 # -- from the command's point of view ------------------------------------------------------------------
 
 INSTALLED = """\
