@@ -16,6 +16,7 @@ MARKERS: Final = "-markers"  # the topic of the records that say which transacti
 
 FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
+FATAL: Final = "_FATAL"
 NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
 DURABLE: Final[dict[str, Any]] = {
@@ -84,6 +85,18 @@ class RecordSender:
         if error is not None:
             self.problems.append(error)
 
+    def _cause_of(self, error: Any) -> Any:
+        """The client says "fatal" to a request that comes after a fatal error; the next callback says which it was."""
+        if error.args[0].name() != FATAL:
+            return error
+        try:
+            self.producer.poll(0)
+        except type(error) as cause:
+            return cause
+        except SystemError as raised:  # as below
+            return raised.__cause__ if isinstance(raised.__cause__, type(error)) else error
+        return error
+
     @contextmanager
     def raising_fenced(self) -> Iterator[None]:
         """Raises Fenced for every error of the client that means it, so that its transactional id was taken over; other
@@ -94,8 +107,9 @@ class RecordSender:
         try:
             yield
         except KafkaException as error:
-            if error.args[0].name() in FENCING:
-                raise Fenced(str(error)) from error
+            cause = self._cause_of(error)
+            if cause.args[0].name() in FENCING:
+                raise Fenced(str(cause)) from error
             raise
         except SystemError as error:  # raised by the binding when a callback is due and the client has a fatal error
             if not isinstance(error.__cause__, KafkaException):

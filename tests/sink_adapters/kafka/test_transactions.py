@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.sink_adapters.kafka import topic_reader as kafka_reader
 from sinkproof.sink_adapters.kafka.kafka_transactions import KafkaTransactions, OpenTransaction
@@ -116,6 +117,26 @@ def test_the_abort_of_leftovers_ends_open_transactions_and_fences_their_producer
         old.pre_commit(zombie)
     assert [] == lingering(broker.endpoint, new.prefix)
     assert [] == committed(broker.endpoint, topic)
+
+
+def test_a_record_that_is_sent_after_the_client_knows_of_its_fencing_raises_fenced(
+    targets: Callable[[int], KafkaTransactions],
+) -> None:
+    old, new = targets(1), targets(2)
+    zombie = begin(old, 1, 1)
+    old.write(zombie, rows(0))
+    zombie.sender.flush(seconds=10)
+    [left] = new.lingering(SINK, 2)
+    new.abort(left)
+    deadline = Deadline(30)
+
+    def send_on() -> None:
+        with zombie.sender.raising_fenced():
+            while not deadline.over:  # no callback is served in between
+                zombie.sender.send("key", b"{}")
+
+    with pytest.raises(Fenced, match="fenced"):
+        send_on()
 
 
 def test_a_transaction_in_doubt_equals_its_handle_in_lingering(targets: Callable[[int], KafkaTransactions]) -> None:
