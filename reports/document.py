@@ -1,4 +1,4 @@
-"""The certificate document: its parts as frozen values, written step by step, read back with clear errors.
+"""The certificate document: its parts as frozen values, read back with clear errors; certificate_writer.py writes it.
 
 `certificate.json` is the truth of a run; every report is a pure function of it. A part is a value here and a plain
 JSON object there, with the same keys; what each key means stands in `certificate.schema.json`.
@@ -7,7 +7,7 @@ JSON object there, with the same keys; what each key means stands in `certificat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +15,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.reports.json_files import json_text
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
 
@@ -218,87 +217,6 @@ class Measurement:
     name: str
     value: str
     note: str = ""
-
-
-class CertificateWriter:
-    """Keeps `folder/certificate.json` readable at every moment of a run.
-
-    Each call replaces the file by an atomic rename. Until `finish` the verdict is "unknown" and `complete` is false,
-    so that the file of a killed run says that it is incomplete.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        clock: Callable[[], float],
-        environment: Mapping[str, object] | None = None,
-        command: str = "",
-        glossary: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> None:
-        """`command`: repeats the run. `glossary`: a sentence for each word, by the kind of word."""
-        self.path = folder / FILE_NAME
-        self._clock, self._started = clock, clock()
-        self._document: Document = {
-            "schema": SCHEMA,
-            "verdict": "unknown",
-            "complete": False,
-            "environment": plain(environment or {}),
-            "command": plain(command),
-            "glossary": plain(glossary or {}),
-            "seconds": 0.0,
-            "notes": [],
-            "failures": [],
-            "measurements": [],
-            "canaries": [],
-            "subjects": [],
-        }
-        self._write()
-
-    def canary(self, result: CanaryResult) -> None:
-        self._append("canaries", result)
-
-    def subject(self, result: SubjectResult) -> None:
-        """Adds a subject, or replaces its earlier entry: call it once per finished shell."""
-        subjects: list[Document] = self._document["subjects"]
-        names = [subject["name"] for subject in subjects]
-        value = plain(result)
-        if value["name"] in names:
-            subjects[names.index(value["name"])] = value
-        else:
-            subjects.append(value)
-        self._write()
-
-    def note(self, text: str) -> None:
-        """A sentence about the run as a whole, such as why it was interrupted."""
-        self._append("notes", text)
-
-    def measured(self, measurement: Measurement) -> None:
-        self._append("measurements", measurement)
-
-    def failure(self, why: str, *, origin: str, details: str = "") -> None:
-        """A task without a result. `origin`: "ours", "input" (bad arguments) or "subject"."""
-        self._append("failures", {"why": why, "whose": origin, "details": details})
-
-    def finish(self, verdict: str) -> Document:
-        """The last call: the run has ended with this verdict. Returns what was written; do not change it."""
-        assert verdict in VERDICTS, verdict
-        self._document["verdict"] = verdict
-        self._document["complete"] = True
-        self._write()
-        return self._document
-
-    def _append(self, key: str, value: object) -> None:
-        self._document[key].append(plain(value))
-        self._write()
-
-    def _write(self) -> None:
-        self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
-        text = json_text(self._document)
-        next_step = "Free some space or name another folder with --out"
-        with write_errors(f"cannot write the certificate {self.path}", next_step=next_step):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, text + "\n")
 
 
 def load(folder_or_file: Path | str) -> Document:

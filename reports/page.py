@@ -11,7 +11,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from sinkproof.reports import canary_table, grid, picture, story
+from sinkproof.reports import canary_table, coverage_text, grid, picture, story
 from sinkproof.reports import report_facts as facts
 
 TEMPLATE: Final = "page.html.j2"
@@ -25,6 +25,7 @@ def render(document: Mapping[str, Any]) -> str:
         document=facts.filled(document),
         environment_text=environment_text,
         facts=facts,
+        coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,
         picture=picture.picture,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
+from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
@@ -93,7 +94,7 @@ def _findings(console: Console, subject: Document) -> None:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
         console.print(_text(f"  {subject['why']}"))
         console.print()
-    for sentence in facts.code_lines(subject):
+    for sentence in code_lines(subject):
         console.print(_text(f"  code  {sentence}"))
     claimed = [finding for finding in findings if finding["claimed"]]
     unclaimed = [finding for finding in findings if not finding["claimed"]]

@@ -19,7 +19,8 @@ from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
-from sinkproof.reports.document import CertificateWriter, Document, DocumentError, Measurement, ShellResult, plain
+from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load

@@ -177,14 +177,14 @@ def _unstruck(subject: SubjectProgress) -> str:
 def _never_struck_code(subject: SubjectProgress) -> str:
     """Which of the classes and functions that the user gave has no line that was a point; empty if each has one."""
     passed = {line.removeprefix("line(").rpartition(":")[0] for line in subject.lines_passed}
-    for name, file in subject.own_code.given.items():
-        if not file:
+    for name, files in subject.own_code.given.items():
+        if not files:
             return (
                 f"{name} is not written in Python, so nothing was injected inside it: between two of its calls only. "
                 "Name the Python packages that do the work in `packages`, if there are any"
             )
-        if file.replace(" ", "%20") not in passed:
-            return f"none of the lines of {name} ({file}) was a point; run it --on process as well"
+        if passed.isdisjoint(file.replace(" ", "%20") for file in files):
+            return f"none of the lines of {name} ({', '.join(files)}) was a point; run it --on process as well"
     return ""
 
 

@@ -40,7 +40,7 @@ class ForeachBatchContract:
         self.files = made_unique(names_in_points(user_code([function]), left_out=left_out))  # their lines are points
         self.own_code = OwnCode(
             files=self.files,
-            given={function.__qualname__: self.files.get(str(self.file), "")},
+            given={function.__qualname__: tuple(filter(None, [self.files.get(str(self.file))]))},
             names=frozenset({function.__name__}),
         )
         self.place = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
+import sinkproof.sink_adapters
 from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import lines_are_points
@@ -24,6 +25,7 @@ from sinkproof.subject.contract import ContractError
 from sinkproof.subject.reachable_lines import Statement, reachable_statements
 from sinkproof.subject.user_code import code_of_package, source_of, user_code
 
+OURS: Final = Path(sinkproof.sink_adapters.__file__ or "").parent
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
 ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
@@ -44,12 +46,13 @@ class OwnCode:
     """The code of one subject.
 
     `files`: absolute path -> name in points, relative to the folder of the package (or of the file) that it belongs to.
-    `given`: class or function that the user gives -> its file's name in points; "": it is not written in Python.
+    `given`: class or function that the user gives -> names in points of its files, those of its bases included; empty:
+    it is not written in Python.
     `names`: plain names of these, of their bases too; `contracts`: of the contract's class and its bases.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     contracts: frozenset[str] = frozenset()
 
@@ -60,16 +63,22 @@ def own_code(contract: Any, sink: Any) -> OwnCode:
     given = [each for each in _given_by_user(sink) if not _is_ours_or_standard(each)]
     return OwnCode(
         files=files,
-        given={
-            f"{each.__module__}.{each.__qualname__}": files.get(str(source_of(each.__module__)), "") for each in given
-        },
+        given={f"{each.__module__}.{each.__qualname__}": _files_with_bases(each, files) for each in given},
         names=frozenset(base.__name__ for each in given for base in getattr(each, "__mro__", (each,))),
         contracts=frozenset(base.__name__ for base in type(contract).__mro__),
     )
 
 
+def _files_with_bases(given: Any, files: Mapping[str, str]) -> tuple[str, ...]:
+    modules = dict.fromkeys(base.__module__ for base in getattr(given, "__mro__", (given,)))
+    found = (files.get(str(source_of(module))) for module in modules)
+    return tuple(name for name in found if name is not None)
+
+
 def reachable_in(code: OwnCode) -> list[Statement]:
-    return reachable_statements(code.files, sinks=code.names, calls=CALLS, contracts=code.contracts)
+    """In the user's files: of our own adapters no sink needs every branch."""
+    users = {path: name for path, name in code.files.items() if not Path(path).is_relative_to(OURS)}
+    return reachable_statements(users, sinks=code.names, calls=CALLS, contracts=code.contracts)
 
 
 def _is_ours_or_standard(given: Any) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from sinkproof.reports import document as certificate
-from sinkproof.reports.document import CanaryResult, CertificateWriter, DocumentError, SubjectResult
+from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.document import CanaryResult, DocumentError, SubjectResult
 from sinkproof.reports.json_files import json_text
 
 SUBJECT_KEYS_PROMISED = {"name", "verdict", "grade", "expected_grade", "claims", "shells", "findings"}

@@ -75,7 +75,7 @@ def judged(
     }
     subject.lines_struck = subject.lines_by_kind["kill"]
     subject.own_code = OwnCode(
-        files={str(file): "my_sink.py"}, given={"my_sink.Sink": given}, names=frozenset({"Sink"})
+        files={str(file): "my_sink.py"}, given={"my_sink.Sink": (given,) if given else ()}, names=frozenset({"Sink"})
     )
     return judge_subject(subject)
 

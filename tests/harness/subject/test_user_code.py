@@ -147,7 +147,7 @@ def test_a_target_inside_one_of_our_strategies_is_what_the_user_gave(project: Pr
     project.install("appender", {"appender": "class Target:\n    def append(self, batch): ..."})
     contract = project.certified("appender.Target()", imports="import appender")
     code = own_code(contract.given, contract.sink(None))
-    assert {"appender.Target": "appender.py"} == code.given
+    assert {"appender.Target": ("appender.py",)} == code.given
     assert "Target" in code.names
 
 
@@ -159,4 +159,13 @@ def test_the_standard_library_is_never_struck(project: Project) -> None:
 def test_a_class_without_python_source_is_given_without_a_file(project: Project) -> None:
     project.write({"hidden": "Sink = type('Sink', (), {'append': print, '__module__': 'made_elsewhere'})"})
     contract = project.certified("hidden.Sink()", imports="import hidden")
-    assert {"made_elsewhere.Sink": ""} == own_code(contract.given, contract.sink(None)).given
+    assert {"made_elsewhere.Sink": ()} == own_code(contract.given, contract.sink(None)).given
+
+
+def test_a_class_without_code_of_its_own_has_the_files_of_its_bases_ours_included(project: Project) -> None:
+    project.write(
+        {"thin": "from sinkproof.sink_adapters.strategies.plain import PlainSink\nclass Mine(PlainSink): ..."}
+    )
+    contract = project.certified("thin.Mine(None)", imports="import thin")
+    (files,) = own_code(contract.given, contract.sink(None)).given.values()
+    assert ("thin.py", "strategies/plain.py") == files[:2]
