@@ -199,9 +199,7 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
-    FAR_LARGER_DATA_JOB: _spec(
-        "20,000 rows, each of another key, for each sink in each checkpoint", source=FAR_LARGER_INPUT
-    ),
+    FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}

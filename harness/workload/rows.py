@@ -74,9 +74,8 @@ def make_edge_case_row(split: int, offset: int) -> Row:
 
 
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:
-    """Each row has a key of its own."""
-    value = f"v{split}.{offset}".ljust(FAR_LARGER_VALUE_BYTES, ".")
-    return Row(split, offset, f"k{split}.{offset}", value, offset * 1000)
+    row = make_row(split, offset)
+    return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
 
 
 class UnevenInput(GeneratedInput):
