@@ -100,19 +100,20 @@ class ProcessCampaign(CampaignInProcesses):
     def search_in_far_larger_data(self) -> None:
         """While statements of a user's sink have not run. Lines that run there are struck there.
 
-        A sink that is slow with so much data is not judged by it: a call that takes long would look like a hung one.
+        What does not finish is not judged: a call that takes long looks like a hung one. What is slow is not repeated.
         """
         if not self.unexecuted:
             return
         deadline = Deadline(FAR_LARGER_SECONDS)
         result = self.play(Schedule(job=FAR_LARGER_DATA_JOB), lines=True)
+        if result.finished:
+            self.take(result)
+            self.lines_were_traced()
         if deadline.over or not result.finished:
             self.results.notes.append(
                 "far larger data was given up: the sink takes too long, or fails, with 120,000 rows"
             )
             return
-        self.take(result)
-        self.lines_were_traced()
         self.strike_lines_of_recoveries()
 
     def trace_recoveries(self) -> None:

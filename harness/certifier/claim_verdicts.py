@@ -180,8 +180,9 @@ def _never_struck_code(subject: SubjectProgress) -> str:
     for name, files in subject.own_code.given.items():
         if not files:
             return (
-                f"{name} is not written in Python, so nothing was injected inside it: between two of its calls only. "
-                "Name the Python packages that do the work in `packages`, if there are any"
+                f"{name} has no Python file that is struck (`not_struck` takes it out, or it is native), so nothing was "
+                "injected inside it: between two of its calls only. Name the Python packages that do the work in "
+                "`packages`, if there are any"
             )
         if passed.isdisjoint(file.replace(" ", "%20") for file in files):
             return f"none of the lines of {name} ({', '.join(files)}) was a point; run it --on process as well"
@@ -242,7 +243,8 @@ def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
     """Points of the first lines."""
     if subject.contract.is_ours or not subject.lines_passed:
         return []
-    reachable = reachable_in(subject.own_code)
+    settles = any("settle.before" in shell.points_known for shell in subject.shells)
+    reachable = reachable_in(subject.own_code, settles=settles)
     return [each.point for each in reachable if each.duty is duty and each.lines.isdisjoint(subject.lines_passed)]
 
 

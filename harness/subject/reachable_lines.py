@@ -19,6 +19,7 @@ from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import line_point
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+LEAVING: Final = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 Place = tuple[str, Function]  # file, function
 IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__", "__exit__", "__call__"})
 MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
@@ -41,16 +42,16 @@ class Statement:
 
 
 def reachable_statements(
-    files: Mapping[str, str], *, sinks: Collection[str], calls: Collection[str], contracts: Collection[str] = ()
+    files: Mapping[str, str], *, sinks: Collection[str], calls: Collection[str], contract: str = ""
 ) -> list[Statement]:
-    """`files`: absolute path -> name in points. `sinks`: names of the classes, with their bases, and of the functions
-    that the user gives; `calls`: methods of theirs that are called; `contracts`: the contract's class and its bases.
+    """`files`: absolute path -> name in points. `sinks`: names of the classes and functions that the user gives;
+    `calls`: methods of theirs that are called; `contract`: the contract's class.
     """
-    program = Program({*contracts} - {*sinks})
+    program = Program()
     for path in files:
-        program.add(path, _source(path).tree, owner="")
+        program.add(path, _source(path).tree)
     found: dict[tuple[str, int], Statement] = {}
-    for path, node in program.follow(sinks=sinks, calls=calls):
+    for path, node in program.follow(sinks=sinks, calls=calls, contract=contract):
         for numbers, duty in _statements(node.body, _source(path), Duty.NORMAL):
             points = [line_point(files[path], number) for number in sorted(numbers)]
             made = Statement(point=points[0], lines=frozenset(points), duty=duty)
@@ -59,53 +60,68 @@ def reachable_statements(
 
 
 class Program:
-    """The functions and classes of all files, by name. A method can be called once its class has occurred."""
+    """The functions and classes of all files, by name."""
 
-    def __init__(self, contracts: Collection[str]) -> None:
-        self.contracts = contracts
+    def __init__(self) -> None:
         self.functions: dict[str, list[Place]] = defaultdict(list)
-        self.methods: dict[str, list[tuple[str, Place]]] = defaultdict(list)  # by class: (name, where)
-        self.mentions: dict[str, set[str]] = defaultdict(set)  # by class or global name: what its definition names
+        self.methods: dict[str, dict[str, list[Place]]] = {}  # class -> name -> where
+        self.bases: dict[str, list[str]] = defaultdict(list)
+        self.values: dict[str, set[str]] = defaultdict(set)  # class or global name -> names in what is assigned there
 
-    def add(self, path: str, node: ast.AST, *, owner: str) -> None:
+    def add(self, path: str, node: ast.AST, *, owner: str = "") -> None:
         for inner in ast.iter_child_nodes(node):
             if isinstance(inner, ast.ClassDef):
-                self.methods.setdefault(inner.name, [])
-                self.mentions[inner.name] |= {name for base in inner.bases for name in _names(base)}
+                self.methods.setdefault(inner.name, defaultdict(list))
+                self.bases[inner.name] += [name for base in inner.bases for name in _names(base)]
                 self.add(path, inner, owner=inner.name)
             elif isinstance(inner, Function):
-                if owner:
-                    self.methods[owner].append((inner.name, (path, inner)))
-                else:
-                    self.functions[inner.name].append((path, inner))
+                place = self.methods[owner][inner.name] if owner else self.functions[inner.name]
+                place.append((path, inner))
             elif isinstance(inner, (ast.Assign, ast.AnnAssign)):
                 targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
                 for name in [owner] if owner else {name for target in targets for name in _names(target)}:
-                    self.mentions[name] |= _names(inner.value) if inner.value is not None else set()
+                    self.values[name] |= _names(inner.value) if inner.value is not None else set()
             else:
                 self.add(path, inner, owner=owner)
 
-    def follow(self, *, sinks: Collection[str], calls: Collection[str]) -> list[Place]:
+    def follow(self, *, sinks: Collection[str], calls: Collection[str], contract: str) -> list[Place]:
+        """Every function that the calls lead to. What a contract's class assigns may be another value in a subclass."""
         found: dict[int, Place] = {}
-        known = {*sinks, *self.contracts}
-        called = set(IMPLICIT)
+        named, called = {*sinks}, {*IMPLICIT}
         while True:
-            defined = known - {*self.contracts}  # what a contract's attribute names may be another one in a subclass
-            while more := {name for each in defined for name in self.mentions.get(each, ())} - known:
-                known |= more
-                defined |= more
-            places = [place for name in known for place in self.functions.get(name, ())]
-            for name in known:
-                wanted = CALLED_ON_CONTRACTS if name in self.contracts else called
-                wanted = {*wanted, *calls} if name in sinks else wanted
-                places += [place for method, place in self.methods.get(name, ()) if method in wanted]
+            while more := {name for each in named for name in self.values.get(each, ())} - named:
+                named |= more
+            places = [place for name in named for place in self.functions.get(name, ())]
+            for name in named - {contract}:
+                places += self.called_of(name, {*called, *calls} if name in sinks else called)
+            places += self.called_of(contract, CALLED_ON_CONTRACTS)
             new = {id(place[1]): place for place in places if id(place[1]) not in found}
             if not new:
                 return list(found.values())
             found |= new
             names = {name for _, node in new.values() for statement in node.body for name in _names(statement)}
-            known |= names
+            named |= names
             called |= names
+
+    def called_of(self, cls: str, called: Collection[str]) -> Iterator[Place]:
+        """The methods that an object of this class has by these names; those that they override if they say `super`."""
+        for name in called:
+            for owner in self.lineage(cls):
+                defined = self.methods[owner].get(name, ())
+                yield from defined
+                if defined and not any("super" in _names(node) for _, node in defined):
+                    break
+
+    def lineage(self, cls: str) -> list[str]:
+        """The class and its bases, as far as they are in these files, nearest first."""
+        found: dict[str, None] = {}
+        work = [cls]
+        while work:
+            each = work.pop(0)
+            if each in self.methods and each not in found:
+                found[each] = None
+                work = [*self.bases[each], *work]
+        return list(found)
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -141,17 +157,25 @@ def _source(path: str) -> _Source:
 
 
 def _statements(block: Sequence[ast.stmt], source: _Source, duty: Duty) -> Iterator[tuple[set[int], Duty]]:
-    """(executable lines, duty) of each. A block that ends by raising only raises; so does an abstract method."""
-    if duty is Duty.NORMAL and isinstance(block[-1], ast.Raise):
+    """(executable lines, duty) of each."""
+    if duty is Duty.NORMAL and _only_raises(block):
         duty = Duty.EXCEPTIONAL
     for statement in block:
-        of_this = Duty.EXCLUDED if statement.lineno in source.marked else duty
+        of_this = Duty.EXCEPTIONAL if duty is Duty.NORMAL and isinstance(statement, ast.Raise) else duty
+        of_this = Duty.EXCLUDED if statement.lineno in source.marked else of_this
         blocks = list(_blocks(statement, source, of_this))
         inner = {line for part, _ in blocks for each in part for line in _range(each)}
         if own := (set(_range(statement)) & source.executable) - inner - _except_lines(statement):
             yield own, of_this
         for part, of_part in blocks:
             yield from _statements(part, source, of_part)
+
+
+def _only_raises(block: Sequence[ast.stmt]) -> bool:
+    """Whether each way through these statements ends by raising, as that of an abstract method does."""
+    return isinstance(block[-1], ast.Raise) and not any(
+        isinstance(node, LEAVING) for statement in block for node in ast.walk(statement)
+    )
 
 
 def _range(statement: ast.stmt) -> range:

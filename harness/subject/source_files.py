@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 import sinkproof.sink_adapters
@@ -32,9 +32,9 @@ ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
 STRATEGIES: Final = "sinkproof.sink_adapters.strategies."  # these hold a user's target
 CALLS: Final = frozenset(
-    {  # by the engine on sinks (not `settle`, which only a sink in doubt is asked), and by strategies on targets
+    {  # by the engine on sinks (`settle` only if they are in doubt), and by strategies on targets
         *("open", "write", "snapshot", "notify_complete", "notify_aborted", "end_of_input", "close"),
-        *("attach", "flush", "begin", "pre_commit", "commit", "abort", "lingering"),
+        *("attach", "ready", "use_user_contexts", "flush", "begin", "pre_commit", "commit", "abort", "lingering"),
         *("publish", "send_values", "is_committed", "is_checkpoint_committed", "record", "commit_checkpoint"),
         *("stage", "seal", "reveal", "collect", "upsert", "append"),
     }
@@ -48,13 +48,13 @@ class OwnCode:
     `files`: absolute path -> name in points, relative to the folder of the package (or of the file) that it belongs to.
     `given`: class or function that the user gives -> names in points of its files, those of its bases included; empty:
     it is not written in Python.
-    `names`: plain names of these, of their bases too; `contracts`: of the contract's class and its bases.
+    `names`: plain names of these; `contract`: that of the contract's class.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
-    contracts: frozenset[str] = frozenset()
+    contract: str = ""
 
 
 def own_code(contract: Any, sink: Any) -> OwnCode:
@@ -64,8 +64,8 @@ def own_code(contract: Any, sink: Any) -> OwnCode:
     return OwnCode(
         files=files,
         given={f"{each.__module__}.{each.__qualname__}": _files_with_bases(each, files) for each in given},
-        names=frozenset(base.__name__ for each in given for base in getattr(each, "__mro__", (each,))),
-        contracts=frozenset(base.__name__ for base in type(contract).__mro__),
+        names=frozenset(each.__name__ for each in given),
+        contract=type(contract).__name__,
     )
 
 
@@ -75,10 +75,11 @@ def _files_with_bases(given: Any, files: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in found if name is not None)
 
 
-def reachable_in(code: OwnCode) -> list[Statement]:
-    """In the user's files: of our own adapters no sink needs every branch."""
+def reachable_in(code: OwnCode, *, settles: bool = False) -> list[Statement]:
+    """In the user's files: of our own adapters no sink needs every branch. `settles`: `settle` was called, too."""
     users = {path: name for path, name in code.files.items() if not Path(path).is_relative_to(OURS)}
-    return reachable_statements(users, sinks=code.names, calls=CALLS, contracts=code.contracts)
+    calls = CALLS | {"settle"} if settles else CALLS
+    return reachable_statements(users, sinks=code.names, calls=calls, contract=code.contract)
 
 
 def _is_ours_or_standard(given: Any) -> bool:
@@ -158,7 +159,7 @@ def _given_by_user(thing: Any) -> Iterator[Any]:
     if isinstance(thing, (tuple, list)):
         for each in thing:
             yield from _given_by_user(each)
-    elif hasattr(thing, "__self__"):
+    elif isinstance(thing, MethodType):
         yield from _given_by_user(thing.__self__)
     elif isinstance(thing, (type, FunctionType)):
         yield thing

@@ -104,7 +104,7 @@ def test_each_kind_has_to_strike_nine_lines_in_ten(file: Path, kind: str) -> Non
 
 def test_a_class_without_a_point_is_named(file: Path) -> None:
     assert "none of the lines of my_sink.Sink (other.py) was a point" in judged(file, given="other.py").why
-    assert "my_sink.Sink is not written in Python" in judged(file, given="").why
+    assert "my_sink.Sink has no Python file that is struck" in judged(file, given="").why
 
 
 def test_claims_about_rows_of_a_command_are_unknown_and_its_liveness_is_not(file: Path) -> None:

@@ -16,11 +16,11 @@ CALLS = frozenset({"write", "commit"})
 
 @pytest.fixture
 def statements(tmp_path: Path) -> Reachable:
-    def of(code: str, *, contracts: tuple[str, ...] = ()) -> dict[str, Duty]:
-        """The texts of the first lines of all reachable statements of the class Sink and its base, with their duty."""
+    def of(code: str, *, contract: str = "") -> dict[str, Duty]:
+        """The texts of the first lines of all reachable statements of the class Sink, with their duty."""
         file = tmp_path / "sink.py"
         file.write_text(dedent(code))
-        found = reachable_statements({str(file): "sink.py"}, sinks={"Sink", "Base"}, calls=CALLS, contracts=contracts)
+        found = reachable_statements({str(file): "sink.py"}, sinks={"Sink"}, calls=CALLS, contract=contract)
         lines = file.read_text().splitlines()
         return {lines[int(each.point.rpartition(":")[2].rstrip(")")) - 1].strip(): each.duty for each in found}
 
@@ -108,7 +108,7 @@ def test_the_harness_calls_what_else_a_contract_has(statements: Reachable) -> No
             def read(self, batch):
                 return 1
     """
-    assert {"self.read(batch)", "return Sink()"} == {*statements(code, contracts=("Contract",))}
+    assert {"self.read(batch)", "return Sink()"} == {*statements(code, contract="Contract")}
 
 
 def test_what_handles_or_raises_is_told_apart(statements: Reachable) -> None:
@@ -135,6 +135,40 @@ def test_what_handles_or_raises_is_told_apart(statements: Reachable) -> None:
     assert {"undo()", "log()", "raise ValueError"} == exceptional
     assert {"if len(batch) > 10:  # pragma: no cover", "big(batch)"} == excluded
     assert {"try:", "send(batch)", "done()", "tidy()", "if not batch:"} == {*duties} - exceptional - excluded
+
+
+def test_a_method_that_is_overridden_is_reached_through_super_only(statements: Reachable) -> None:
+    code = """
+        class Base:
+            def write(self, batch):
+                return "hidden"
+            def commit(self):
+                return "through super"
+
+        class Sink(Base):
+            def write(self, batch):
+                return "seen"
+            def commit(self):
+                super().commit()
+    """
+    assert {'return "seen"', "super().commit()", 'return "through super"'} == {*statements(code)}
+
+
+def test_only_what_always_ends_by_raising_is_an_exception(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def commit(self):
+                for _ in range(3):
+                    if self.send():
+                        return
+                    self.wait()
+                raise TimeoutError
+    """
+    duties = statements(code)
+    assert {"raise TimeoutError": Duty.EXCEPTIONAL} == {
+        text: duty for text, duty in duties.items() if duty is not Duty.NORMAL
+    }
+    assert Duty.NORMAL is duties["self.wait()"]
 
 
 def test_a_statement_of_several_lines_is_one(statements: Reachable) -> None:
