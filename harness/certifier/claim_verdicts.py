@@ -180,8 +180,8 @@ def _never_struck_code(subject: SubjectProgress) -> str:
     for name, files in subject.own_code.given.items():
         if not files:
             return (
-                f"{name} has no Python file that is struck (`not_struck` takes it out, or it is native), so nothing was "
-                "injected inside it: between two of its calls only. Name the Python packages that do the work in "
+                f"{name} has no Python file that is struck (`not_struck` takes it out, or it is native), so nothing "
+                "was injected inside it: between two of its calls only. Name the Python packages that do the work in "
                 "`packages`, if there are any"
             )
         if passed.isdisjoint(file.replace(" ", "%20") for file in files):

@@ -12,7 +12,7 @@ import pytest
 
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
-from sinkproof.subject.source_files import files_of, own_code
+from sinkproof.subject.source_files import files_of, own_code, reachable_in
 
 SINK = """
 class Sink:
@@ -167,5 +167,8 @@ def test_a_class_without_code_of_its_own_has_the_files_of_its_bases_ours_include
         {"thin": "from sinkproof.sink_adapters.strategies.plain import PlainSink\nclass Mine(PlainSink): ..."}
     )
     contract = project.certified("thin.Mine(None)", imports="import thin")
-    (files,) = own_code(contract.given, contract.sink(None)).given.values()
-    assert ("thin.py", "strategies/plain.py") == files[:2]
+    code = own_code(contract.given, contract.sink(None))
+    assert [("thin.py", "strategies/plain.py")] == [files[:2] for files in code.given.values()]
+    assert {f"contract_of_{project.folder.name}.py"} == {
+        each.point[5:].partition(":")[0] for each in reachable_in(code)
+    }
