@@ -44,7 +44,7 @@ class Unanswered(OSError):
 class LineTracer:
     """`with tracer(reach):` calls `reach("line(file.py:42)")` before each line of these files is executed.
 
-    `threads`: also in threads that are started meanwhile, and while `reach` is wanted again later in their lives.
+    `threads`: also in threads that are started within such a context, whenever one is active in their lives.
     """
 
     def __init__(self, files: Mapping[str, str], *, threads: bool = False) -> None:
