@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sinkproof.chaos.faults.cancel_job import CANCEL
+from sinkproof.chaos.faults.clock_jump import CLOCK_BACK, CLOCK_FORWARD
 from sinkproof.chaos.faults.decline_vote import DECLINE
 from sinkproof.chaos.faults.delay_message import DELAY
 from sinkproof.chaos.faults.depose_split_brain import DEPOSE
@@ -44,7 +45,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 EVERY_KIND: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
-    *(EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
+    *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
     *NETWORK,
     *(DROP, DELAY, DOUBLE, HOLD),

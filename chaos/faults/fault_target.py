@@ -73,5 +73,8 @@ class VirtualShell(FaultableShell, Protocol):
     def break_service(self, how: str) -> None:
         """Applies "kill", "stop", "pause" or a toxic to the external systems of the subject, then restores them."""
 
+    def move_clocks(self, seconds: float) -> None:
+        """The clocks of all attempts jump; negative: back. The target's own does not."""
+
     def pass_time(self) -> None:
         """The clock jumps beyond the target's own time limit."""

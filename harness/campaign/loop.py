@@ -192,6 +192,7 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.NO_COPIES: lambda campaign: not campaign.contract.copies,
     Need.FOREIGN_CODE: lambda campaign: not campaign.contract.is_ours,
     Need.NO_NAMED_POINTS: lambda campaign: not campaign.contract.marks_points,
+    Need.WALL_CLOCK: lambda campaign: campaign.runner.moves_wall_clock,
     Need.CONCURRENT_READER: lambda campaign: bool(campaign.contract.claims & READ_BESIDE),
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),

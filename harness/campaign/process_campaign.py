@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.baseline import first_run
@@ -15,10 +16,12 @@ from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.generators import high_yield
 from sinkproof.generators.fault_sites import places
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in, source_line
+from sinkproof.subject.user_code import native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 FAR_LARGER_SECONDS: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
@@ -96,6 +99,13 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
+
+    def pass_midnight(self) -> None:
+        """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""
+        self.run_schedules(high_yield.moved_wall_clocks(self))
+        native = native_modules(map(Path, self.runner.files))
+        if native:
+            self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
 
     def search_in_far_larger_data(self) -> None:
         """While statements of a user's sink have not run. Lines that run there are struck there.

@@ -86,6 +86,12 @@ HIGH_YIELD: Final[Plan] = (
         schedules=service_faults.node_faults_near_requests,
         needs=(Need.SERVICE,),
     ),
+    Stage(
+        name="wall clock passes the end of a year and of daylight saving time",
+        explore=ProcessCampaign.pass_midnight,
+        needs=(Need.FOREIGN_CODE, Need.WALL_CLOCK),
+        required=True,
+    ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
     Stage(name="kill at each line", schedules=partial(single_faults.first_time_at_lines, kind="kill")),
     Stage(name="pause at each line", schedules=partial(single_faults.first_time_at_lines, kind="pause"), lines=True),

@@ -20,6 +20,7 @@ class Need(Enum):
     NO_COPIES = "the simulated shell does this on copies of the target"
     FOREIGN_CODE = "the sink is one of sinkproof's own adapters; their modules keep nothing between attempts"
     NO_NAMED_POINTS = "the sink names its points itself"
+    WALL_CLOCK = "the wall clock is not moved: services keep the true time, and so do programs"
     CONCURRENT_READER = "no claim of this sink needs a concurrent reader"
     CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"
     POWER_LOSS = "the contract does not offer lose_power"

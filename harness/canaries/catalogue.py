@@ -30,6 +30,7 @@ ON_SPARK: Final = frozenset(  # a trial takes seconds there, and points pass at 
     }
 )
 VIRTUAL: Final = ("simulated",)  # needs a clock or a power supply that faults can control
+WALL_CLOCK: Final = ("process",)  # that of this process, with the engine and the oracle in it, is never moved
 ROOT_CAUSES: Final = {
     "R1": "data and progress marker are not one step",
     "R2": "a name or key is not stable, or not unique",
@@ -92,6 +93,15 @@ CANARIES: Final = (
     # R2: names and keys of rows and files.
     Canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", "O2", DEATHS),
     Canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", "O1", "none"),
+    Canary(
+        "part named by the day",
+        write_ahead.PartNamedByTheDay,
+        "R2",
+        "O2",
+        DEATHS,
+        under="job=outage",
+        shells=WALL_CLOCK,
+    ),
     Canary("names by what is pending", two_phase.NamesByWhatIsPending, "R2", "O1", "none"),
     Canary(
         "one prefix for two sinks",

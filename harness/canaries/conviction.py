@@ -71,7 +71,9 @@ def campaign_functions(
 
 
 def convicting_schedule(canary: Canary, *, progress: Progress) -> Schedule | None:
-    """The schedule that convicts it in the simulated shell."""
+    """The schedule that convicts it in the simulated shell, if that one can."""
+    if "simulated" not in canary.shells:
+        return None
     result = try_canary(canary, "simulated", progress=progress)
     return parse(result.schedule, kinds=frozenset(KINDS)) if result.schedule else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ class MarkerBeforeData(FolderContract):
                 return
             self.marker(checkpoint_id).touch()
             self.send(f"{self.key(checkpoint_id)}-{self.context.generation}", rows)
+
+
+class PartNamedByTheDay(FolderContract):
+    """R2: the name of a part begins with the date, so that what is published again on another day is a second part."""
+
+    class make(WriteAheadFiles):  # noqa: N801
+        def key(self, checkpoint_id: int) -> str:
+            return f"{time.strftime('%Y%m%d')}-{super().key(checkpoint_id)}"
 
 
 class SkipsUpToMax(FolderContract):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from sinkproof.chaos.services.service import ServiceError, ServiceUnavailable
+from sinkproof.chaos.wall_clock import shift_file_times
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
 from sinkproof.sink_adapters.protocol import Sink
@@ -26,6 +26,7 @@ class ContractTarget:
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.contract, self.scratch = contract, scratch
         self.expires_after = contract.expires_after
+        self.ages_files = True  # not where the wall clock moves, too
         self.failed: ContractError | ReaderFailed | None = None
         self.outages = Outages(scratch.services)
 
@@ -40,12 +41,8 @@ class ContractTarget:
 
     def age(self, seconds: float) -> None:
         """Ages files; any other target reads the time from `scratch.clock`."""
-        for folder, _, names in os.walk(self.scratch.path):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                with suppress(FileNotFoundError):
-                    there = os.stat(path, follow_symlinks=False)
-                    times = there.st_atime - seconds, there.st_mtime - seconds
-                    os.utime(path, times, follow_symlinks=False)
+        if self.ages_files:
+            shift_file_times(self.scratch.path, -seconds)
 
     def break_services(self, how: str) -> None:
         with self._no_verdict_on_the_sink():

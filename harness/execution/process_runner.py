@@ -14,11 +14,13 @@ from typing import Any, Final, NamedTuple
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
+from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
@@ -30,7 +32,11 @@ HANG_SECONDS: Final = 10.0
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-PRELOAD: Final = ("sinkproof.execution.process_runner", "sinkproof.sink_adapters.strategies.adapt_to_sink")
+PRELOAD: Final = (
+    "sinkproof.execution.process_runner",
+    "sinkproof.sink_adapters.strategies.adapt_to_sink",
+    "sinkproof.chaos.moved_clock",
+)
 HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
 MAKER: Final = "sinkproof.execution.process_runner:make_sink"
 
@@ -86,11 +92,18 @@ class ProcessRunner(ScheduleRunner):
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
 
-    def new_host(self) -> AttemptHost:
-        self.host = self._make_host()
+    def new_host(self, job: Job) -> AttemptHost:
+        wall_clock = job.wall_clock if self.moves_wall_clock else None
+        self.host = self._make_host(wall_clock)
+        self.target.ages_files = wall_clock is None
         return self.host
 
-    def _make_host(self) -> AttemptHost:
+    @property
+    def moves_wall_clock(self) -> bool:
+        """Services keep the true time, and so does what is not written in Python."""
+        return self.contract.kind != "command" and not self.scratch.services.used
+
+    def _make_host(self, wall_clock: WallClock | None) -> AttemptHost:
         if self.contract.kind == "command":
             from sinkproof.reference_engine.shells.process.command_host import CommandHost
 
@@ -100,13 +113,15 @@ class ProcessRunner(ScheduleRunner):
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
-            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch))),
+            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch)), wall_clock=wall_clock),
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
             trace_lines=self._trace_lines,
             hang_seconds=self.hang_seconds,
         )
+        if wall_clock is not None:
+            host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         return host
 

@@ -18,7 +18,7 @@ from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_prom
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
-from sinkproof.reference_engine.shells.job import Host
+from sinkproof.reference_engine.shells.job import Host, Job
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
@@ -66,6 +66,11 @@ class ScheduleRunner:
         self.contract.call_if_there("teardown", self.scratch)
 
     @property
+    def moves_wall_clock(self) -> bool:
+        """Of attempts, in jobs with a wall clock of their own."""
+        return False
+
+    @property
     def files(self) -> Mapping[str, str]:
         """The sink's own code: path -> name in points. Empty until `find_own_files` was called."""
         return self.tracer.files
@@ -98,7 +103,7 @@ class ScheduleRunner:
             self.ledgers[job] = Ledger(input_of(job))
         return self.ledgers[job]
 
-    def new_host(self) -> Host:
+    def new_host(self, job: Job) -> Host:
         """Where the attempts of one run live."""
         return ContractHost(self.contract, self.scratch)
 
@@ -116,7 +121,7 @@ class ScheduleRunner:
         job, ledger = named_job(schedule.job), self.ledger(schedule.job)
         observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
-        made = shell(job, self.new_host(), storage=storage, watcher=observer, schedule=schedule, target=self.target)
+        made = shell(job, self.new_host(job), storage=storage, watcher=observer, schedule=schedule, target=self.target)
         self._running = made
         if job.outage_seconds:
             observer.observation.kinds.append(OUTAGE)

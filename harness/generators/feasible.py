@@ -10,7 +10,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, MADE, PLAIN_JOBS, TWO_SINKS_JOB, VIRTUAL_JOBS
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, MADE, PLAIN_JOBS, TWO_SINKS_JOB, VIRTUAL_JOBS, WALL_CLOCK_JOBS
 
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
@@ -41,6 +41,8 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
     if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, FAR_LARGER_DATA_JOB) and shell == "spark":
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
+    if schedule.job in WALL_CLOCK_JOBS and shell != "process":
+        return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):

@@ -33,11 +33,14 @@ from sinkproof.workload.jobs import (
     SCALE_IN_AND_OUT_JOB,
     UNALIGNED_JOB,
     UNEVEN_SOURCES_JOB,
+    WALL_CLOCK_JOBS,
+    YEAR_END_JOB,
 )
 
 NOTIFIED: Final = "notify_complete.before"
 VOTE: Final = "acknowledge.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
+CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
@@ -94,6 +97,24 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
         faults = [fault for fault in spread(baseline, kind) if fault.point in points]
         jobs.append([Schedule((fault,)) for fault in faults])
     yield from in_turn(jobs)
+
+
+def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
+    """Clocks jump over the end of a year, and of daylight saving time, within a transaction, between vote and commit,
+    and between a death and the recovery from it; over the end of a year also back again.
+    """
+    baseline = campaign.baseline
+    jumps = [fault for fault in spread(baseline, "clock-forward", times=2) if fault.point in CLOCK_STEPS]
+    deaths = [fault for fault in spread(baseline, "kill-job", times=2) if fault.point in ENGINE_STEPS]
+    restart = Fault(COORDINATOR, "generation.before", 2, "clock-forward")
+    first, back = jumps[0], [replace(jump, kind="clock-back") for jump in jumps[1:]]
+    turns = [[Schedule(job=job) for job in WALL_CLOCK_JOBS]]
+    for job in WALL_CLOCK_JOBS:
+        turns.append([Schedule((jump,), job=job) for jump in jumps])
+        turns.append([Schedule((death, restart), job=job) for death in deaths])
+    turns.append([Schedule((first, jump), job=YEAR_END_JOB) for jump in back])
+    turns.append([Schedule((first, death, replace(restart, kind="clock-back")), job=YEAR_END_JOB) for death in deaths])
+    yield from in_turn(turns)
 
 
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:

@@ -8,6 +8,7 @@ drain            The sink was notified that no row follows, and then the job wen
 expire           The target has dropped what it had promised to keep, and no sink can restore it. A right sink raises an
                  error: the job does not finish, and rows are missing. If the job finishes, missing rows were lost
                  silently (O1), and all other anomalies count.
+clock-forward    The clocks of attempts say that time has passed; a sink may have limits of its own. As after expire.
 outage           (a job, not a fault) The job was down for a day; what the target keeps for an hour may be gone. Judged
                  as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
@@ -40,7 +41,7 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
     left: Iterable[Anomaly] = anomalies
     if kinds & REWINDS:
         left = [each for each in left if each.oracle == "O1" and seen.finished]
-    if kinds & {"drain", "expire", OUTAGE, LATE_SETTLING} and not seen.finished:
+    if kinds & {"drain", "expire", "clock-forward", OUTAGE, LATE_SETTLING} and not seen.finished:
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
     if kinds & POWER_LOSSES:
         counting = {"O1", "O6"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())

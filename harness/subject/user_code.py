@@ -13,13 +13,14 @@ import sysconfig
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
 INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 STANDARD: Final = tuple({sysconfig.get_path(name) + "/" for name in ("stdlib", "platstdlib")})
+STANDARD_WITH_CLOCK: Final = frozenset({"sqlite3"})  # of its own, in the standard library
 OURS: Final = "sinkproof"
 Allowed = Callable[[Path], bool]
 Files = dict[Path, str]  # file -> name of its module
@@ -81,6 +82,14 @@ def user_code(roots: Iterable[Any], *, held: Iterable[type] = ()) -> Files:
 
     found = _along_imports([*starts, *_loaded_neighbours(starts)], allowed)
     return {**single, **found}
+
+
+def native_modules(files: Iterable[Path]) -> list[str]:
+    """Top-level modules that these files import and of which a loaded part is not written in Python."""
+    imported = {name.partition(".")[0] for file in files for name in _imports("", file)}
+    loaded = ((name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items()))
+    native = {name.partition(".")[0] for name, file in loaded if file.endswith(tuple(EXTENSION_SUFFIXES))}
+    return sorted(imported & (native - sys.stdlib_module_names | STANDARD_WITH_CLOCK))
 
 
 def code_of_package(name: str) -> Files:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import (
     Edge,
@@ -50,6 +51,11 @@ INTERVAL_MS: Final = 14
 PERIODIC_PACE_MS: Final = 16  # six checkpoints in all
 IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
+# Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back.
+YEAR_END: Final = WallClock(start=1_704_065_400.0)
+DAY_BEFORE: Final = WallClock(start=1_704_024_000.0)
+CLOCKS_SET_BACK: Final = WallClock(start=1_698_539_400.0, zone="CET-1CEST,M3.5.0,M10.5.0/3")
+TRUE_SECONDS: Final = WallClock(start=0.0)  # where `context.clock` shows seconds since 1970
 LATE_SETTLING_STRETCH: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
 
 SPARSE_JOB: Final = "sparse"
@@ -72,6 +78,8 @@ EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
+YEAR_END_JOB: Final = "year-end"
+DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
@@ -80,6 +88,7 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
+WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 SECOND_SINK: Final = "second"  # its id, in the job with two
 
 
@@ -173,7 +182,9 @@ EVERY_JOB: Final = {
         "rows come in other batches, and at another pace, after a restart", again=source_to_sink(REBATCHED_INPUT).plan()
     ),
     CLOCK_SKEW_JOB: _spec(
-        "the clocks of attempts differ, tick once a second, and go back with each restart", clock=wrong_clock
+        "the clocks of attempts differ, tick once a second, and go back with each restart",
+        clock=wrong_clock,
+        wall_clock=TRUE_SECONDS,
     ),
     TWO_SINKS_JOB: _spec("two sinks of one job share the target, each with the rows of one split", plan=_two_sinks()),
     UNEVEN_SOURCES_JOB: _spec("one source ends long before the other", source=UNEVEN_INPUT),
@@ -187,7 +198,9 @@ EVERY_JOB: Final = {
         configuration=PERIODIC,
         timing=Timing(pace=PERIODIC_PACE_MS),
     ),
-    OUTAGE_JOB: _spec("a day and an hour pass before each restart", outage_seconds=OUTAGE_SECONDS),
+    OUTAGE_JOB: _spec(
+        "a day and an hour pass before each restart", outage_seconds=OUTAGE_SECONDS, wall_clock=DAY_BEFORE
+    ),
     LATE_SETTLING_JOB: _spec(
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
@@ -200,6 +213,8 @@ EVERY_JOB: Final = {
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
     FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT),
+    YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
+    DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     CheckpointConfiguration,
     CheckpointingMode,
@@ -100,6 +101,7 @@ class Job:
     there_and_back: bool = False  # what was taken with the other parallelism is restored with the first one again
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
+    wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
     outage_seconds: float = 0.0  # that pass before each restart
     processes_reused: bool = False  # the successor of an attempt that failed, and did not die, runs in its process
     configuration: CheckpointConfiguration

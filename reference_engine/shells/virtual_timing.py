@@ -11,7 +11,7 @@ from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERA
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 
 Clock = Callable[[float, int, int], float]  # (true seconds, actor id, generation) -> seconds as that attempt sees them
-BEGINNING: Final = 1_700_000_000.0  # seconds since 1970: no clock shows a time before the sink was written
+BEGINNING: Final = 1_701_390_600.0  # half an hour into a month: the first restart goes back to the one before
 AHEAD: Final = 2.0  # seconds that each actor's clock is ahead of the one before
 BACK: Final = 3600.0  # seconds that the clock goes back with each restart: another host, another time zone
 

@@ -73,6 +73,7 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "pytest": ("harness/pytest_plugin/*.py",),
     "toxiproxy": ("chaos/services/toxiproxy/toxic_network.py",),
     **dict.fromkeys(("docker", "testcontainers"), ("chaos/services/container_nodes.py",)),
+    "time_machine": ("chaos/moved_clock.py",),
     "rich": ("reports/terminal.py", "reports/progress.py", "harness/explain/*.py"),
 }
 Imports = Iterator[tuple[int, str]]  # (line, full name)

@@ -24,7 +24,7 @@ DOCUMENTS = ("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "
 BLOCK = re.compile(
     r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-SECONDS_PER_BLOCK = 100.0  # the examples are small; less than the time a test may take, so that the block is named
+SECONDS_PER_BLOCK = 300.0  # the examples are small; less than the time a test may take, so that the block is named
 
 
 @dataclass(frozen=True, slots=True)

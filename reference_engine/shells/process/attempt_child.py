@@ -24,6 +24,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
@@ -40,6 +41,7 @@ class Recipe:
 
     maker: str
     arguments: Sequence[Any] = ()
+    wall_clock: WallClock | None = None  # None: the machine's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class _Inner:
         self.main_thread = threading.get_ident()
         self.sink: Any = None
         self.now = 0.0
+        self.wall_clock: Any = None  # MovedClock
         self.passed: dict[str, int] = {}
         self.point, self.time, self.kind = "", 0, ""
         os.register_at_fork(after_in_child=lambda: self.arm(None))
@@ -122,6 +125,8 @@ class _Inner:
         try:
             call, arguments, armed, self.now, lines = pickle.loads(request)
             self.arm(armed)
+            if self.recipe.wall_clock is not None:
+                self.show_time(self.recipe.wall_clock)
             action: Callable[..., Any] = getattr(self, "do_" + call, self.do_any)
             with self.watching(lines):
                 value = action(call, *arguments)
@@ -155,6 +160,13 @@ class _Inner:
 
     def clock(self) -> float:
         return self.now
+
+    def show_time(self, clock: WallClock) -> None:
+        if self.wall_clock is None:
+            from sinkproof.chaos.moved_clock import MovedClock
+
+            self.wall_clock = MovedClock(clock, self.now)
+        self.wall_clock.show(self.now)
 
 
 def plain(call: str, value: Any) -> Any:

@@ -67,6 +67,7 @@ class ProcessHost(AttemptHost):
         self.suspended: list[RemoteSink] = []  # stopped by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
+        self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         self.watched = WatchedCode(files=dict(files or {}), folder=folder)
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
@@ -111,6 +112,7 @@ class RemoteSink(ProcessAttempt):
         self.armed: Armed | None = None
         self.passed: Counter[str] = Counter()
         self.clock: Callable[[], float] = lambda: 0.0
+        self.shown = 0.0
 
     def release(self) -> None:
         self.journal.close()
@@ -153,7 +155,8 @@ class RemoteSink(ProcessAttempt):
     def call(self, name: str, *arguments: Any) -> Any:
         order = self._arm()
         lines = self.host.trace_lines or (order is not None and is_line(order[0]))
-        request = pickle.dumps((name, arguments, order, self.clock(), lines))
+        self.shown = self.clock()
+        request = pickle.dumps((name, arguments, order, self.shown, lines))
         try:
             self.child.send(request, Deadline(self.host.hang_seconds))
         except NoReply as silence:
@@ -215,6 +218,8 @@ class RemoteSink(ProcessAttempt):
         """Reports new points to the overseer. Returns how often the armed point is still to be reached."""
         if self.journal.descriptor < 0:
             return 1  # released long ago
+        if self.host.on_reply is not None:
+            self.host.on_reply(self.shown)
         points = self.journal.new_points()
         self.passed.update(points)
         left = 1

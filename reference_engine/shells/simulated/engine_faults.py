@@ -82,6 +82,9 @@ class EngineFaults:
     def break_service(self, how: str) -> None:
         self._target().break_services(how)
 
+    def move_clocks(self, seconds: float) -> None:
+        self.job.attempt_clock_offset += seconds
+
     def pass_time(self) -> None:
         expires_after = self._target().expires_after
         assert expires_after is not None

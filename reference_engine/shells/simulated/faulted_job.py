@@ -47,6 +47,7 @@ class FaultedJob(RunningJob, Protocol):
     trace: list[tuple[int, str]]
     message_fault: str
     clock_offset: float
+    attempt_clock_offset: float
     over: bool
 
     def post(self, delay: float, key: Key, event: Event) -> None: ...

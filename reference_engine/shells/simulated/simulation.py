@@ -60,6 +60,7 @@ class Simulation:
         *("queue", "now", "until", "sequence", "handling", "actor", "finished", "over", "failure"),
         *("coordinator", "generation", "checkpoint_id_last", "subtasks", "sinks", "restored", "held"),
         *("trace", "terms", "history", "points_off", "on_point", "message_fault", "clock_offset"),
+        "attempt_clock_offset",
         *("actor_faults", "engine_faults", "faults", "__weakref__"),
     )
 
@@ -102,6 +103,7 @@ class Simulation:
         self.on_point: Callable[[Any, str], None] | None = None
         self.message_fault = ""  # of the message that is being sent
         self.clock_offset = 0.0  # seconds by which the clock has jumped
+        self.attempt_clock_offset = 0.0  # and by which attempts see another than the target
         view: Simulation = proxy(self)  # a cycle would leave each run to the garbage collector: 10 % of its time
         self.actor_faults = ActorFaults(view, checkpoint_id_floor=schedule.ids)
         self.engine_faults = EngineFaults(view, self.actor_faults)
@@ -331,8 +333,8 @@ class Simulation:
         """Seconds, as this attempt sees them."""
         wrong = self.job.clock
         if wrong is None:
-            return self.seconds
-        return lambda: wrong(self.seconds(), *key)
+            return lambda: self.seconds() + self.attempt_clock_offset
+        return lambda: wrong(self.seconds(), *key) + self.attempt_clock_offset
 
     def random_for(self, key: Key) -> Random:
         """Seeded with an integer: a text costs three times as much to hash."""

@@ -142,7 +142,7 @@ def left(kinds: list[str], *oracles_found: str, finished: bool = True, claims: C
 EVERY = ("O1", "O2", "O3", "O5", "O6", "O7", "O9", "O10")
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS} - POWER_LOSSES - REWINDS - {"drain", "expire"}))
+@pytest.mark.parametrize("kind", sorted({*KINDS} - POWER_LOSSES - REWINDS - {"drain", "expire", "clock-forward"}))
 def test_most_faults_excuse_no_anomaly(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY) == left([kind], *EVERY, finished=False)
 
@@ -153,7 +153,7 @@ def test_a_rewind_excuses_all_but_a_loss_in_a_job_that_finishes(kind: str) -> No
     assert [] == left([kind], *EVERY, finished=False)
 
 
-@pytest.mark.parametrize("kind", ["drain", "expire"])
+@pytest.mark.parametrize("kind", ["drain", "expire", "clock-forward"])
 def test_a_drain_or_an_expiry_excuses_the_loss_of_a_job_that_fails(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY)
     assert ["O2", "O3", "O9"] == left([kind], "O1", "O2", "O3", "O6", "O9", "O10", finished=False)

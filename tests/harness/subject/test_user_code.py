@@ -13,6 +13,7 @@ import pytest
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.source_files import files_of, own_code, reachable_in
+from sinkproof.subject.user_code import native_modules
 
 SINK = """
 class Sink:
@@ -172,3 +173,19 @@ def test_a_class_without_code_of_its_own_has_the_files_of_its_bases_ours_include
     assert {f"contract_of_{project.folder.name}.py"} == {
         each.point[5:].partition(":")[0] for each in reachable_in(code)
     }
+
+
+@pytest.mark.parametrize(
+    ("imports", "native"),
+    [
+        ("import json, zlib, decimal", []),
+        ("import pyarrow.parquet as pq\nfrom numpy import array", ["numpy", "pyarrow"]),
+        ("def write():\n    import sqlite3", ["sqlite3"]),
+    ],
+)
+def test_native_modules_that_a_file_imports_are_found(imports: str, native: list[str], tmp_path: Path) -> None:
+    import numpy  # noqa: F401
+    import pyarrow  # noqa: F401
+
+    (tmp_path / "client.py").write_text(imports)
+    assert native == native_modules([tmp_path / "client.py"])

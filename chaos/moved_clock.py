@@ -1,0 +1,38 @@
+"""Moves the wall clock of this process; the monotonic clock goes on undisturbed.
+
+Python code sees the moved clock, in `time`, `datetime` and `uuid`. Native code and other processes see the true one.
+Fork servers import this module, so that attempts need not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from sinkproof.chaos.wall_clock import WallClock
+
+imported = sys.modules.get("pytest")
+sys.modules["pytest"] = imported  # type: ignore[assignment]  # None: not found; only a plugin imports it, for long
+from time_machine import travel  # noqa: E402
+
+if imported is None:
+    del sys.modules["pytest"]
+
+
+class MovedClock:
+    """The wall clock of this process, from now on."""
+
+    def __init__(self, clock: WallClock, seconds: float) -> None:
+        if clock.zone:
+            os.environ["TZ"] = clock.zone
+            time.tzset()
+        self._start, self._shown = clock.start, seconds
+        self._traveller = travel(clock.start + seconds, tick=True).start()
+
+    def show(self, seconds: float) -> None:
+        """The clock ticks on by itself between two calls, so it goes back only if `seconds` do."""
+        shown, self._shown = self._shown, seconds
+        then = self._start + seconds
+        if seconds < shown or then > time.time():
+            self._traveller.move_to(then)

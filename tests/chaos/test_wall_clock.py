@@ -1,0 +1,83 @@
+"""The wall clock of a process moves as it is told to; the monotonic clock does not; files bear the moved time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.moved_clock import MovedClock
+from sinkproof.chaos.wall_clock import WallClock, shift_file_times
+
+NEW_YEARS_EVE = datetime(2023, 12, 31, 23, 30, tzinfo=UTC).timestamp()
+
+
+def in_a_process(read: Callable[[], Any]) -> Any:
+    """In one of its own: a moved clock is never put right."""
+    with get_context("fork").Pool(1) as pool:
+        return pool.apply(read)
+
+
+def dates_and_monotonic() -> tuple[str, str, float]:
+    began = time.monotonic()
+    clock = MovedClock(WallClock(start=NEW_YEARS_EVE), 1.0)
+    before = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    clock.show(1.0 + 45 * 60)
+    return before, time.strftime("%Y-%m-%d %H:%M", time.gmtime()), time.monotonic() - began
+
+
+def test_the_wall_clock_moves_and_the_monotonic_clock_does_not() -> None:
+    before, after, passed = in_a_process(dates_and_monotonic)
+    assert (before, after) == ("2023-12-31 23:30:01", "2024-01-01 00:15")
+    assert 0 <= passed < 45 * 60
+
+
+def local_hours() -> list[str]:
+    clock = MovedClock(
+        WallClock(start=datetime(2023, 10, 29, 0, 30, tzinfo=UTC).timestamp(), zone="CET-1CEST,M3.5.0,M10.5.0/3"), 0.0
+    )
+    shown = [f"{datetime.now():%H:%M}"]
+    clock.show(45 * 60)
+    return [*shown, f"{datetime.now():%H:%M}"]
+
+
+def test_local_time_goes_back_when_daylight_saving_time_ends() -> None:
+    assert in_a_process(local_hours) == ["02:30", "02:15"]
+
+
+def three_readings() -> list[bool]:
+    clock = MovedClock(WallClock(start=NEW_YEARS_EVE), 10.0)
+    first = time.time()
+    clock.show(10.0)  # the clock has ticked on by itself meanwhile
+    second = time.time()
+    clock.show(5.0)
+    return [first <= second, time.time() < first]
+
+
+def test_the_wall_clock_goes_back_only_if_the_engine_s_clock_does() -> None:
+    assert in_a_process(three_readings) == [True, True]
+
+
+@pytest.mark.parametrize("start", [0.0, NEW_YEARS_EVE])
+def test_files_are_given_the_moved_time_once(start: float, tmp_path: Path) -> None:
+    clock, engine = WallClock(start=start), NEW_YEARS_EVE - start
+    (tmp_path / "part").write_text("row")
+    clock.date_files(tmp_path, engine + 60)
+    assert (tmp_path / "part").stat().st_mtime == pytest.approx(NEW_YEARS_EVE + 60, abs=30)
+    moved = (tmp_path / "part").stat().st_mtime
+    clock.date_files(tmp_path, engine + 3600)
+    assert (tmp_path / "part").stat().st_mtime == moved
+
+
+def test_older_files_keep_their_times(tmp_path: Path) -> None:
+    for name, seconds in (("old", 1000), ("new", 3000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    shift_file_times(tmp_path, -500, newer_than=2000)
+    assert [(tmp_path / name).stat().st_mtime for name in ("old", "new")] == [1000, 2500]

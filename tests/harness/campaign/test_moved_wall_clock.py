@@ -1,0 +1,131 @@
+"""A sink that goes by the wall clock is convicted where that passes midnight, or is set back; its sibling is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.schedule import STANDARD, Schedule, parse
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.generators.feasible import impossible
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import WALL_CLOCK_JOBS
+
+pytestmark = pytest.mark.slow
+STAGE = "wall clock passes the end of a year and of daylight saving time"
+SINK = """\
+import json, os, time
+from datetime import datetime, timezone
+from sinkproof import Claim
+
+
+class Sink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.staged, self.voted = folder, [], {{}}, datetime.now()
+
+    def open(self, context):
+        self.me = f"{{context.subtask}}-{{context.generation}}"
+        for file in self.folder.glob("*.staged"):
+            age = time.time() - file.stat().st_mtime
+            assert -60 < age, f"{{file.name}} was written in the future"
+            if age > {kept}:
+                file.unlink()
+        for _, state in context.restored:
+            for name in json.loads(state).values():
+                self.publish(name)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        name = self.staged[checkpoint_id] = f"{{self.me}}-{{checkpoint_id}}-{{{day}}}"
+        self.voted = datetime.now()
+        (self.folder / f"{{name}}.staged").write_text(json.dumps(self.rows))
+        self.rows = []
+        return json.dumps(self.staged).encode()
+
+    def notify_complete(self, checkpoint_id):
+        if {doubt}:
+            return
+        for older in [each for each in self.staged if each <= checkpoint_id]:
+            self.publish(self.staged.pop(older))
+
+    def publish(self, name):
+        subtask, generation, checkpoint, _ = name.split("-")
+        staged = self.folder / f"{{subtask}}-{{generation}}-{{checkpoint}}-{{{day}}}.staged"
+        if staged.exists():
+            os.rename(staged, self.folder / f"{{name}}.json")
+
+
+class Of:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+
+    def sink(self, scratch):
+        return Sink(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+"""
+RIGHT = {"day": "'always'", "doubt": "False", "kept": "7 * 86400"}
+
+
+@contextmanager
+def runner_of(folder: Path, **sin: str) -> Iterator[ProcessRunner]:
+    file = folder / f"sink_of_{folder.name}.py"
+    file.write_text(SINK.format(**{**RIGHT, **sin}))
+    (folder / "scratch").mkdir()
+    scratch = Scratch(name="data", path=folder / "scratch", shell="process")
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        yield runner
+
+
+VOTED: Final = "sink[1].acknowledge.before#3"
+
+
+@pytest.mark.parametrize(
+    ("sin", "schedule"),
+    [
+        ({"day": "datetime.now(timezone.utc):%Y%m%d"}, f"job=year-end {VOTED}=clock-forward"),
+        ({"day": "time.strftime('%Y')"}, f"job=year-end {VOTED}=clock-forward"),
+        ({"doubt": "datetime.now() < self.voted"}, f"job=daylight-saving {VOTED}=clock-forward"),
+        (
+            {"doubt": "time.time() < self.voted.timestamp()"},
+            f"job=year-end sink[1].write.after#1=clock-forward {VOTED}=clock-back",
+        ),
+        ({"kept": "1800"}, "job=year-end checkpoint.persist.after#1=kill-job generation.before#2=clock-forward"),
+        ({"kept": "86400"}, "job=outage checkpoint.persist.after#1=kill-job"),
+    ],
+    ids=["day", "year", "local time", "time that goes back", "files of half an hour ago", "files of a day ago"],
+)
+def test_a_sink_that_goes_by_the_wall_clock_loses_rows(sin: dict[str, str], schedule: str, tmp_path: Path) -> None:
+    with runner_of(tmp_path, **sin) as runner:
+        assert "O1" in {each.oracle for each in runner.run(parse(schedule)).anomalies}
+        assert not runner.run(replace(parse(schedule), job=STANDARD)).anomalies
+
+
+def test_the_stage_acquits_its_right_sibling_and_no_file_is_from_the_future(tmp_path: Path) -> None:
+    with runner_of(tmp_path) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results)
+        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+        assert not runner.run(parse("job=outage checkpoint.persist.after#1=kill-job")).anomalies
+    struck = {f"job={job} {kind}" for job in WALL_CLOCK_JOBS for kind in ("clock-forward", "kill-job")}
+    assert results.findings == []
+    assert results.coverage.stages[0].finished
+    assert struck <= {f"job={each.job} {fault.kind}" for each in campaign.tried for fault in each.faults}
+
+
+@pytest.mark.parametrize("shell", ["simulated", "spark"])
+@pytest.mark.parametrize("job", WALL_CLOCK_JOBS)
+def test_these_jobs_run_where_sinks_are_processes(job: str, shell: str) -> None:
+    assert "--on process" in impossible(Schedule(job=job), load("files/two-phase"), shell)
