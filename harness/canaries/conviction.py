@@ -67,7 +67,7 @@ def campaign_functions(
         yield lambda canary: partial(search, canary)
         return
     with servers_of(canary.contract for canary in canaries) as servers:
-        yield lambda canary: repeat(servers, convicting_schedule(canary, progress=progress))
+        yield lambda canary: repeat(canary, servers, convicting_schedule(canary, progress=progress))
 
 
 def convicting_schedule(canary: Canary, *, progress: Progress) -> Schedule | None:

@@ -121,14 +121,16 @@ def campaign_in(carry_out: CarryOut, *, shell: str = "") -> CampaignFunction:
     return run_as
 
 
-def repeat(servers: Servers, convicting: Schedule | None) -> CampaignFunction:
-    """In the process shell, after the schedule that convicted the canary in the simulated one."""
+def repeat(canary: Canary, servers: Servers, convicting: Schedule | None) -> CampaignFunction:
+    """In the process shell, after the schedule that convicted the canary in the simulated one, if that one can."""
+    stage = Stage(name=STAGE, schedules=lambda campaign: schedules_of_its_sin(canary, campaign))
+    plan = PROCESS_PLAN if "simulated" in canary.shells else (stage, *PROCESS_PLAN)
 
     def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
         first = [] if convicting is None else [convicting]
         with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
             runner.find_own_files()
-            ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(PROCESS_PLAN)
+            ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(plan)
 
     return campaign_in(carry_out)
 

@@ -172,7 +172,7 @@ def test_one_word_of_the_schedule_convicts(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
+@pytest.mark.parametrize("canary", canaries_for("simulated"), ids=lambda canary: canary.name)
 def test_the_usual_campaign_convicts_each_canary(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the stage that begins with the canary's own sin."""
     monkeypatch.setattr(conviction, "CANARY_SECONDS_MOST", SECONDS_MOST)
