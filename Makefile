@@ -4,7 +4,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench soak mutants clean java browser services
+.PHONY: help certify test test-quick lint bench soak zoo-under-load mutants clean java browser services
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -28,6 +28,9 @@ bench: .venv/ready java ## measure, beside the alternatives, in one run
 
 soak: .venv/ready java ## the long job on Spark under random deaths (HOURS=1, or MINUTES=...); summary in .sinkproof/soak.json
 	@.venv/bin/python tests/soak/run.py $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),1))
+
+zoo-under-load: .venv/ready ## certify 24 members of the zoo, alone and beside busy loops (SEED=1); hours
+	@.venv/bin/python tests/soak/zoo_under_load.py --seed $(or $(SEED),1)
 
 mutants: .venv/ready java ## break the code one line at a time; certify must notice each
 	@.venv/bin/python tests/mutants/run.py

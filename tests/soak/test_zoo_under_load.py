@@ -1,0 +1,32 @@
+"""What the comparison of verdicts on a quiet and a busy machine complains about."""
+
+from __future__ import annotations
+
+import pytest
+
+from .zoo_under_load import NAMED_BUDGET, trouble
+
+RIGHT, WRONG = "waiting_rows:Waiting", "sqlite_tables:UpsertByCounter"
+
+
+@pytest.mark.parametrize(
+    ("member", "quiet", "busy", "said"),
+    [
+        (RIGHT, ["upheld"], ["unknown", "upheld"], ""),
+        (RIGHT, ["upheld"], ["violated"], f"{RIGHT} is UPHELD and VIOLATED"),
+        (RIGHT, ["unknown", "violated"], ["unknown", "upheld"], f"{RIGHT} is UPHELD and VIOLATED"),
+        (WRONG, ["violated"], ["unknown", "upheld"], f"{WRONG} is UPHELD and VIOLATED"),
+        (WRONG, ["upheld"], ["upheld"], f"{WRONG} is wrong, and UPHELD"),
+        (RIGHT, ["violated"], ["violated"], f"{RIGHT} is right, and VIOLATED"),
+        (RIGHT, ["upheld"], ["unknown", "unknown"], "0 of 1 budgets that UNKNOWN named decided"),
+        (WRONG, ["violated"], ["unknown"], ""),
+    ],
+)
+def test_verdicts_that_must_not_be_are_named(member: str, quiet: list[str], busy: list[str], said: str) -> None:
+    assert [said] * bool(said) == list(trouble([member], [quiet], [busy]))
+
+
+def test_the_budget_that_unknown_names_is_found() -> None:
+    found = NAMED_BUDGET.search("not struck by a stop; give it a larger --budget: 140s should suffice; and more")
+    assert found is not None
+    assert "140s" == found[1]
