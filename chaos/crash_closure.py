@@ -19,7 +19,7 @@ full.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from sinkproof.chaos.canonical_names import canonical
 
 State = TypeVar("State")
+BEGINNING: Final = b""
 MERGES_AUDITED_MOST: Final = 20
 ENDED_EARLY_AUDITED_EVERY: Final = 50  # dozens in the closures of a file sink
 NOT_BEGUN_AUDITED_EVERY: Final = 500  # there are 20,000 to 140,000 of them where partial deaths are explored, too
@@ -62,6 +63,9 @@ class ExploredWorld(Protocol[State]):
     def text(self) -> str:
         """The current durable state, in a fixed order."""
 
+    def point(self) -> str:
+        """The point that was passed last: where a crash leaves the current durable state."""
+
     def freeze(self) -> State: ...
 
     def run(self, state: State, visit: Callable[[], None] | None, *, in_full: bool = False) -> ExploredRun:
@@ -75,9 +79,12 @@ class ExploredWorld(Protocol[State]):
 class ExploredClosure(Generic[State]):
     """The extent of the exploration and its findings."""
 
-    states: int = 0
+    states: int = 0  # that a crash has left, and from which a run was made
     runs: int = 0
-    crashes: int = 0  # points visited: each is a crash; its recovery was run, here or from an equal state
+    joined: int = 0  # of them: ended in a state from which an earlier run had gone on
+    crashes: int = 0  # points visited: each is a crash; its recovery is run, here or from an equal state
+    crashed: Counter[str] = field(default_factory=Counter)  # point -> such states
+    covered: Counter[str] = field(default_factory=Counter)  # point -> other crashes there that leave one of them
     complete: bool = False
     why: str = ""
     depth: int = 0
@@ -112,29 +119,44 @@ class Explorer(Generic[State]):
         self.keys: dict[int, bytes] = {}  # hash of a text, or of an exact state -> canonical key
         self.numbers: dict[bytes, int] = {}
         self.merged: list[tuple[bytes, State]] = []
+        self.passed: dict[bytes, Counter[str]] = {}  # canonical key -> points passed in this state until it has run
         self.last_version: Any = object()
-        self.work: deque[tuple[int, State, bool]] = deque()  # crashes before it, and whether it is a branch
+        self.last_key = b""
+        self.is_repeated = False  # a run that was made before
+        # Crashes before it, the state, its canonical key: BEGINNING for the first ones, None for a branch.
+        self.work: deque[tuple[int, State, bytes | None]] = deque()
         self.walk: list[int] = []
         self.ended_early, self.not_begun = 0, 0  # runs
 
     def explore(self) -> ExploredClosure[State]:
         result = self.result
-        self.work.extend((0, start, False) for start in self.world.beginnings())
+        self.work.extend((0, start, BEGINNING) for start in self.world.beginnings())
         while self.work and len(self.first) < self.states_most and self.go_on(result):
-            depth, state, is_branch = self.work.popleft()
+            depth, state, key = self.work.popleft()
             self.last_version, self.walk = object(), []
             visit = partial(self._visit, depth) if depth < self.depth_most else None
             run = self.world.run(state, visit)
             if run.known or not run.was_run:
                 run = self._check_skipped(run, state, visit)
             result.runs += run.was_run
+            result.joined += run.known > 0
+            if key:
+                self._has_run(key)
             result.findings += [(state, anomaly) for anomaly in run.findings]
             result.walks.append(tuple(self.walk))
-            if not is_branch and visit is not None:
-                self.work.extend((depth, branch, True) for branch in self.world.branches(state))
-        result.states = len(self.first)
+            if key is not None and visit is not None:
+                self.work.extend((depth, branch, None) for branch in self.world.branches(state))
         self._conclude()
         return result
+
+    def _has_run(self, key: bytes) -> None:
+        """One crash has left the state that was run; the others at the points passed in it are covered by that run."""
+        result, passed = self.result, self.passed.pop(key)
+        first = next(iter(passed))
+        passed[first] -= 1
+        result.states += 1
+        result.crashed[first] += 1
+        result.covered += passed
 
     def _check_skipped(self, run: ExploredRun, state: State, visit: Callable[[], None] | None) -> ExploredRun:
         """The same run; in full if its audit is due or it breaks a claim."""
@@ -144,7 +166,9 @@ class Explorer(Generic[State]):
             return run
         crashes, states, walk = result.crashes, len(self.first), self.walk
         self.last_version, self.walk = object(), []
+        self.is_repeated = True
         full = self.world.run(state, visit, in_full=True)
+        self.is_repeated = False
         as_known = not run.was_run or canonical(repr([*full.findings])) == canonical(repr([*run.findings]))
         result.merges_audited += 1
         result.merges_differing += not (as_known and len(self.first) == states)
@@ -160,18 +184,27 @@ class Explorer(Generic[State]):
 
     def _visit(self, depth: int) -> None:
         self.result.crashes += 1
-        version = self.world.version()
-        if version is not None and version == self.last_version:
-            return
-        self.last_version = version
+        version, is_new = self.world.version(), False
+        if version is None or version != self.last_version:
+            self.last_version = version
+            is_new = self._look(depth)
+        if not is_new and not self.is_repeated:
+            waiting = self.passed.get(self.last_key, self.result.covered)
+            waiting[self.world.point()] += 1
+
+    def _look(self, depth: int) -> bool:
+        """At a durable state that may have changed. Returns whether it is a new one."""
         key, is_new_text = self._key()
-        if key not in self.first:
+        is_new = key not in self.first
+        if is_new:
             self._join(key, depth)
         elif is_new_text and len(self.merged) < MERGES_AUDITED_MOST:
             self.merged.append((key, self.world.freeze()))
+        self.last_key = key
         number = self.numbers[key]
         if not self.walk or self.walk[-1] != number:
             self.walk.append(number)
+        return is_new
 
     def _key(self) -> tuple[bytes, bool]:
         """The key of the current durable state without names; and whether its text is new."""
@@ -192,15 +225,16 @@ class Explorer(Generic[State]):
         """Adds a new state to the worklist."""
         state = self.world.freeze()
         self.first[key] = (depth + 1, state)
+        self.passed[key] = Counter([self.world.point()])
         self.result.depth = max(self.result.depth, depth + 1)
-        self.work.append((depth + 1, state, False))
+        self.work.append((depth + 1, state, key))
         self.numbers[key] = len(self.numbers)
 
     def _conclude(self) -> None:
         result = self.result
         if self.work:
             result.depth = self.work[0][0]  # every state of a lower depth was run
-            branches = sum(is_branch for _, _, is_branch in self.work)
+            branches = sum(key is None for _, _, key in self.work)
             also = f" and {branches:,} branches from others" if branches else ""
             result.why = f"{len(self.work) - branches:,} states{also} were not run yet when the budget ended"
             if len(self.first) >= self.states_most:

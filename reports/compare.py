@@ -203,9 +203,10 @@ def _coverage(old: Document, new: Document) -> list[Change]:
             texts = [value and facts.plural(value["schedules_run"], "schedule") for value in (before, after)]
             changes.append(Change(what=f"{shell} shell", before=texts[0], after=texts[1], worse=after is None))
             continue
-        lost = sorted((set(before["points_reached"]) - set(after["points_reached"])) & set(after["points_known"]))
+        examined = [{*each["points_reached"], *each["points_covered"]} for each in (before, after)]
+        lost = sorted((examined[0] - examined[1]) & set(after["points_known"]))
         if lost:
-            was, now = len(before["points_reached"]), len(after["points_reached"])
+            was, now = map(len, examined)
             what = f"{shell} shell, steps with a fault (no longer {', '.join(lost)})"
             changes.append(Change(what=what, before=was, after=now, worse=True))
         numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines with a fault", "lines_reached"))

@@ -1,12 +1,12 @@
-"""Sentences on how far a campaign came: its stages, and the lines of a user's sink."""
+"""Sentences that stand beside a verdict: the sizes it holds for, the lines that never ran, what was left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sinkproof.reports.document import Document
-from sinkproof.reports.report_facts import count, plural
+from sinkproof.reports.report_facts import count, is_done, plural
 
 LINES_LISTED_MOST: Final = 12
 NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
@@ -14,6 +14,71 @@ NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
     "handlers_never_run": "handle or raise exceptions, and never ran",
     "excluded": "left out by a mark",
 }
+SIZES: Final[Sequence[Mapping[str, str]]] = (  # a line each: key of the bounds -> noun
+    {"sources": "source subtask", "sinks": "sink subtask", "rows": "row", "bytes": "byte", "keys": "key"},
+    {"checkpoints_pending": "pending checkpoint", "restarts": "restart"},
+)
+WALL: Final = "wall clock"
+
+
+def beside_the_verdict(subject: Document) -> list[str]:
+    """What every report says of a subject, whatever its verdict."""
+    return [*bounds_lines([subject]), *code_lines(subject), *caveat_lines(subject)]
+
+
+def bounds_lines(subjects: Iterable[Document]) -> list[str]:
+    """The sizes that every verdict on these subjects holds for, in three lines; none where nothing was run."""
+    largest = [bounds for bounds in map(_largest, subjects) if bounds]
+    if not largest:
+        return []
+    least = {key: min(each[key] for each in largest) for key in largest[0] if key != "clocks"}
+    clocks = [moved for moved in largest[0]["clocks"] if all(moved in each["clocks"] for each in largest)]
+    parts = [[plural(least[key], noun) for key, noun in line.items() if least[key]] for line in SIZES]
+    first, second = (", ".join(part) for part in parts)
+    return [
+        f"holds for up to {first} in one run",
+        *([f"and up to {second} in one run"] if second else []),
+        f"clocks moved: {_clocks_text(clocks)}",
+    ]
+
+
+def _clocks_text(moved: Iterable[str]) -> str:
+    """`moved`: a clock, and the job or the fault that moves it, as in "context.clock: outage"."""
+    by: dict[str, list[str]] = {}
+    for clock, how in (each.split(": ", 1) for each in moved):
+        by.setdefault(clock, []).append(how)
+    parts = [f"{clock} ({', '.join(how)})" for clock, how in by.items()]
+    return "; ".join([*parts, *([] if WALL in by else [f"the {WALL} never"])])
+
+
+def _largest(subject: Document) -> Document:
+    """Of all its shells."""
+    found = [shell["bounds"] for shell in subject["shells"] if shell["bounds"] and shell["bounds"]["rows"]]
+    if not found:
+        return {}
+    sizes = {key: max(each[key] for each in found) for line in SIZES for key in line}
+    return {**sizes, "clocks": list(dict.fromkeys(moved for each in found for moved in each["clocks"]))}
+
+
+def caveats(subject: Document) -> Mapping[tuple[str, str], str]:
+    """What of the bound was left out, by shell and stage. A campaign that ends sooner has all of these, and more."""
+    return {
+        (shell["shell"], stage["name"]): stage_coverage(stage)
+        for shell in subject["shells"]
+        for stage in shell["stages"]
+        if not is_done(stage)
+    }
+
+
+def caveat_lines(subject: Document) -> list[str]:
+    """One for each shell."""
+    left: dict[str, dict[str, list[str]]] = {}
+    for (shell, stage), how in caveats(subject).items():
+        left.setdefault(shell, {}).setdefault(how, []).append(stage)
+    return [
+        f"not run to the end, {shell} shell: {'; '.join(f'{how}: ' + ', '.join(names) for how, names in ways.items())}"
+        for shell, ways in left.items()
+    ]
 
 
 def code_lines(subject: Document) -> list[str]:
@@ -21,6 +86,7 @@ def code_lines(subject: Document) -> list[str]:
     sentences = []
     for file in subject["code"]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
+        struck += f", {count(file['covered'])} covered by an equal crash" if file["covered"] else ""
         parts = [f"{file['file']}: {plural(file['executed'], 'line')} executed, {struck}"]
         parts += [f"{what}: {_line_numbers(file[key])}" for key, what in NEVER_RAN.items() if file[key]]
         sentences.append("; ".join(parts))
@@ -34,12 +100,13 @@ def _line_numbers(numbers: Sequence[int]) -> str:
 
 
 def stage_coverage(stage: Document) -> str:
-    """How far a stage of a campaign came: `14`, `14 of 20, not finished`, or why it was skipped."""
+    """How far a stage of a campaign came: `14`, `14 of 20`, `14 so far`, or why it was skipped."""
     run, planned = stage["run"], stage["planned"]
     if stage["skipped"]:
         return f"skipped: {stage['skipped']}"
     if stage["finished"]:
         return count(run) if run else "nothing to run"
-    if not planned:
-        return "not reached"
-    return f"{count(run)} of {count(planned)}, not finished" if run < planned else f"{count(run)}, not finished"
+    if not run:
+        return stage["cut"] or "not reached"
+    far = f"{count(run)} of {count(planned)}" if run < planned else f"{count(run)} so far; more are found as it runs"
+    return f"{count(run)} run: {stage['cut']}" if stage["cut"] else far

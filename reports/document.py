@@ -94,6 +94,7 @@ class PointOutcome:
     fault: str
     runs: int
     outcome: str
+    covered: int = 0  # other crashes there, that leave a state equal to one from which a run was made
 
     def __post_init__(self) -> None:
         assert self.outcome in OUTCOMES, self.outcome
@@ -116,13 +117,30 @@ class ClosureResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:
-    """One stage of a campaign: how many of its planned schedules ran, or why it was skipped."""
+    """One stage of a campaign: how many of its schedules ran, or why it was skipped, or what it left out."""
 
     name: str
     run: int = 0
-    planned: int = 0
+    planned: int = 0  # before the first of them ran; 0: the stage finds its schedules while it runs
     finished: bool = False
     skipped: str = ""
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The largest of each in one run that was judged; 0: not known. `clocks`: which one was moved, and
+    by which job or fault, as in "context.clock: outage".
+    """
+
+    sources: int = 0
+    sinks: int = 0
+    rows: int = 0
+    bytes: int = 0
+    keys: int = 0
+    checkpoints_pending: int = 0
+    restarts: int = 0
+    clocks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +154,7 @@ class CodeCoverage:
     killed: int
     stopped: int
     paused: int
+    covered: int = 0  # not killed: a whole-job crash there leaves a state equal to one from which a run was made
     never_run: Sequence[int] = ()
     handlers_never_run: Sequence[int] = ()  # these only handle or raise an exception
     excluded: Sequence[int] = ()  # the user has marked these
@@ -154,6 +173,10 @@ class ShellResult:
     points_total: int = 0
     lines_reached: int | None = None
     lines_total: int | None = None
+    schedules_joined: int = 0  # of those run: ended in a state from which an earlier run had gone on
+    points_covered: Sequence[str] = ()  # not struck: a crash there leaves a state that was run from
+    lines_covered: int = 0
+    bounds: Bounds | None = None
     closure: ClosureResult | None = None
     closures: Sequence[ClosureResult] = ()  # of other faults, such as a partial death between two whole-job crashes
     points_known: Sequence[str] = ()

@@ -23,6 +23,7 @@ LINES_OF: Final = "lines of "
 class Cell:
     outcome: str
     runs: int
+    covered: int = 0  # other crashes there, covered by an equal run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def grid(subject: Document) -> Grid:
         for outcome in shell["outcomes"]:
             key = (row_of(outcome["point"]), shell["shell"], outcome["fault"])
             before = [cells[key]] if key in cells else []
-            cells[key] = worst([Cell(outcome=outcome["outcome"], runs=outcome["runs"]), *before])
+            cells[key] = worst([_cell(outcome), *before])
     columns = _columns(cells)
     faulted = dict.fromkeys(point for point, _, _ in cells)
     known = [point for shell in subject["shells"] for point in shell["points_known"]]
@@ -87,12 +88,16 @@ def grid(subject: Document) -> Grid:
 def worst(cells: Sequence[Cell]) -> Cell:
     """Several cells as one: the gravest outcome, the sum of runs."""
     outcome = min((cell.outcome for cell in cells), key=SEVERITY.index, default="none")
-    return Cell(outcome=outcome, runs=sum(cell.runs for cell in cells))
+    return Cell(outcome=outcome, runs=sum(cell.runs for cell in cells), covered=sum(cell.covered for cell in cells))
+
+
+def _cell(outcome: Document) -> Cell:
+    return Cell(outcome=outcome["outcome"], runs=outcome["runs"], covered=outcome["covered"])
 
 
 def point_outcome(shell: Document, point: str) -> Cell:
     """The outcome of a point in this shell, over all faults."""
-    return worst([Cell(outcome=o["outcome"], runs=o["runs"]) for o in shell["outcomes"] if o["point"] == point])
+    return worst([_cell(outcome) for outcome in shell["outcomes"] if outcome["point"] == point])
 
 
 def row_of(point: str) -> str:

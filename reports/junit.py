@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from sinkproof.reports import grid
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.coverage_text import beside_the_verdict
 from sinkproof.reports.document import Document
 
 KINDS: Final = {"violated": "failure", "unknown": "error"}
@@ -52,16 +53,18 @@ def _subject_suite(subject: Document) -> ElementTree.Element:
             evidence=map(finding_text, subject["findings"]),
         )
     suite.set("time", f"{facts.totals(subject).seconds:.3f}")
+    if beside := beside_the_verdict(subject):
+        ElementTree.SubElement(suite, "system-out").text = facts.visible("\n".join(beside))
     return suite
 
 
 def _step_cases(suite: ElementTree.Element, subject: Document, shell: Document) -> None:
     """Reached steps pass unless their schedules broke a claim; known ones that were not reached are skipped."""
     classname = f"sinkproof.{facts.visible(subject['name'])}.{shell['shell']}"
-    for point in dict.fromkeys([*shell["points_known"], *shell["points_reached"]]):
+    for point in dict.fromkeys([*shell["points_known"], *shell["points_reached"], *shell["points_covered"]]):
         case = _case(suite, classname=classname, name=point)
         cell = grid.point_outcome(shell, point)
-        if point not in shell["points_reached"]:
+        if point not in (*shell["points_reached"], *shell["points_covered"]):
             ElementTree.SubElement(case, "skipped", message="this step was not reached")
         elif cell.outcome == "violated":
             findings = [f for f in subject["findings"] if f["shell"] == shell["shell"] and _injects(f, point)]

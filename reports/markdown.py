@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
-from sinkproof.reports.coverage_text import code_lines
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
@@ -33,7 +33,12 @@ def render(document: Mapping[str, Any]) -> str:
         lines += _findings(subject)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
     lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
-    lines += [f"- {escaped(line)}" for subject in known["subjects"] for line in code_lines(subject)]
+    lines += [f"- {escaped(line)}" for line in bounds_lines(known["subjects"])]
+    lines += [
+        f"- {escaped(subject['name'])}: {escaped(line)}"
+        for subject in known["subjects"]
+        for line in (*code_lines(subject), *caveat_lines(subject))
+    ]
     lines += [f"- {escaped(doubt)}" for doubt in facts.doubts(known)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -46,7 +51,7 @@ def _row(subject: Document) -> str:
         escaped(facts.grade_text(subject)),
         facts.verdict_text(subject["verdict"]),
         facts.count(numbers.kills),
-        f"{numbers.points_reached}/{numbers.points_total}",
+        facts.points_text(numbers),
     ]
     return f"| {' | '.join(cells)} |"
 

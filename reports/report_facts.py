@@ -11,7 +11,18 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Final
 
-from sinkproof.reports.document import CanaryResult, ClosureResult, Document, Finding, ShellResult, SubjectResult, plain
+from sinkproof.reports.document import (
+    CanaryResult,
+    ClosureResult,
+    CodeCoverage,
+    Document,
+    Finding,
+    PointOutcome,
+    ShellResult,
+    StageResult,
+    SubjectResult,
+    plain,
+)
 
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
@@ -41,6 +52,7 @@ OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are
     "command": "",
     "glossary": {},
 }
+PARTS_OF_SHELL: Final = {"stages": StageResult, "outcomes": PointOutcome}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +61,9 @@ class Totals:
 
     kills: int
     schedules_run: int
-    schedules_in_bound: int
+    is_whole: bool  # no stage of a campaign has left out anything
     points_reached: int
+    points_covered: int  # others, at which a crash leaves a state equal to one from which a run was made
     points_total: int
     seconds: float
 
@@ -70,6 +83,7 @@ def _filled_subject(subject: Mapping[str, Any]) -> Document:
         "why": "",
         **_filled(SubjectResult, subject),
         "shells": [_filled_shell(shell) for shell in subject["shells"]],
+        "code": [_filled(CodeCoverage, file) for file in subject.get("code", [])],
         "findings": [_filled(Finding, finding) for finding in by_weight(subject["findings"])],
     }
 
@@ -78,7 +92,8 @@ def _filled_shell(shell: Mapping[str, Any]) -> Document:
     """`closures` has all of them, the one under its own key first."""
     found = [shell["closure"]] if shell["closure"] else []
     closures = [_filled(ClosureResult, closure) for closure in (*found, *shell.get("closures", []))]
-    return {**_filled(ShellResult, shell), "closures": closures}
+    parts = {key: [_filled(part, each) for each in shell.get(key, [])] for key, part in PARTS_OF_SHELL.items()}
+    return {**_filled(ShellResult, shell), **parts, "closures": closures}
 
 
 def _filled(part: type, given: Mapping[str, Any]) -> Document:
@@ -175,12 +190,14 @@ def meaning(document: Document, kind: str, word: str) -> str:
 def totals(subject: Document) -> Totals:
     shells = subject["shells"]
     reached = {point for shell in shells for point in shell["points_reached"]}
+    covered = {point for shell in shells for point in shell["points_covered"]} - reached
     known = {point for shell in shells for point in shell["points_known"]} | reached
     return Totals(
         kills=sum(shell["kills"] for shell in shells),
         schedules_run=sum(shell["schedules_run"] for shell in shells),
-        schedules_in_bound=sum(shell["schedules_in_bound"] for shell in shells),
+        is_whole=all(is_done(stage) for shell in shells for stage in shell["stages"]),
         points_reached=len(reached),
+        points_covered=len(covered),
         points_total=max([len(known), *(shell["points_total"] for shell in shells)]),
         seconds=sum(shell["seconds"] for shell in shells),
     )
@@ -251,7 +268,7 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     return [
         ("schedules judged", count(schedules), ""),
         ("real kills", count(sum(item.kills for item in all_totals)), ""),
-        ("steps with a fault", count(steps), f"of {count(sum(item.points_total for item in all_totals))}"),
+        ("steps with a fault", count(steps), f"of {count(sum(item.points_total for item in all_totals))} found"),
         (
             "durable states crashed from",
             count(sum(closure["states"] for closure in closures)),
@@ -266,8 +283,19 @@ def percent(part: int, whole: int) -> int:
     return 100 if part >= whole else 100 * part // whole
 
 
-def bound(run: int, in_bound: int) -> str:
-    return count(run) if run == in_bound else f"{count(run)} of {count(in_bound)}"
+def is_done(stage: Document) -> bool:
+    """Nothing of it was left out, or it does not apply."""
+    return bool(stage["finished"] or stage["skipped"])
+
+
+def schedules_text(numbers: Totals) -> str:
+    """There is no "of": states and schedules are found while a campaign runs."""
+    return count(numbers.schedules_run) if numbers.is_whole else f"{count(numbers.schedules_run)} so far"
+
+
+def points_text(numbers: Totals) -> str:
+    more = f" (+{numbers.points_covered} equal)" if numbers.points_covered else ""
+    return f"{numbers.points_reached}/{numbers.points_total} found{more}"
 
 
 def grade_text(subject: Document) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
-from sinkproof.reports.coverage_text import code_lines
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
@@ -82,8 +82,8 @@ def _subject_facts(subject: Document) -> dict[str, Text]:
         "grade (expected)": _text(facts.grade_text(subject)),
         "verdict": _verdict(subject["verdict"]),
         "kills": _text(facts.count(numbers.kills)),
-        "points": _text(f"{numbers.points_reached}/{numbers.points_total}"),
-        "schedules": _text(facts.bound(numbers.schedules_run, numbers.schedules_in_bound)),
+        "points": _text(facts.points_text(numbers)),
+        "schedules": _text(facts.schedules_text(numbers)),
         "seconds": _text(f"{numbers.seconds:.1f}"),
     }
 
@@ -94,8 +94,8 @@ def _findings(console: Console, subject: Document) -> None:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
         console.print(_text(f"  {subject['why']}"))
         console.print()
-    for sentence in code_lines(subject):
-        console.print(_text(f"  code  {sentence}"))
+    for sentence in (*code_lines(subject), *caveat_lines(subject)):
+        console.print(_text(f"  {subject['name']}: {sentence}"))
     claimed = [finding for finding in findings if finding["claimed"]]
     unclaimed = [finding for finding in findings if not finding["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
@@ -157,6 +157,8 @@ def _conclusion(console: Console, document: Document) -> None:
         for line in closures:
             console.print(_text(line))
         console.print()
+    for line in bounds_lines(document["subjects"]):
+        console.print(_text(line))
     console.print(_text(f"canaries: {facts.canary_sentence(document)}"))
     for doubt in facts.doubts(document):
         console.print(_text(f"{facts.SYMBOLS['unknown']} {doubt}"))

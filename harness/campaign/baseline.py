@@ -52,8 +52,7 @@ def came_to_nothing(baseline: RunResult) -> str:
         unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
         why = raised[0] if raised else baseline.failure or unread or NO_ROW
         return f"without any fault the job came to nothing: {why}"
-    restarts = sum(what == "generation" for _, _, _, what, _ in baseline.history) - 1
-    if restarts:
+    if restarts := baseline.restarts:
         why = raised[0] if raised else "no error was raised"
         times = f"{restarts} times" if restarts > 1 else "once"
         return f"without any fault the job was restarted {times}: {why}"

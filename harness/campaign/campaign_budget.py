@@ -78,7 +78,7 @@ def run_campaign(
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     results.progress.done(f"{len(results.findings)} findings")
-    return conclude(results, seconds=now() - began, closure=closure, stopped=should_stop(results))
+    return conclude(results, seconds=now() - began, closure=closure)
 
 
 def _simulated(
@@ -161,7 +161,7 @@ def plan_of(shell: str) -> Plan:
     return {"simulated": SIMULATED_PLAN, "process": PROCESS_PLAN, "spark": SPARK_PLAN}[shell]
 
 
-def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None, stopped: bool) -> ShellOutcome:
+def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None) -> ShellOutcome:
     """Adds the reasons why this shell cannot uphold claims: a claim that was not examined is never upheld."""
     coverage = results.coverage
     unknowns = list(results.unknowns)
@@ -174,8 +174,6 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     if unstruck := coverage.lines_unstruck():
         some = ", ".join(unstruck[:10])
         results.notes.append(f"{len(unstruck)} of {len(coverage.lines_passed)} executed lines were not struck: {some}")
-    if stopped:
-        results.notes.append("the budget ended before everything in the bound was tried")
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []
@@ -186,7 +184,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         never_struck=() if deferred else coverage.never_struck(),
         deferred=why_deferred,
         lines_passed=frozenset(coverage.lines_passed),
-        lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
+        lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
         lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+        lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
         own_code=results.own_code,
     )

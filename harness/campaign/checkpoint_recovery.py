@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -12,6 +14,8 @@ from sinkproof.reference_engine.shells.carry_out_effects import IN_DOUBT
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.workload.ledger import Identity
 
+PERSISTED: Final = "checkpoint.persist.after"
+
 
 def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -> int:
     """Restores each checkpoint of a run from a copy, as if it were the last one: its rows must be recovered."""
@@ -20,11 +24,13 @@ def try_recoveries(runner: ScheduleRunner, results: CampaignResults, job: str) -
 
     def visit() -> None:
         assert world.simulation is not None
-        if world.simulation.trace[-1][1] == "checkpoint.persist.after":
+        if world.simulation.trace[-1][1] == PERSISTED:
             states.append(world.freeze())
 
     world.run(world.beginnings()[0], visit)
     for state in states:
+        results.coverage.runs += 1
+        results.coverage.crashed({PERSISTED: 1}, covered={})
         _recover_alone(world, state, results=results)
     return len(states)
 

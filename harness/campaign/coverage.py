@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line
@@ -36,23 +37,29 @@ KINDS_AT_LINES: Final = tuple(dict.fromkeys(KIND_AT_LINES.values()))
 
 @dataclass(slots=True)
 class Coverage:
+    """`struck` and the first three numbers of a cell count what was run; `covered` counts crashes that leave a state
+    equal to one from which a run was made.
+    """
+
     runs: int = 0
-    in_bound: int = 0  # schedules known to be in the bound so far
+    joined: int = 0  # of them: ended in a state from which an earlier run had gone on
     kills: int = 0  # counted from wait statuses
     stops: int = 0
     rows_committed: int = 0
     unfired: list[str] = field(default_factory=list)  # schedules with a fault that did not find its point
     passed: set[str] = field(default_factory=set)  # named points that any actor passed
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
+    covered: Counter[str] = field(default_factory=Counter)  # point -> whole-job crashes
     lines_passed: set[str] = field(default_factory=set)
     lines_known: set[str] = field(default_factory=set)
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
-    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (point, kind) -> runs, fired, with findings
+    lines_killed: set[str] = field(default_factory=set)  # in runs; those "by kind" are covered by equal runs, too
+    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # -> runs, fired, with findings, covered
     stages: list[StageCoverage] = field(default_factory=list)
+    bounds: LargestRun = field(default_factory=LargestRun)
 
     def add(self, result: RunResult) -> None:
-        self.runs += 1
-        self.rows_committed += result.rows_committed
+        self._ran(result)
         self.saw({point for _, point in result.trace})
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
@@ -66,8 +73,7 @@ class Coverage:
 
     def add_untraced(self, result: RunResult) -> None:
         """As `add`, for one of tens of thousands of runs without a trace, in which all faults were injected."""
-        self.runs += 1
-        self.rows_committed += result.rows_committed
+        self._ran(result)
         for fault in result.struck:
             self.struck[fault.point] += 1
             self.stops += fault.kind == "stop"
@@ -75,43 +81,64 @@ class Coverage:
         first = result.schedule.faults[0]
         self.count(first.point, first.kind)
 
-    def count(self, point: str, kind: str, *, times: int = 1, fired: bool = True, found: bool = False) -> None:
+    def _ran(self, result: RunResult) -> None:
+        self.runs += 1
+        self.joined += result.joined
+        if not result.joined:  # else the rest of it, and what was read in the end, is an earlier run's
+            self.rows_committed += result.rows_committed
+            self.bounds.note(result)
+
+    def count(
+        self, point: str, kind: str, *, times: int = 1, fired: bool = True, found: bool = False, covered: int = 0
+    ) -> None:
         """Counts runs in which this kind was to be injected at this point."""
-        cell = self.cells.setdefault((row_of(point), kind), [0, 0, 0])
+        cell = self.cells.setdefault((row_of(point), kind), [0, 0, 0, 0])
         cell[0] += times
         cell[1] += times * fired
         cell[2] += times * found
+        cell[3] += covered
 
     def saw(self, points: Iterable[str]) -> None:
         for point in {*points} - self.passed - self.lines_passed:
             (self.lines_passed if is_line(point) else self.passed).add(point)
 
-    def crashed(self, points: Mapping[str, int]) -> None:
-        """A closure has crashed the whole job at these points, so many times each."""
-        self.saw(points)
+    def crashed(
+        self, points: Mapping[str, int], *, covered: Mapping[str, int], kind: str = "kill-job", found: bool = False
+    ) -> None:
+        """The whole job was crashed at these points, and run again from what that left. `covered`: crashes there leave
+        a state equal to one from which it was run.
+        """
         self.struck.update(points)
+        self.covered.update(covered)
         for point, times in points.items():
-            self.count(point, "kill-job", times=times)
+            self.count(point, kind, times=times, found=found)
             self._struck_at_line(point, "kill-job")
+        for point, times in covered.items():
+            self.count(point, kind, times=0, covered=times)
+            if is_line(point):
+                self.lines_by_kind["kill"].add(point)
 
-    def crashed_at(self, point: str) -> None:
-        """The job of a foreachBatch function was crashed here."""
-        self.struck[point] += 1
-        self._struck_at_line(point, "kill-job")
+    def examined(self, point: str) -> bool:
+        return bool(self.struck[point] or self.covered[point])
+
+    def only_covered(self, points: Iterable[str]) -> list[str]:
+        return sorted(point for point in points if self.covered[point] and not self.struck[point])
 
     def _struck_at_line(self, point: str, kind: str) -> None:
         if kind in KIND_AT_LINES and is_line(point):
             self.lines_by_kind[KIND_AT_LINES[kind]].add(point)
+            if KIND_AT_LINES[kind] == "kill":
+                self.lines_killed.add(point)
 
     def read_concurrently(self) -> None:
         self.count(EVERY_STEP, CONCURRENT_READER)
 
     def never_struck(self) -> list[str]:
         """Protocol steps that were passed, or should have been, and at which no fault was injected."""
-        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.struck[point])
+        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.examined(point))
 
     def lines_unstruck(self) -> list[str]:
-        return sorted(line for line in self.lines_passed if not self.struck[line])
+        return sorted(line for line in self.lines_passed if not self.examined(line))
 
     def enough_lines_struck(self, kinds: Iterable[str]) -> bool:
         """Whether each of these kinds was injected at nine in ten of the executed lines."""

@@ -94,7 +94,6 @@ class ExhaustiveRuns:
         return self.runner.run(schedule)
 
     def _announce(self, schedules: int) -> None:
-        self.campaign.stage.planned += schedules
         self.results.announce(schedules)
 
     def _shown(self, result: RunResult, in_full: Callable[[RunResult], RunResult]) -> RunResult:

@@ -44,8 +44,7 @@ class Campaign(ABC):
         self.tried: set[Schedule] = set()
         self.stage = StageCoverage(name="")
         self._baseline: RunResult | None = None
-        self.occurrences_most = EACH
-        self.has_endurance_job = False
+        self.runs_are_slow = False
 
     def carry_out(self, plan: Plan) -> None:
         """Fills the results; returns early when the campaign is to stop."""
@@ -58,6 +57,14 @@ class Campaign(ABC):
                     self.results.steering.required_stages_done = not required
         except CampaignStopped:
             pass
+        for stage, coverage in zip(plan, self.results.coverage.stages, strict=True):
+            if coverage.planned and coverage.run >= coverage.planned:  # the budget ended with its last schedule
+                coverage.finished = not coverage.cut
+            elif not (coverage.run or coverage.finished):  # whatever the budget: what does not apply is no gap
+                coverage.skipped = self._unmet(stage)
+
+    def _unmet(self, stage: Stage) -> str:
+        return next((need.value for need in stage.needs if not CONDITIONS[need](self)), "")
 
     @abstractmethod
     def prepare(self) -> bool:
@@ -65,15 +72,17 @@ class Campaign(ABC):
 
     def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
         self.stage = coverage
-        missing = next((need for need in stage.needs if not CONDITIONS[need](self)), None)
-        if missing is not None:
-            coverage.skipped = missing.value
+        coverage.skipped = self._unmet(stage)
+        if coverage.skipped:
             return
+        self.results.announce(None)
         if stage.explore is not None:
             stage.explore(self)
-        schedules = list(stage.schedules(self))
-        self.run_schedules(schedules, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
-        coverage.finished = True
+        else:
+            chosen = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
+            coverage.planned = coverage.run + len(chosen)
+            self.run_schedules(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
+        coverage.finished = not coverage.cut
 
     def run_schedules(
         self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
@@ -82,9 +91,7 @@ class Campaign(ABC):
         cannot inject are left out.
         """
         lines = lines or self.searches_lines
-        tried = () if concurrent_reader else self.tried
-        chosen = [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
-        self.stage.planned += len(chosen)
+        chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
         self.results.announce(len(chosen))
 
         def play(schedule: Schedule) -> RunResult:
@@ -98,6 +105,10 @@ class Campaign(ABC):
             self.stop_if_asked()
         if lines:
             self.lines_were_traced()
+
+    def _chosen(self, schedules: Iterable[Schedule], *, concurrent_reader: bool) -> list[Schedule]:
+        tried = () if concurrent_reader else self.tried
+        return [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
 
     @property
     def searches_lines(self) -> bool:
@@ -161,6 +172,13 @@ class Campaign(ABC):
     def has_breakable_service(self) -> bool:
         return bool(self.runner.scratch.services.breakable())
 
+    @property
+    def occurrences_most(self) -> int:
+        if not self.runs_are_slow:
+            return EACH
+        self.stage.cut = "a run takes long: each fault was injected once at each step, not three times"
+        return 1
+
     def can_rescale_after(self, fault: Fault) -> bool:
         return True
 
@@ -171,7 +189,6 @@ class Campaign(ABC):
         return self._run_now(schedule, lines=True)
 
     def _run_now(self, schedule: Schedule, *, lines: bool) -> RunResult:
-        self.stage.planned += 1
         result = self.take(self.play(schedule, lines=lines))
         self.stop_if_asked()
         return result
@@ -196,5 +213,5 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CONCURRENT_READER: lambda campaign: bool(campaign.contract.claims & READ_BESIDE),
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
-    Need.ENDURANCE: lambda campaign: campaign.has_endurance_job,
+    Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
 }

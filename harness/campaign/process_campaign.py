@@ -120,9 +120,7 @@ class ProcessCampaign(CampaignInProcesses):
             self.take(result)
             self.lines_were_traced()
         if deadline.over or not result.finished:
-            self.results.notes.append(
-                "far larger data was given up: the sink takes too long, or fails, with 120,000 rows"
-            )
+            self.stage.cut = "far larger data was given up: the sink takes too long, or fails, with 120,000 rows"
             return
         self.strike_lines_of_recoveries()
 

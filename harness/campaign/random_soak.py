@@ -69,7 +69,6 @@ def _draw(runner: ScheduleRunner, results: CampaignResults, *, round_number: int
         results.progress.step(str(schedule), 0)
         run_result = run_in(runner, schedule)
         results.coverage.runs += 1
-        results.coverage.in_bound += 1
         results.coverage.rows_committed += run_result.rows_committed
         for anomaly in run_result.anomalies:
             if ORACLE_CLAIMS[anomaly.oracle] & contract.claims:

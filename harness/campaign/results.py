@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
@@ -43,10 +43,9 @@ class CampaignResults:
     unknowns: list[str] = field(default_factory=list)  # why this shell can uphold no claim
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
 
-    def announce(self, schedules: int) -> None:
-        """So many more schedules are planned."""
-        self.coverage.in_bound += schedules
-        self.progress.start(self.contract.name, self.shell, self.coverage.in_bound)
+    def announce(self, schedules: int | None) -> None:
+        """So many schedules come next; None: nothing says how many."""
+        self.progress.start(self.contract.name, self.shell, schedules)
 
     def add(self, result: RunResult) -> None:
         self.steering.note(result, self.coverage)
@@ -92,7 +91,7 @@ class CampaignResults:
         last = schedule.faults[-1] if schedule.faults else None
         if last is not None:
             is_new = result is None if counted is None else not counted
-            self.coverage.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0])[2] += is_new
+            self.coverage.cells.setdefault((row_of(last.point), last.kind), [0, 0, 0, 0])[2] += is_new
         if not self.would_keep(anomaly, schedule):
             return
         self.places_found.add(place_of(anomaly, schedule))
@@ -133,32 +132,36 @@ class CampaignResults:
         return ShellResult(
             shell=self.shell,
             schedules_run=coverage.runs,
-            schedules_in_bound=max(coverage.in_bound, coverage.runs),
+            schedules_in_bound=coverage.runs + sum(max(0, each.planned - each.run) for each in coverage.stages),
+            schedules_joined=coverage.joined,
             kills=coverage.kills,
             seconds=round(seconds, 3),
             points_reached=reached,
+            points_covered=coverage.only_covered(known),
             points_total=len(known),
             points_known=known,
             lines_reached=sum(bool(coverage.struck[line]) for line in coverage.lines_known) if lines else None,
+            lines_covered=len(coverage.only_covered(coverage.lines_known)),
             lines_total=len(coverage.lines_known) if lines else None,
             closure=closure,
             closures=self.closures,
             kills_by_point={point: count for point, count in sorted(coverage.struck.items()) if not is_line(point)},
             outcomes=self._outcomes(),
             rows_committed=coverage.rows_committed,
+            bounds=coverage.bounds.document(),
             notes=self.notes,
             stages=[
-                StageResult(
-                    name=each.name, run=each.run, planned=each.planned, finished=each.finished, skipped=each.skipped
-                )
+                StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})
                 for each in coverage.stages
             ],
         )
 
     def _outcomes(self) -> Sequence[PointOutcome]:
         return [
-            PointOutcome(point=point, fault=kind, runs=runs, outcome=self._outcome(fired, found))
-            for (point, kind), (runs, fired, found) in sorted(self.coverage.cells.items())
+            PointOutcome(
+                point=point, fault=kind, runs=runs, covered=covered, outcome=self._outcome(fired + covered, found)
+            )
+            for (point, kind), (runs, fired, found, covered) in sorted(self.coverage.cells.items())
         ]
 
     def _outcome(self, fired: int, found: int) -> str:

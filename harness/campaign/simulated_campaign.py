@@ -114,9 +114,7 @@ class SimulatedCampaign(Campaign):
 
     def recover_from_each_checkpoint(self) -> None:
         for job in JOBS:
-            recoveries = try_recoveries(self.runner, self.results, job)
-            self.stage.run += recoveries
-            self.stage.planned += recoveries
+            self.stage.run += try_recoveries(self.runner, self.results, job)
 
     def crash_at_each_line(self) -> None:
         self.close(self.closures.world(trace_lines=True), depth_most=1)
@@ -126,8 +124,7 @@ class SimulatedCampaign(Campaign):
         deadline = Deadline(SLOW_SECONDS)
         self.run_schedules(rare.with_a_concurrent_reader(self), concurrent_reader=True)
         if self.contract.copies and deadline.over:
-            self.occurrences_most = 1
-            self.results.notes.append("a run takes long: rarer faults were tried once at each step, not three times")
+            self.runs_are_slow = True
 
     def crash_after_message_faults(self) -> None:
         self.crash_job(STANDARD, preludes=rare.message_faults_before_whole_job_crashes(self))
@@ -179,6 +176,7 @@ class SimulatedCampaign(Campaign):
 
     def run_pairs(self) -> None:
         ExhaustiveRuns(self, self.workers).pairs()
+        self.stop_if_asked()
 
     def _preludes_to_unstruck_points(self) -> list[tuple[Fault, ...]]:
         """Faults that lead to steps without an injected fault, such as the abort of a cancelled attempt."""
@@ -206,6 +204,7 @@ class SimulatedCampaign(Campaign):
         """
         reported = 0
         coverage = self.results.coverage
+        self.results.announce(None)
 
         def report(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `should_stop` may wait for it."""
@@ -217,25 +216,31 @@ class SimulatedCampaign(Campaign):
         def may_go_on(closure: ExploredClosure[JobState]) -> bool:
             if not go_on():
                 return False
-            self.results.progress.step(f"closure: {closure.runs} states run, {closure.crashes} crashes", 0)
-            coverage.crashed(world.points)  # before `should_stop` reads at which steps faults were injected
-            world.points.clear()
+            self.results.progress.step(f"closure: {closure.states} states run", 0)
+            self._count(closure, world)  # before `should_stop` reads at which steps faults were injected
             report(closure)
             return not self.should_stop(self.results)
 
         closure = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most).explore()
         keep(closure)
         coverage.runs += closure.runs
-        coverage.in_bound += closure.runs
+        coverage.joined += closure.joined
         self.stage.run += closure.runs
-        self.stage.planned += closure.runs
-        coverage.crashed(world.points)
+        self.stage.cut = self.stage.cut or closure.why
+        self._count(closure, world)
         coverage.lines_known |= self.runner.tracer.known()
         report(closure)
         if closure.growing is not None:
             self._accumulates(world, closure.growing)
         self.stop_if_asked()
         return closure
+
+    def _count(self, closure: ExploredClosure[JobState], world: JobWorld) -> None:
+        coverage = self.results.coverage
+        coverage.saw(world.points)
+        coverage.crashed(closure.crashed, covered=closure.covered)
+        for counted in (closure.crashed, closure.covered):
+            counted.clear()
 
     def _accumulates(self, world: JobWorld, state: JobState) -> None:
         """There is no end of states. What a contract calls residue must not grow with every crash."""

@@ -56,7 +56,6 @@ class SparkCampaign(CampaignInProcesses):
     ) -> None:
         super().__init__(runner, results, first=first, should_stop=should_stop)
         self.spark_runner, self.endurance = runner, endurance
-        self.has_endurance_job = bool(endurance.attempts) and self.contract.rows == "append"
 
     def prepare(self) -> bool:
         """Lines of a user's sink are points here, too; those of our own adapters are covered by other shells."""
@@ -84,13 +83,22 @@ class SparkCampaign(CampaignInProcesses):
             ways = (*steering.unreproducible, *(way.schedule for way in steering.reaching.get(point, ())))
             places = {way.faults[-1] for way in ways if way.faults[-1].point == point}
             for place, before in product(sorted(places), BEFORE):
-                if not coverage.struck[point]:
+                if not coverage.examined(point):
                     self.run_schedules([Schedule((Fault(place.actor, before, 1, "kill"), place))])
 
     def run_endurance_job(self) -> None:
         steps = list(dict.fromkeys((self.baseline.names[actor], point) for actor, point in self.baseline.trace))
         plan = ON_SERVICES if self.has_breakable_service else self.endurance
+        if plan not in (FULL, ON_SERVICES):
+            deaths, rows = len(plan.kinds), plan.rows
+            self.stage.cut = (
+                f"{deaths} deaths and {rows:,} rows; with a budget of {FULL_SECONDS:.0f} s "
+                f"{len(FULL.kinds)} and {FULL.rows:,}"
+            )
+        if not plan.attempts:
+            return
         outcome = EnduranceJob(self.spark_runner, plan, steps=steps, progress=self.results.progress).run()
+        self.results.coverage.bounds.note_rows(outcome.run_result)
         Campaign.take(self, outcome.run_result)  # its schedule is no replay: no second run locates a line
         self.results.notes.append(outcome.summary)
         self.stop_if_asked()

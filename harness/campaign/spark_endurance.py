@@ -18,7 +18,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.spark_row_difference import Difference
 from sinkproof.execution.spark_runner import SparkRunner, deaths, history_of, trace_of
 from sinkproof.judging.oracle import Anomaly, named
@@ -209,6 +209,7 @@ class EnduranceJob:
             rows_committed_after=max(0, rows - rows_before_last_death(self.story)),
             log=b"",
             kills=len(found),
+            restarts=restarts_in(history_of(self.story)),
         )
         return EnduranceOutcome(
             run_result=run_result, summary=f"the endurance job: {rows:,} rows committed over {killed or 'no deaths'}"

@@ -24,7 +24,7 @@ class Need(Enum):
     CONCURRENT_READER = "no claim of this sink needs a concurrent reader"
     CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"
     POWER_LOSS = "the contract does not offer lose_power"
-    ENDURANCE = "the budget is too short for the endurance job, or rows are not appended"
+    ENDURANCE = "rows are not appended"
 
 
 def nothing(_: Any) -> Iterable[Schedule]:
@@ -52,13 +52,14 @@ Plan = Sequence[Stage]
 
 @dataclass(slots=True, kw_only=True)
 class StageCoverage:
-    """How far a stage came. `skipped`: which condition did not hold."""
+    """How far a stage came. `skipped`: which condition did not hold. `cut`: why it has left out a part of its bound."""
 
     name: str
     run: int = 0  # schedules; of a stage that explores, whole runs
-    planned: int = 0
+    planned: int = 0  # known before the first of its schedules ran; 0: the stage finds its schedules while it runs
     finished: bool = False
     skipped: str = ""
+    cut: str = ""
 
 
 def table_of(plan: Plan) -> list[tuple[str, str, str]]:

@@ -37,7 +37,7 @@ class Steering:
             return
         length = len(result.schedule.faults)
         for actor, point in dict.fromkeys(result.trace):
-            if coverage.struck.get(point):
+            if coverage.examined(point):
                 continue
             ways = self.reaching.setdefault(point, [])
             if len(ways) == WAYS_MOST and len(ways[-1].before.faults) <= length:
@@ -65,5 +65,5 @@ class Steering:
     def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
         """Schedules that lead to points that were passed without an injected fault, and kill there."""
         points = [*coverage.never_struck(), *sorted(coverage.lines_passed)]
-        unstruck = [point for point in points if not coverage.struck[point]]
+        unstruck = [point for point in points if not coverage.examined(point)]
         return [self.reaching[point][0].schedule for point in unstruck if self.reaching.get(point)]

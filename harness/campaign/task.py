@@ -46,4 +46,5 @@ class ShellOutcome:
     lines_by_kind: Mapping[str, frozenset[str]] = field(
         default_factory=dict
     )  # kill, stop, pause: where it was injected
+    lines_covered: frozenset[str] = frozenset()  # killed in equal runs only
     own_code: OwnCode = field(default_factory=OwnCode)

@@ -79,7 +79,7 @@ def search(
         CanaryCampaign(runner, results, should_stop=should_stop).carry_out((stage,))
         runner.reset()
     if should_stop(results):
-        return conclude(results, seconds=now() - began, closure=None, stopped=True)
+        return conclude(results, seconds=now() - began, closure=None)
     return run_campaign(contract, task, folder=folder, progress=progress, should_stop=should_stop)
 
 
@@ -116,7 +116,7 @@ def campaign_in(carry_out: CarryOut, *, shell: str = "") -> CampaignFunction:
         results, scratch = begin(contract, task, folder=folder, progress=progress, shell=shell)
         began = now()
         carry_out(results, scratch, should_stop)
-        return conclude(results, seconds=now() - began, closure=None, stopped=True)
+        return conclude(results, seconds=now() - began, closure=None)
 
     return run_as
 

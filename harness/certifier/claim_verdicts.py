@@ -51,11 +51,15 @@ class SubjectProgress:
     lines_passed: set[str] = field(default_factory=set)  # executed lines of the sink's own code, in any shell
     lines_struck: set[str] = field(default_factory=set)
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
+    lines_covered: set[str] = field(default_factory=set)  # killed in equal runs only
     own_code: OwnCode = field(default_factory=OwnCode)
 
     def add_code(self, outcome: ShellOutcome) -> None:
+        killed = self.lines_by_kind["kill"] - self.lines_covered
         for kind, lines in outcome.lines_by_kind.items():
             self.lines_by_kind[kind] |= lines
+            killed |= lines - outcome.lines_covered if kind == "kill" else set()
+        self.lines_covered = self.lines_by_kind["kill"] - killed
         if outcome.own_code.files:
             self.own_code = outcome.own_code
 
@@ -125,7 +129,7 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
     if doubt or subject.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or subject.unknowns[0])
     kills = sum(shell.kills for shell in subject.shells)
-    why = f"upheld in {subject.schedules:,} schedules" + (f", {kills:,} of them real kills" if kills else "")
+    why = f"upheld in {subject.schedules:,} schedules" + (f", with {kills:,} real kills" if kills else "")
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
 
 
@@ -210,6 +214,7 @@ def _code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:
     found = []
     for file, lines in _by_file(subject.lines_passed, passed).items():
         struck = {kind: len(points.intersection(lines)) for kind, points in subject.lines_by_kind.items()}
+        covered = len(subject.lines_covered.intersection(lines))
         left = {duty: _numbers(points, file) for duty, points in never_run.items()}
         if subject.contract.is_ours or not (lines or any(left.values())):
             continue
@@ -217,7 +222,8 @@ def _code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:
             CodeCoverage(
                 file=file,
                 executed=len(lines),
-                killed=struck["kill"],
+                killed=struck["kill"] - covered,
+                covered=covered,
                 stopped=struck["stop"],
                 paused=struck["pause"],
                 never_run=left[Duty.NORMAL],

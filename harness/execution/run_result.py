@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,10 @@ from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import SourceLine
 
 Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
+
+
+def restarts_in(history: Sequence[tuple[Any, ...]]) -> int:
+    return max(0, sum(what == "generation" for _, _, _, what, _ in history) - 1)
 
 
 def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
@@ -35,6 +39,9 @@ class RunResult:
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
     broken_rule: str = ""  # of the coordinator, in runs that checked it
+    restarts: int = 0
+    checkpoints_pending: int = 0  # at once, at most; in runs that checked the coordinator
+    joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 
     @property
     def event_log(self) -> bytes:

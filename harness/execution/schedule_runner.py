@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
-from sinkproof.execution.run_result import RunResult
-from sinkproof.judging.coordinator_rules import broken_rule
+from sinkproof.execution.run_result import RunResult, restarts_in
+from sinkproof.judging.coordinator_rules import checked
 from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_promised
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, judge
@@ -144,8 +144,10 @@ class ScheduleRunner:
         concerned = not schedule.faults or not COORDINATOR_FAULTS.isdisjoint(fault.kind for fault in schedule.faults)
         is_checked = concerned or self.runs % COORDINATOR_CHECKED_EVERY == 0
         self.runs += 1
-        broken = broken_rule(simulation.terms, simulation.job.configuration) if is_checked else ""
-        return replace(result, broken_rule=broken) if broken else result
+        if not is_checked:
+            return result
+        broken, pending = checked(simulation.terms, simulation.job.configuration)
+        return replace(result, broken_rule=broken, checkpoints_pending=pending)
 
     def play(self, simulation: Simulation, *, trace_lines: bool = False) -> None:
         """Runs it with points at file effects, unless the sink names points itself, and (`trace_lines`) at lines."""
@@ -184,4 +186,5 @@ class ScheduleRunner:
             rows_committed_after=len(committed) - observer.rows_when_struck,
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
+            restarts=restarts_in(simulation.history),
         )

@@ -16,7 +16,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
@@ -107,7 +107,7 @@ class SparkRunner(ScheduleRunner):
 
     def _result_of(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
-        committed = len(observer.observation.committed)
+        committed, history = len(observer.observation.committed), history_of(story)
         covered = 0
         for each in story:
             if each["what"] == "struck" and struck and _fault(each) == struck[-1]:
@@ -119,7 +119,8 @@ class SparkRunner(ScheduleRunner):
             anomalies=self.judge(observer),
             trace=[],
             names=(),
-            history=history_of(story),
+            history=history,
+            restarts=restarts_in(history),
             finished=observer.observation.finished,
             failure=observer.observation.failure,
             rows_committed=committed,

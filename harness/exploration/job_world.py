@@ -77,7 +77,7 @@ class JobWorld:
         self.trace_lines = trace_lines
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
-        self.points: Counter[str] = Counter()  # how often each point was a place to crash
+        self.points: set[str] = set()  # passed in any run
         self.openings: set[bytes] = set()  # digests of states in which all sinks had just been opened
         self.known_from: int | None = None  # index in the last trace: the rest is known
         self._record_text: tuple[Any, str] = (None, "None")  # the last record, and its text
@@ -123,6 +123,10 @@ class JobWorld:
             return text
         record = self._storage().record
         return by_distance(text, last=self.ids if record is None else record.checkpoint_id)
+
+    def point(self) -> str:
+        assert self.simulation is not None
+        return self.simulation.trace[-1][1]
 
     def freeze(self) -> JobState:
         assert self.simulation is not None

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.faults.fault_target import Killed
@@ -158,6 +159,7 @@ class MemoizedRuns:
         run_result = self.runner.result_of(schedule, simulation, observer)
         if found is None:
             return run_result
+        run_result = replace(run_result, joined=True)
         self.used += 1
         is_due = self.used % self.audited_every == 0 or (self.confirms and run_result.anomalies)
         return self.in_full(run_result) if is_due else run_result

@@ -119,7 +119,6 @@ def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progre
     with closing(runner):
         campaign = StreamingFunctionCampaign(runner, results, deadline=deadline)
         campaign.carry_out(STREAMING_FUNCTION_PLAN)
-        campaign.note_what_is_left()
     return None
 
 

@@ -44,20 +44,22 @@ class SimulatedFunctionCampaign(Campaign):
             results.forget()
             return False
         ending = self.exploration.base
-        results.count_run(len(ending.committed))
+        baseline = run_result(self.contract, Schedule(), ending)
+        results.count_run(baseline)
         if ending.failure or not ending.committed:
             why = ending.failure or ending.unreadable or "no row was committed"
             results.unknowns.append(f"without any fault, {why}")
         else:
-            results.find_all(run_result(self.contract, Schedule(), ending))
+            results.find_all(baseline)
         return can_crash
 
     def crash_once(self) -> None:
-        self.stage.run = self.stage.planned = self.exploration.crash_once()
+        self.stage.run = self.exploration.crash_once()
 
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()
-        self.stage.planned = self.stage.run + len(self.exploration.waiting)
+        if self.exploration.waiting:
+            self.stage.cut = f"{len(self.exploration.waiting):,} states were not run yet when the budget ended"
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""
@@ -68,14 +70,15 @@ class SimulatedFunctionCampaign(Campaign):
             if explored.ending is not None:
                 first = explored.first
                 result = run_result(self.contract, Schedule(first.faults), explored.ending, line=first.line)
-                results.count_run(result.rows_committed)
-                results.crashed(explored.crashes, violated=results.find_all(result))
-        results.coverage.in_bound = len(exploration.states) + 1
+                results.count_run(result)
+                others = [fault for fault in explored.crashes if fault is not first.faults[-1]]
+                results.crashed(first.faults[-1], violated=results.find_all(result), covered=others)
         why = "the budget ended before every sequence of crashes was tried"
         if exploration.bad_states:
             why = "what is wrong already is not crashed again"
         complete = exploration.complete
-        return ClosureResult(states=len(exploration.states), complete=complete, why="" if complete else why)
+        states = sum(explored.ending is not None for explored in exploration.states.values())
+        return ClosureResult(states=states, complete=complete, why="" if complete else why)
 
 
 class StreamingFunctionCampaign(Campaign):
@@ -109,14 +112,12 @@ class StreamingFunctionCampaign(Campaign):
             results.forget()
             return False
         self.experiments = base.experiments()
-        self.results.coverage.in_bound = len(self.experiments) + 1
         return True
 
     def run_schedules(
         self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
     ) -> None:
         planned = list(schedules)
-        self.stage.planned += len(planned)
         for schedule in planned:
             self._count(self.laboratory.run(schedule.faults), schedule)
             self.stage.run += 1
@@ -141,11 +142,6 @@ class StreamingFunctionCampaign(Campaign):
                 ignored=(EARLY,),
             )
         )
-
-    def note_what_is_left(self) -> None:
-        if self.done < len(self.experiments):
-            left = self.experiments[self.done]
-            self.results.notes.append(f"the budget ended before {left} and what follows it")
 
 
 def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFunctionCampaign], list[Schedule]]:

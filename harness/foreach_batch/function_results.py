@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,27 +35,26 @@ class FunctionResults(CampaignResults):
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
         self.deferred = ""
 
-    def announce(self, schedules: int) -> None:
-        """The bound is set by the campaign: it is known after the run without faults, or after the exploration."""
-
     def add(self, result: RunResult) -> None:
         """Counts one run. Faults that found no point count as a run of their cell without an injection."""
-        self.count_run(result.rows_committed)
+        self.count_run(result)
         if not result.fired:
             last = result.schedule.faults[-1]
             self.coverage.count(last.point, last.kind, fired=False)
             return
-        self.crashed(result.schedule.faults, violated=self.find_all(result))
+        violated = self.find_all(result)
+        for fault in result.schedule.faults:
+            self.crashed(fault, violated=violated)
 
-    def count_run(self, rows_committed: int) -> None:
+    def count_run(self, result: RunResult) -> None:
         self.coverage.runs += 1
-        self.coverage.rows_committed += rows_committed
+        self.coverage.rows_committed += result.rows_committed
+        self.coverage.bounds.note_rows(result)
 
-    def crashed(self, faults: Iterable[Fault], *, violated: bool) -> None:
-        """Each of these faults was injected last in a run, or led to the same state as such a fault."""
-        for fault in faults:
-            self.coverage.crashed_at(fault.point)
-            self.coverage.count(fault.point, fault.kind, found=violated)
+    def crashed(self, fault: Fault, *, violated: bool, covered: Sequence[Fault] = ()) -> None:
+        """`covered`: other faults that lead to the same state."""
+        others = Counter(other.point for other in covered)
+        self.coverage.crashed({fault.point: 1}, covered=others, kind=fault.kind, found=violated)
 
     def find_all(self, result: RunResult) -> bool:
         """Whether an anomaly breaks a claim."""
@@ -75,6 +75,7 @@ class FunctionResults(CampaignResults):
         return replace(
             document,
             points_reached=sorted(point for point in points if coverage.struck[point]),
+            points_covered=coverage.only_covered(points),
             points_total=len(points),
             points_known=sorted(points),
             lines_reached=document.lines_reached or 0,
@@ -85,7 +86,7 @@ class FunctionResults(CampaignResults):
         coverage = self.coverage
         if not coverage.rows_committed and not self.unknowns and not self.deferred:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
-        never_struck: Sequence[str] = () if coverage.struck[BEFORE_COMMIT] or self.deferred else (BEFORE_COMMIT,)
+        never_struck: Sequence[str] = () if coverage.examined(BEFORE_COMMIT) or self.deferred else (BEFORE_COMMIT,)
         return ShellOutcome(
             result=self.document(seconds=seconds, closure=closure),
             findings=self.findings,
@@ -93,8 +94,9 @@ class FunctionResults(CampaignResults):
             never_struck=never_struck,
             deferred=self.deferred,
             lines_passed=frozenset(coverage.lines_passed),
-            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.struck[line]),
+            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
             lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+            lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
             own_code=self.contract.given.own_code,
         )
 
@@ -135,6 +137,7 @@ def run_result(
         struck_line=line,
         unreadable=ending.unreadable,
         kills=kills,
+        restarts=len(struck),
     )
 
 

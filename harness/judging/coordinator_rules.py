@@ -20,7 +20,14 @@ RETAINED: Final = 0  # discarding this id discards all retained checkpoints
 
 def broken_rule(terms: Sequence[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
     """The rule that is broken first, and where; empty if every coordinator has kept its rules."""
-    return next((broken for term in terms for broken in TermState(term, configuration).broken_rules()), "")
+    return checked(terms, configuration)[0]
+
+
+def checked(terms: Sequence[CoordinatorTerm], configuration: CheckpointConfiguration) -> tuple[str, int]:
+    """The broken rule, and how many checkpoints were pending at once, at most."""
+    states = [TermState(term, configuration) for term in terms]
+    broken = next((broken for state in states for broken in state.broken_rules()), "")
+    return broken, max((state.pending_most for state in states), default=0)
 
 
 class TermState:
@@ -37,6 +44,7 @@ class TermState:
         self.id_last = max(restored.checkpoint_id if restored else 0, term.checkpoint_id_last)
         self.final = restored.checkpoint_id if restored and restored.final else 0
         self.pending: dict[int, set[str]] = {}  # checkpoint -> subtasks that have acknowledged it
+        self.pending_most = 0
         self.ended, self.at_cut = set[int](), set[int]()  # sources; those that wait for the next checkpoint to begin
         self.closed = set[int]()  # sinks
         self.doubts: dict[int, dict[int, float]] = {}  # sink -> checkpoint -> in doubt since
@@ -99,6 +107,7 @@ class TermState:
             self.pending[checkpoint_id], self.id_last = set(), checkpoint_id
             self.at_cut.clear()
             self.final = checkpoint_id if self.ended >= self.sources else self.final
+        self.pending_most = max(self.pending_most, len(self.pending))
         self.is_over = (
             self.is_over
             or bool(self.arguments_of("restart") or self.arguments_of("give_up"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED
 from sinkproof.canaries.result_cache import one_at_a_time
+from sinkproof.pytest_plugin.plugin import PROPERTY
 from sinkproof.subject.claims import names
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import check, locator_of
@@ -39,6 +40,7 @@ def certification(
     import pytest
 
     from sinkproof.certifier.certify import Options
+    from sinkproof.reports.coverage_text import beside_the_verdict
 
     if canaries not in CANARIES:
         raise ContractError(f"canaries={canaries!r} is not understood. Choose one of {', '.join(CANARIES)}")
@@ -55,19 +57,22 @@ def certification(
             return certified(locator, run_folder(tmp_path_factory), options=options, canaries_kept=kept)
 
         @pytest.mark.parametrize("claim", claims)
-        def test_claim(self, subject: dict[str, Any], claim: str) -> None:
+        def test_claim(self, subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
             result = next(result for result in subject["claims"] if result["claim"] == claim)
+            beside = beside_the_verdict(subject)
+            request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
             if result["verdict"] != "upheld":
                 why = f"{claim} is {result['verdict']}: {result['why']}"
                 against = [finding for finding in subject["findings"] if finding["claim"] == claim]
-                pytest.fail("\n".join([why, *most_informative(against), subject["certificate"]]), pytrace=False)
+                lines = [why, *most_informative(against), *beside, subject["certificate"]]
+                pytest.fail("\n".join(lines), pytrace=False)
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
         def test_step(self, subject: dict[str, Any], step: str) -> None:
             broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
             if broken:
                 pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
-            if not any(step in shell["points_reached"] for shell in subject["shells"]):
+            if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
                 pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
     Certification.__module__ = contract.__module__
@@ -93,6 +98,7 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
 
     from sinkproof.certifier.certify import certify
     from sinkproof.reports.document import DocumentError, load
+    from sinkproof.reports.report_facts import filled
 
     request = repr((locator, options.shells, options.budget_seconds, options.canaries))
     place = folder / f"sinkproof-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
@@ -104,7 +110,7 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
         if not document.get("complete"):
             document = certify([locator], place, options=replace(options, canaries_kept=canaries_kept))
     notes = "".join(f"\n  {note}" for note in document["notes"])
-    return {**document["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
+    return {**filled(document)["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
 
 
 def strikes(finding: dict[str, Any], step: str) -> bool:

@@ -1,4 +1,6 @@
-"""The pytest plugin: registers the marker `row`. Every pytest run loads this file, so it imports nothing."""
+"""The pytest plugin: registers the marker `row`, and prints what stands beside each verdict. Every pytest run loads
+this file, so it imports nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
+
+PROPERTY = "sinkproof certificate"  # of tests of claims: the sentences beside the verdict
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Also after tests that passed in other processes: reports carry their properties."""
+    reports = [each for found in terminalreporter.stats.values() for each in found]
+    said = {text: None for each in reports for name, text in getattr(each, "user_properties", ()) if name == PROPERTY}
+    if said:
+        terminalreporter.section(PROPERTY)
+    for text in said:
+        terminalreporter.write_line("\n  ".join(text.splitlines()))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -289,8 +289,9 @@ def test_unknown_words_are_shown_unchanged() -> None:
     [
         ({"run": 1400, "planned": 1400, "finished": True}, "1,400"),
         ({"run": 0, "planned": 0, "finished": True}, "nothing to run"),
-        ({"run": 8, "planned": 20, "finished": False}, "8 of 20, not finished"),
-        ({"run": 20, "planned": 20, "finished": False}, "20, not finished"),  # it would have planned more
+        ({"run": 8, "planned": 20, "finished": False}, "8 of 20"),
+        ({"run": 20, "planned": 0, "finished": False}, "20 so far; more are found as it runs"),
+        ({"run": 20, "planned": 0, "finished": False, "cut": "no time"}, "20 run: no time"),
         ({"run": 0, "planned": 0, "finished": False}, "not reached"),
         ({"run": 0, "planned": 0, "finished": False, "skipped": "no service <here>"}, "skipped: no service <here>"),
     ],

@@ -83,7 +83,7 @@ def explored_in_part(
                 should_stop=stopping,
                 run_all=lambda schedules, trace_lines, run: map(run, chosen(schedules)),
             ).carry_out(PROCESS_PLAN)
-    return conclude(results, seconds=1.0, closure=None, stopped=True)
+    return conclude(results, seconds=1.0, closure=None)
 
 
 def judged(member: str, *outcomes: ShellOutcome) -> SubjectResult:

@@ -117,7 +117,7 @@ class WronglyEnded:
     def text(self) -> str:
         return self.now
 
-    freeze = text
+    point = freeze = text
 
 
 class WronglySkipped(WronglyEnded):

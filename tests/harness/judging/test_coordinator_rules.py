@@ -161,11 +161,11 @@ def test_one_run_in_ten_is_checked_and_each_in_which_the_coordinator_must_act_on
 ) -> None:
     checked: list[int] = []
 
-    def check(terms: list[CoordinatorTerm], configuration: CheckpointConfiguration) -> str:
+    def check(terms: list[CoordinatorTerm], configuration: CheckpointConfiguration) -> tuple[str, int]:
         checked.append(len(terms))
-        return ""
+        return "", 0
 
-    monkeypatch.setattr("sinkproof.execution.schedule_runner.broken_rule", check)
+    monkeypatch.setattr("sinkproof.execution.schedule_runner.checked", check)
     for _ in range(COORDINATOR_CHECKED_EVERY + 1):
         runner.run(parse("sink[0].commit.before#1=kill"))
     assert [2, 2] == checked

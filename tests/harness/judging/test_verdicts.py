@@ -19,7 +19,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
-from sinkproof.reports.document import Finding, PointOutcome, ShellResult
+from sinkproof.reports.document import Finding, PointOutcome, ShellResult, StageResult
 from sinkproof.subject.claims import Claim, Grade, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
@@ -69,12 +69,11 @@ def test_a_job_that_restarts_without_a_fault_says_why(tmp_path: Path) -> None:
 
 
 def test_points_without_a_fault_for_want_of_time_are_named_with_what_took_the_time() -> None:
-    shell = ShellResult(shell="process", schedules_run=20, schedules_in_bound=90, kills=3, seconds=80.0)
+    left = StageResult(name="kill at each step", run=20, planned=90)
+    shell = ShellResult(shell="process", schedules_run=20, schedules_in_bound=90, kills=3, seconds=80.0, stages=[left])
     points = [f"point{number}" for number in range(9)]
     why = _missed(points, shell)
-    assert (
-        "ever struck at point0, point1, point2, point3, point4, point5 and 3 more. There was time for 20 of 90" in why
-    )
+    assert "ever struck at point0, point1, point2, point3, point4, point5 and 3 more. There was time for 20 sch" in why
     assert "each took 4.0 s" in why
     assert "libraries" in why
     quick = replace(shell, seconds=2.0)
