@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sinkproof.reports.document import Document
-from sinkproof.reports.report_facts import count, is_done, plural
+from sinkproof.reports.report_facts import Totals, count, is_done, plural
 
 LINES_LISTED_MOST: Final = 12
 NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
@@ -19,6 +19,7 @@ SIZES: Final[Sequence[Mapping[str, str]]] = (  # a line each: key of the bounds 
     {"checkpoints_pending": "pending checkpoint", "restarts": "restart"},
 )
 WALL: Final = "wall clock"
+NOT_REACHED: Final = "not reached"
 
 
 def beside_the_verdict(subject: Document) -> list[str]:
@@ -72,12 +73,17 @@ def caveats(subject: Document) -> Mapping[tuple[str, str], str]:
 
 def caveat_lines(subject: Document) -> list[str]:
     """One for each shell."""
-    left: dict[str, dict[str, list[str]]] = {}
+    left: dict[str, tuple[list[str], list[str]]] = {}
     for (shell, stage), how in caveats(subject).items():
-        left.setdefault(shell, {}).setdefault(how, []).append(stage)
+        begun, others = left.setdefault(shell, ([], []))
+        if how == NOT_REACHED:
+            others.append(stage)
+        else:
+            begun.append(f"{stage} ({how})")
     return [
-        f"not run to the end, {shell} shell: {'; '.join(f'{how}: ' + ', '.join(names) for how, names in ways.items())}"
-        for shell, ways in left.items()
+        f"not run to the end, {shell} shell: {'; '.join(begun)}{'. ' if begun and others else ''}"
+        f"{'Not reached: ' if others else ''}{'; '.join(others)}"
+        for shell, (begun, others) in left.items()
     ]
 
 
@@ -107,6 +113,16 @@ def stage_coverage(stage: Document) -> str:
     if stage["finished"]:
         return count(run) if run else "nothing to run"
     if not run:
-        return stage["cut"] or "not reached"
+        return stage["cut"] or NOT_REACHED
     far = f"{count(run)} of {count(planned)}" if run < planned else f"{count(run)} so far; more are found as it runs"
     return f"{count(run)} run: {stage['cut']}" if stage["cut"] else far
+
+
+def schedules_text(numbers: Totals) -> str:
+    """There is no "of": states and schedules are found while a campaign runs."""
+    return count(numbers.schedules_run) if numbers.is_whole else f"{count(numbers.schedules_run)} so far"
+
+
+def points_text(numbers: Totals) -> str:
+    more = f" (+{numbers.points_covered} equal)" if numbers.points_covered else ""
+    return f"{numbers.points_reached}/{numbers.points_total} found{more}"

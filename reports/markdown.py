@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
@@ -51,7 +51,7 @@ def _row(subject: Document) -> str:
         escaped(facts.grade_text(subject)),
         facts.verdict_text(subject["verdict"]),
         facts.count(numbers.kills),
-        facts.points_text(numbers),
+        points_text(numbers),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -288,16 +288,6 @@ def is_done(stage: Document) -> bool:
     return bool(stage["finished"] or stage["skipped"])
 
 
-def schedules_text(numbers: Totals) -> str:
-    """There is no "of": states and schedules are found while a campaign runs."""
-    return count(numbers.schedules_run) if numbers.is_whole else f"{count(numbers.schedules_run)} so far"
-
-
-def points_text(numbers: Totals) -> str:
-    more = f" (+{numbers.points_covered} equal)" if numbers.points_covered else ""
-    return f"{numbers.points_reached}/{numbers.points_total} found{more}"
-
-
 def grade_text(subject: Document) -> str:
     """The measured grade, then the expected one where it differs."""
     grade, expected = subject["grade"], subject["expected_grade"]

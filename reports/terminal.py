@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
@@ -82,8 +82,8 @@ def _subject_facts(subject: Document) -> dict[str, Text]:
         "grade (expected)": _text(facts.grade_text(subject)),
         "verdict": _verdict(subject["verdict"]),
         "kills": _text(facts.count(numbers.kills)),
-        "points": _text(facts.points_text(numbers)),
-        "schedules": _text(facts.schedules_text(numbers)),
+        "points": _text(points_text(numbers)),
+        "schedules": _text(schedules_text(numbers)),
         "seconds": _text(f"{numbers.seconds:.1f}"),
     }
 

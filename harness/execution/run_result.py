@@ -15,7 +15,7 @@ Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
 
 
 def restarts_in(history: Sequence[tuple[Any, ...]]) -> int:
-    return max(0, sum(what == "generation" for _, _, _, what, _ in history) - 1)
+    return max(0, sum(1 for _, _, _, what, _ in history if what == "generation") - 1)
 
 
 def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:

@@ -100,8 +100,7 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
     from sinkproof.reports.document import DocumentError, load
     from sinkproof.reports.report_facts import filled
 
-    request = repr((locator, options.shells, options.budget_seconds, options.canaries))
-    place = folder / f"sinkproof-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
+    place = place_of(locator, folder, options=options)
     with one_at_a_time(place / "lock"):
         try:
             document = load(place)
@@ -111,6 +110,12 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
             document = certify([locator], place, options=replace(options, canaries_kept=canaries_kept))
     notes = "".join(f"\n  {note}" for note in document["notes"])
     return {**filled(document)["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
+
+
+def place_of(locator: str, folder: Path, *, options: Options) -> Path:
+    """Where the certificate of this request lies."""
+    request = repr((locator, options.shells, options.budget_seconds, options.canaries))
+    return folder / f"sinkproof-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
 
 
 def strikes(finding: dict[str, Any], step: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.canonical_names import FINDABLE_IDS
-from sinkproof.chaos.crash_closure import Explorer
+from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -51,6 +51,25 @@ def test_the_right_twin_of_that_sink_is_upheld_with_a_complete_closure(runner: A
     assert [] == closure.findings
     assert closure.states < 100
     assert closure.merges_audited > 0
+
+
+def test_a_crash_is_covered_only_when_a_run_was_made_from_the_state_that_it_leaves(runner: Any) -> None:
+    """The first run passes every point; by then nothing has recovered from a crash there."""
+    bench = runner("CarefulContract")
+    known: list[tuple[int, int]] = []
+
+    def two_runs(closure: ExploredClosure[Any]) -> bool:
+        known.append((closure.crashed.total(), closure.covered.total()))
+        return closure.runs < 2
+
+    world = JobWorld(bench)
+    Explorer(world, go_on=two_runs, depth_most=1).explore()
+    assert [(0, 0), (0, 0)] == known[:2]
+    assert (1, known[2][1]) == known[2]
+    whole = explore(JobWorld(bench), depth_most=1)
+    assert whole.states == whole.crashed.total() > 1
+    assert whole.crashes == whole.crashed.total() + whole.covered.total()
+    assert world.points == {*whole.crashed, *whole.covered}
 
 
 # -- ids and generations that begin higher ------------------------------------------------------
