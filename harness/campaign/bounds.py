@@ -10,12 +10,13 @@ from typing import Final
 
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.dataflow.job_graph import SubtaskPlan
+from sinkproof.reports.coverage_text import WALL
 from sinkproof.reports.document import Bounds
 from sinkproof.workload.jobs import input_of, named_job
 from sinkproof.workload.ledger import Ledger
 
-EXPIRE: Final = "expire"
-ENGINE_CLOCK: Final = "context.clock"
+MOVING: Final = ("clock-back", "clock-forward", "expire")  # fault kinds
+CONTEXT_CLOCK: Final = "context.clock"
 
 
 @dataclass(slots=True)
@@ -28,8 +29,8 @@ class LargestRun:
 
     def note(self, result: RunResult) -> None:
         """Called for tens of thousands of runs, most of which are alike."""
-        name, moved = result.schedule.job, any(fault.kind == EXPIRE for fault in result.struck)
-        about = name, result.restarts, result.checkpoints_pending, moved
+        name, kinds = result.schedule.job, {fault.kind for fault in result.struck}.intersection(MOVING)
+        about = name, result.restarts, result.checkpoints_pending, result.moved_wall_clock, frozenset(kinds)
         if not result.finished or about in self.noted:
             return
         self.noted.add(about)
@@ -42,9 +43,10 @@ class LargestRun:
             )
         self._at_least(**rows_of(name), restarts=result.restarts, checkpoints_pending=result.checkpoints_pending)
         if job.clock is not None or (job.outage_seconds and result.restarts):
-            self.clocks[f"{ENGINE_CLOCK}: {name}"] = None
-        if moved:
-            self.clocks[f"{ENGINE_CLOCK}: {EXPIRE}"] = None
+            self.clocks[f"{CONTEXT_CLOCK}: {name}"] = None
+        if result.moved_wall_clock:
+            self.clocks[f"{WALL}: {name}"] = None
+        self.clocks.update({f"{CONTEXT_CLOCK}: {kind}": None for kind in sorted(kinds)})
 
     def note_rows(self, result: RunResult) -> None:
         """Of a run with another job than those of the workload; repeated rows are not counted as more of them."""

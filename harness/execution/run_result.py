@@ -41,6 +41,7 @@ class RunResult:
     broken_rule: str = ""  # of the coordinator, in runs that checked it
     restarts: int = 0
     checkpoints_pending: int = 0  # at once, at most; in runs that checked the coordinator
+    moved_wall_clock: bool = False  # of attempts
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 
     @property

@@ -187,4 +187,5 @@ class ScheduleRunner:
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),
+            moved_wall_clock=self.moves_wall_clock and simulation.job.wall_clock is not None,
         )

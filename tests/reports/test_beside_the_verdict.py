@@ -23,6 +23,7 @@ from sinkproof.reports.report_facts import filled
 from ..support.sample_certificate import sample
 from .test_renderers import readable
 
+BACK = "sink[0].write.before#1=clock-back"
 SIZES = {"sources": 2, "sinks": 3, "rows": 7200, "bytes": 63660, "keys": 12, "checkpoints_pending": 3, "restarts": 2}
 CODE = {"file": "my_sink.py", "executed": 12, "killed": 9, "covered": 3, "stopped": 12, "paused": 11}
 STAGES = [
@@ -151,4 +152,5 @@ def test_bounds_are_those_of_runs_that_finished_on_their_own() -> None:
     largest.note(run("job=scale-out", restarts=1))
     largest.note(run("job=outage", restarts=1))
     assert (3, 1) == (largest.document().sinks, largest.document().restarts)
-    assert ("context.clock: outage",) == largest.document().clocks
+    largest.note(run(f"job=year-end {BACK}", struck=parse(BACK).faults, moved_wall_clock=True))
+    assert ("context.clock: outage", "wall clock: year-end", "context.clock: clock-back") == largest.document().clocks
