@@ -88,13 +88,10 @@ class SparkCampaign(CampaignInProcesses):
 
     def run_endurance_job(self) -> None:
         steps = list(dict.fromkeys((self.baseline.names[actor], point) for actor, point in self.baseline.trace))
-        plan = ON_SERVICES if self.has_breakable_service else self.endurance
+        plan = ON_SERVICES if self.has_breakable_service and self.endurance.attempts else self.endurance
         if plan not in (FULL, ON_SERVICES):
-            deaths, rows = len(plan.kinds), plan.rows
-            self.stage.cut = (
-                f"{deaths} deaths and {rows:,} rows; with a budget of {FULL_SECONDS:.0f} s "
-                f"{len(FULL.kinds)} and {FULL.rows:,}"
-            )
+            wanted = f"{len(FULL.kinds)} deaths and {FULL.rows:,} rows"
+            self.stage.cut = f"{len(plan.kinds)} deaths and {plan.rows:,} rows; {FULL_SECONDS:.0f} s would do {wanted}"
         if not plan.attempts:
             return
         outcome = EnduranceJob(self.spark_runner, plan, steps=steps, progress=self.results.progress).run()
