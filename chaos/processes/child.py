@@ -83,6 +83,7 @@ class ChildProcess:
         self.wait_status: int | None = None
         self.stopped = False
         self._buffer = bytearray()
+        self._polls: dict[tuple[int, int], select.poll] = {}  # by descriptor and events
         channel.setblocking(False)
         try:
             self._process = os.pidfd_open(pid)
@@ -158,9 +159,7 @@ class ChildProcess:
         """Waits until the descriptor is ready. Raises NoReply if the child is dead, stopped or late before that."""
         if deadline.over:  # a child may send without end
             raise NoReply(Silence.HUNG)
-        poll = select.poll()
-        poll.register(descriptor, events)
-        poll.register(self.server.control, select.POLLIN)
+        poll = self._polls.get((descriptor, events)) or self._new_poll(descriptor, events)
         while True:
             silence = self._silence()  # checked before the poll: a message sent before the death is ready by then
             ready = dict(poll.poll(0 if silence else _milliseconds(deadline)))
@@ -173,6 +172,13 @@ class ChildProcess:
             elif deadline.over:
                 raise NoReply(Silence.HUNG)
             self.output.cut()
+
+    def _new_poll(self, descriptor: int, events: int) -> select.poll:
+        """It also ends with a notice of the server. It is kept: most waits are for the next reply."""
+        poll = self._polls[descriptor, events] = select.poll()
+        poll.register(descriptor, events)
+        poll.register(self.server.control, select.POLLIN)
+        return poll
 
     def _silence(self) -> Silence | None:
         if self.wait_status is not None:

@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -32,9 +32,13 @@ CONTROL_BYTES_MOST: Final = 1 << 16
 DESCRIPTORS_MOST: Final = 16
 CHILDREN_BYTES_MOST: Final = 1 << 16  # the kernel writes no more than a page at once
 KILL_ALL_SECONDS: Final = 10.0  # a process that survives SIGKILL for longer is blocked in the kernel: left alone
-PREFORKED: Final = 2  # children forked in advance: spawn, three calls and SIGKILL take 2.7 instead of 3.8 ms
+PREFORKED_LEAST: Final = 2  # children forked in advance: spawn, three calls and SIGKILL take 2.7 instead of 3.8 ms
+PREFORKED_MOST: Final = 4  # forked in a row: what the server writes between two forks is copied
 EXIT_RAISED: Final = 70  # the exit status of a child after an exception in its entry
+REPEATED_CALL: Final = 0  # instead of a token: the message is no request for a child
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
+
+Call = tuple[Callable[..., Any], Sequence[Any]]  # the entry of a child and its arguments
 
 
 def main(control_descriptor: int, caller: int) -> None:
@@ -89,6 +93,7 @@ class Server:
         self.outbox: deque[bytes] = deque()
         self.preforked: deque[tuple[int, socket.socket]] = deque()  # forked in advance, and not assigned yet
         self.passing: list[int] = []  # descriptors to be passed to the next child
+        self.repeated: dict[bytes, Call] = {}  # at most one: the call of most children, unpickled once
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> NoReturn:
@@ -101,15 +106,16 @@ class Server:
         poll.register(self.wakeup, select.POLLIN)
         while True:
             poll.register(self.control, select.POLLIN | (select.POLLOUT if self.outbox else 0))
-            ready = dict(poll.poll(0 if len(self.preforked) < PREFORKED else None))
+            ready = dict(poll.poll(0 if len(self.preforked) < PREFORKED_LEAST else None))
             if self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096):
                 self.end()
             if ready.get(self.control.fileno(), 0) & ~select.POLLOUT:
                 self.serve()
             self.reap()
             self.flush()
-            if len(self.preforked) < PREFORKED:
-                self.prefork()
+            if len(self.preforked) < PREFORKED_LEAST:
+                while len(self.preforked) < PREFORKED_MOST:
+                    self.prefork()
 
     def serve(self) -> None:
         try:
@@ -120,7 +126,10 @@ class Server:
             self.end()
         if not message:
             self.end()
-        token = pickle.loads(message)[0]
+        token, detail = pickle.loads(message)
+        if token == REPEATED_CALL:
+            self.repeated = {detail: _unpickled(detail)}
+            return
         try:
             self.report("forked", token, self.assign(message))
         except OSError as error:
@@ -219,7 +228,7 @@ class Server:
             adopt_orphans()  # while it lives, it is the parent of its daemons
             self._release_server_state()
             gc.enable()
-            status = _call_entry(requests)
+            status = _call_entry(requests, self.repeated)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except MemoryError:
@@ -242,7 +251,7 @@ class Server:
             os.close(descriptor)
 
 
-def _call_entry(requests: socket.socket) -> int:
+def _call_entry(requests: socket.socket, repeated: Mapping[bytes, Call]) -> int:
     """Waits for its message, then calls the entry."""
     with requests:
         message, descriptors = _receive(requests)
@@ -259,9 +268,14 @@ def _call_entry(requests: socket.socket) -> int:
     first = inside.receive()
     if first is None:
         return 0
-    entry, arguments = pickle.loads(first)
-    resolve(entry)(inside, *arguments)
+    function, arguments = repeated.get(first) or _unpickled(first)
+    function(inside, *arguments)
     return 0
+
+
+def _unpickled(call: bytes) -> Call:
+    entry, arguments = pickle.loads(call)
+    return resolve(entry), arguments
 
 
 def _receive(end: socket.socket) -> tuple[bytes, list[int]]:

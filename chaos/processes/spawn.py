@@ -31,7 +31,7 @@ from sinkproof.chaos.processes.child import (
     await_readable,
 )
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY
-from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST
+from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST, REPEATED_CALL
 
 __all__ = [
     "EXIT_OUT_OF_MEMORY",
@@ -41,6 +41,7 @@ __all__ = [
     "ForkServerError",
     "Limits",
     "NoReply",
+    "RepeatedCall",
     "Silence",
 ]
 
@@ -52,6 +53,16 @@ class Limits:
     """Limits of one child; None: that of the server. Not of addresses: libraries map far more than they use."""
 
     data_bytes: int | None = None
+
+
+class RepeatedCall:
+    """The call of many children. The server unpickles it, too, so that children which are forked later inherit it.
+
+    Only for arguments that may be shared: they are made before the fork, without any code of a sink.
+    """
+
+    def __init__(self, entry: str, *arguments: Any) -> None:
+        self.pickled = pickle.dumps((entry, arguments))
 
 
 class ForkServer:
@@ -71,6 +82,7 @@ class ForkServer:
     ) -> None:
         self.children: dict[int, ChildProcess] = {}
         self._tokens = 0
+        self._inherited = b""  # the call that the server has unpickled
         self._requested: dict[int, tuple[socket.socket, CapturedOutput]] = {}
         self._forked: dict[int, ChildProcess | OSError] = {}
         self._output = CapturedOutput()
@@ -116,7 +128,7 @@ class ForkServer:
 
     def spawn(
         self,
-        entry: str,
+        entry: str | RepeatedCall,
         *arguments: Any,
         descriptors: Sequence[int] = (),
         limits: Limits = Limits(),
@@ -125,6 +137,7 @@ class ForkServer:
 
         `inside.descriptors` are copies of `descriptors`; the arguments are pickled.
         """
+        call = pickle.dumps((entry, arguments)) if isinstance(entry, str) else self._let_inherit(entry)
         mine, theirs = socket.socketpair()
         output = CapturedOutput()
         self._tokens += 1
@@ -134,8 +147,15 @@ class ForkServer:
             socket.send_fds(self.control, [message], [theirs.fileno(), output.descriptor, *descriptors])
             child = self._await_fork(self._tokens)
         with suppress(NoReply):  # the next call on the child raises it again
-            child.send(pickle.dumps((entry, arguments)), Deadline(START_SECONDS))
+            child.send(call, Deadline(START_SECONDS))
         return child
+
+    def _let_inherit(self, repeated: RepeatedCall) -> bytes:
+        call = repeated.pickled
+        if call != self._inherited and len(call) < CONTROL_BYTES_MOST // 2:
+            self.control.send(pickle.dumps((REPEATED_CALL, call)))
+            self._inherited = call
+        return call
 
     def _await_fork(self, token: int) -> ChildProcess:
         deadline = Deadline(START_SECONDS)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 BYTES_AT_FIRST: Final = 1 << 20  # about 40,000 points; it doubles when it is full
-BYTES_AT_ONCE: Final = 1 << 16
+BYTES_AT_ONCE: Final = 1 << 12  # a reply follows a few points; reading 64 KiB for them takes 12 us longer
 
 
 class Journal:

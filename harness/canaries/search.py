@@ -25,9 +25,9 @@ from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import (
     HANG_SECONDS,
-    PRELOAD,
     ProcessRunner,
     Servers,
     fork_servers,

@@ -15,6 +15,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.wall_clock import WallClock
+from sinkproof.execution.make_sink import MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -32,20 +33,7 @@ HANG_SECONDS: Final = 10.0
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-PRELOAD: Final = (
-    "sinkproof.execution.process_runner",
-    "sinkproof.sink_adapters.strategies.adapt_to_sink",
-    "sinkproof.chaos.moved_clock",
-)
 HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
-MAKER: Final = "sinkproof.execution.process_runner:make_sink"
-
-
-def make_sink(locator: str, scratch: Scratch, *, clock: Callable[[], float]) -> Any:
-    """Called in the attempt's own process: it loads the contract again, because nothing else is passed to it."""
-    from sinkproof.subject.loading import load
-
-    return load(locator).sink(replace(scratch, clock=clock))
 
 
 class Servers(NamedTuple):

@@ -11,7 +11,8 @@ from sinkproof.campaign.workers.worker_pool import WorkerPool, reporting_errors,
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
+from sinkproof.execution.make_sink import PRELOAD
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_host import (
@@ -61,14 +61,14 @@ class ProcessHost(AttemptHost):
         limits: Limits = LIMITS,
     ) -> None:
         super().__init__(server, hang_seconds=hang_seconds, limits=limits)
-        self.recipe, self.trace_lines = recipe, trace_lines
+        self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.suspended: list[RemoteSink] = []  # stopped by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        self.watched = WatchedCode(files=dict(files or {}), folder=folder)
+        self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder))
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
         """A new attempt that knows nothing; `open` makes its sink."""
@@ -76,7 +76,7 @@ class ProcessHost(AttemptHost):
             return vacant
         journal = JournalReader()
         server = self.server if generation % 2 else self.other_server()
-        child = server.spawn(ENTRY, self.recipe, self.watched, descriptors=[journal.descriptor], limits=self.limits)
+        child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
 
     def vacate(self, sink: Sink) -> None:
