@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 HEADER: Final = struct.Struct("!I")  # the length of the message that follows
+READ_BYTES: Final = 1 << 14
 EXIT_OUT_OF_MEMORY: Final = 71
 
 
@@ -17,21 +18,28 @@ class Inside:
 
     def __init__(self, channel: socket.socket, descriptors: Sequence[int]) -> None:
         self.channel, self.descriptors = channel, descriptors
+        self._received = b""
 
     def receive(self) -> bytes | None:
-        """The next message; None after the caller has closed the channel."""
-        header = self._exactly(HEADER.size)
-        return None if header is None else self._exactly(HEADER.unpack(header)[0])
+        """The next message; None after the caller has closed the channel. Most messages take one system call."""
+        received = self._received
+        end = _end(received)
+        while not 0 < end <= len(received):
+            more = self.channel.recv(max(READ_BYTES, end - len(received)))
+            if not more:
+                return None
+            received += more
+            end = _end(received)
+        self._received = received[end:]
+        return received[HEADER.size : end]
 
     def send(self, message: bytes) -> None:
         self.channel.sendall(HEADER.pack(len(message)) + message)
 
-    def _exactly(self, count: int) -> bytes | None:
-        data = self.channel.recv(count)
-        while 0 < len(data) < count:
-            more = self.channel.recv(count - len(data))
-            data = data + more if more else b""
-        return data if len(data) == count else None
+
+def _end(received: bytes) -> int:
+    """Where its first message ends; 0 if the header is not whole."""
+    return HEADER.size + HEADER.unpack_from(received)[0] if len(received) >= HEADER.size else 0
 
 
 def resolve(entry: str) -> Callable[..., Any]:
