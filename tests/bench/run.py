@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kafka_bench import measure as measure_kafka
 from kafka_bench import table as table_of_kafka
 from peers import InMemory, hypothesis_peer, naive_peer
+from process_bench import measure as measure_processes
+from process_bench import table as table_of_processes
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
 
@@ -148,16 +150,19 @@ def main() -> None:
     chosen = parser.parse_args()
     rows, on_spark = measure(chosen.seconds), on_spark_if_there(chosen.spark_seconds)
     on_kafka = measure_kafka(chosen.spark_seconds) if on_spark else []
+    in_processes = measure_processes(chosen.seconds)
+    every = rows + in_processes + on_spark + on_kafka
     if chosen.json:
-        print(json.dumps(rows + on_spark + on_kafka, indent=1))
+        print(json.dumps(every, indent=1))
         return
     print(f"{'':52}{'':>12} {'':14}{'aim':>6}  x Hypothesis  x naive")
     for row in rows:
         ratios = f"{row['against_hypothesis']:12}  {row['against_naive']:7}" if "against_naive" in row else ""
         print(f"{row['what']:52}{row['value'] or '-':>12} {row['unit']:14}{row.get('aim') or '':>6}  {ratios}")
+    print("", *table_of_processes(in_processes), sep="\n")
     if on_spark:
         print("", *table_of_spark(on_spark), "", *table_of_kafka(on_kafka), sep="\n")
-    print(json.dumps(rows + on_spark + on_kafka))
+    print(json.dumps(every))
 
 
 def on_spark_if_there(seconds: float) -> list[dict[str, Any]]:

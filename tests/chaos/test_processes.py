@@ -11,12 +11,14 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from ast import literal_eval
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST, PREFORKED_MOST
 from sinkproof.chaos.processes.spawn import (
     EXIT_OUT_OF_MEMORY,
     ChildProcess,
@@ -24,6 +26,7 @@ from sinkproof.chaos.processes.spawn import (
     ForkServerError,
     Limits,
     NoReply,
+    RepeatedCall,
     Silence,
 )
 from sinkproof.chaos.shared.point_journal import BYTES_AT_FIRST, JournalReader
@@ -89,6 +92,25 @@ def test_arguments_of_any_size_are_passed_on(server: ForkServer) -> None:
     child = spawn(server, "returns", b"a" * 1_000_000)
     assert repr(b"a" * 1_000_000).encode() == reply(child)
     end(child)
+
+
+class UnpickledBy:
+    """Becomes the pid of the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Callable[[], int], tuple[()]]:
+        return os.getpid, ()
+
+
+@pytest.mark.parametrize(("size", "inherited"), [(1, True), (CONTROL_BYTES_MOST, False)])
+def test_children_inherit_the_arguments_of_a_repeated_call(server: ForkServer, size: int, inherited: bool) -> None:
+    repeated = RepeatedCall(f"{HELPER.stem}:returns", (UnpickledBy(), "a" * size))
+    children = [server.spawn(repeated) for _ in range(PREFORKED_MOST + 1)]
+    pid, _ = literal_eval(reply(children[-1]).decode())
+    assert pid == (server.pid if inherited else children[-1].pid)
+    other = server.spawn(RepeatedCall(f"{HELPER.stem}:returns", "another argument"))
+    assert b"'another argument'" == reply(other)
+    for child in (*children, other):
+        end(child)
 
 
 @pytest.mark.parametrize(("entry", "arguments", "status"), [("raises", (), 70), ("exits", (3,), 3), ("exits", (0,), 0)])

@@ -57,7 +57,7 @@ def test_heavy_imports_of_a_file_are_found(imports: str, libraries: str, found: 
     assert found == libraries_of(load(subject(tmp_path, imports=imports, libraries=libraries)))
 
 
-def test_attempts_find_it_imported(tmp_path: Path) -> None:
+def test_attempts_find_it_imported_and_nothing_of_the_engine(tmp_path: Path) -> None:
     contract = load(subject(tmp_path, imports="def later():\n    import pyarrow.parquet"))
     (tmp_path / "scratch").mkdir()
     scratch = Scratch(name="imports", path=tmp_path / "scratch", shell="process")
@@ -65,6 +65,9 @@ def test_attempts_find_it_imported(tmp_path: Path) -> None:
         runner.run(Schedule())
         loaded = (scratch.path / "loaded").read_text().split()
     assert {"pyarrow.parquet", "pandas"} <= {*loaded}
+    assert not [
+        name for name in loaded if name.startswith(("sinkproof.judging", "sinkproof.reference_engine.dataflow"))
+    ]
 
 
 def test_a_sink_with_an_attribute_named_command_is_no_command(tmp_path: Path) -> None:

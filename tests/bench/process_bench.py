@@ -1,0 +1,121 @@
+"""The process shell in `make bench`: CPU time of a run in each kind of process, beside a child that only answers once.
+
+CPU time, because the machine is noisy: 1,000 ms over it is the rate on one core. The parts of the engine's time come
+from a profile of the same runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from cProfile import Profile
+from itertools import cycle
+from pathlib import Path
+from time import monotonic, process_time, thread_time
+from typing import Any
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.chaos.processes.spawn import ForkServer, RepeatedCall
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.make_sink import PRELOAD
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.generators.fault_sites import places
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, fresh_folder
+
+SUBJECT = "files/two-phase"
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+ANSWER_SECONDS = 60.0
+USED = ("engine_ms", "fork_servers_ms", "attempts_ms", "page_faults")
+PARTS = {  # of the engine's time -> the function whose profile has it
+    "sending requests": ("child.py", "send"),
+    "receiving replies": ("child.py", "receive"),
+    "reading journals": ("process_host.py", "_read_journal"),
+    "having attempts forked": ("process_host.py", "spawn"),
+    "emptying the target": ("schedule_runner.py", "reset"),
+    "reading the view": ("observer.py", "read"),
+    "judging": ("schedule_runner.py", "judge"),
+}
+Row = dict[str, Any]
+
+
+def answer_once(inside: Inside) -> None:
+    """The least that a child can do."""
+    inside.receive()
+    inside.send(b"")
+
+
+def ask_once(server: ForkServer) -> None:
+    child = server.spawn(RepeatedCall("process_bench:answer_once"))
+    child.send(b"", Deadline(ANSWER_SECONDS))
+    child.receive(Deadline(ANSWER_SECONDS))
+    child.join(Deadline(ANSWER_SECONDS))
+    child.close()
+
+
+def measure(seconds: float) -> list[Row]:
+    folder = fresh_folder()
+    with ForkServer(preload=(*PRELOAD, __file__), warm=[("sinkproof.subject.loading:load", SUBJECT)]) as server:
+        rows = [row("floor: a child that answers once", lambda: ask_once(server), [server], seconds=seconds)]
+    try:
+        with process_runner(load(SUBJECT), Scratch(name=SUBJECT, path=folder, shell="process")) as runner:
+            faults = [fault for fault in places(runner.run(Schedule()), "kill") if fault.actor.startswith("sink")]
+            kills = cycle([Schedule((fault,)) for fault in faults])
+            runner.run(next(kills))
+            servers = [runner.servers.first, runner.servers.other()]
+            for what, run in (
+                ("a run without a fault", lambda: runner.run(Schedule())),
+                ("a run with a kill", lambda: runner.run(next(kills))),
+                ("the same with executed lines traced", lambda: runner.run(next(kills), trace_lines=True)),
+            ):
+                rows.append(row(what, run, servers, seconds=seconds))
+            return [*rows, *parts(runner, kills)]
+    finally:
+        shutil.rmtree(folder)
+
+
+def row(what: str, run: Callable[[], object], servers: list[ForkServer], *, seconds: float) -> Row:
+    """Per run: ms of CPU time, and pages that the kernel copied or made for attempts."""
+    run()
+    before, began, own, runs = used(servers), monotonic(), process_time(), 0
+    while monotonic() - began < seconds:
+        run()
+        runs += 1
+    engine, after = 1000 * (process_time() - own), used(servers)
+    server, attempts, faults = (last - first for first, last in zip(before, after, strict=True))
+    figures = [round(each / runs, 1) for each in (engine, server, attempts, faults)]
+    value = round(1000 * runs / (engine + server + attempts), 1)
+    return {"what": what, "value": value, "unit": "per s of CPU", **dict(zip(USED, figures, strict=True))}
+
+
+def used(servers: list[ForkServer]) -> tuple[float, float, float]:
+    """(CPU ms of the servers, CPU ms and page faults of their dead children), see proc(5)."""
+    fields = [Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split() for each in servers]
+    utime, stime, cutime, cstime, faults = (sum(int(each[at]) for each in fields) for at in (11, 12, 13, 14, 8))
+    return TICK_MS * (utime + stime), TICK_MS * (cutime + cstime), faults
+
+
+def parts(runner: ProcessRunner, schedules: Iterator[Schedule], *, runs: int = 20) -> Iterator[Row]:
+    """Percent of the engine's time, and calls. The rest of the run is within the reply that a death replaces."""
+    profile = Profile(thread_time)
+    with profile:
+        for _ in range(runs):
+            runner.run(next(schedules))
+    entries = [each for each in profile.getstats() if not isinstance(each.code, str)]
+    seen = {(Path(each.code.co_filename).name, each.code.co_name): each for each in entries}
+    whole = seen["process_runner.py", "run"].totaltime
+    for what, where in PARTS.items():
+        percent = round(100 * seen[where].totaltime / whole, 1)
+        yield {"what": what, "value": percent, "unit": "% of engine", "calls": seen[where].callcount / runs}
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    heads = "".join(f"{head:>10}" for head in ("/s", "engine", "servers", "attempts", "faults"))
+    yield f"{'Process shell, ms of CPU time of each run':44}{heads}"
+    for each in rows:
+        if "calls" in each:
+            yield f"  {each['what']:42}{each['value']:10} % of the engine; {each['calls']:.1f} calls in a run with a kill"
+        else:
+            yield f"{each['what']:44}" + "".join(f"{each[name]:10}" for name in ("value", *USED))
