@@ -116,6 +116,6 @@ def table(rows: list[Row]) -> Iterator[str]:
     yield f"{'Process shell, ms of CPU time of each run':44}{heads}"
     for each in rows:
         if "calls" in each:
-            yield f"  {each['what']:42}{each['value']:10} % of the engine; {each['calls']:.1f} calls in a run with a kill"
+            yield f"  {each['what']:42}{each['value']:10} % of the engine, {each['calls']:.1f} times a run with a kill"
         else:
             yield f"{each['what']:44}" + "".join(f"{each[name]:10}" for name in ("value", *USED))
