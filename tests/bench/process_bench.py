@@ -29,7 +29,7 @@ SUBJECT = "files/two-phase"
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 ANSWER_SECONDS = 60.0
 USED = ("engine_ms", "fork_servers_ms", "attempts_ms", "page_faults")
-PARTS = {  # of the engine's time -> the function whose profile has it
+PARTS = {  # of the engine's time -> file and name of the function
     "sending requests": ("child.py", "send"),
     "receiving replies": ("child.py", "receive"),
     "reading journals": ("process_host.py", "_read_journal"),
