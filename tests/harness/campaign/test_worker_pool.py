@@ -11,7 +11,8 @@ from sinkproof.campaign.workers.process_workers import ENTRY, workers_beside
 from sinkproof.campaign.workers.worker_pool import PoolWorker, WorkerPool, start_worker
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.execution.process_runner import PRELOAD, ProcessRunner, process_runner
+from sinkproof.execution.make_sink import PRELOAD
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
