@@ -1,6 +1,6 @@
 """Makes the sink of an attempt in its own process. Fork servers preload this module, and nothing of the engine.
 
-A fork copies the page table of its parent: each megabyte that a server does not hold makes a run 0.6 % cheaper.
+A fork copies the page table of its parent, so each module that a server does not hold makes attempts cheaper.
 """
 
 from __future__ import annotations
