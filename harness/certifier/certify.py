@@ -7,7 +7,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -87,8 +87,7 @@ def certify(
     Raises ContractError for a bad subject.
     """
     sweep_folders_of_the_dead()
-    with redirect_stdout(sys.stderr):  # a module of the user may print when it is imported
-        subjects = {locator: SubjectProgress(load(locator)) for locator in locators}
+    subjects = {locator: SubjectProgress(load(locator)) for locator in locators}
     writer = CertificateWriter(
         out,
         clock=now,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
@@ -116,7 +117,7 @@ class SimulatedQuery:
         self.batch = batch
         self.reach(BEFORE_BATCH)
         try:
-            with file_points(self.scratch.path, self.reach), self.tracer(self.reach):
+            with self.contract.state(), file_points(self.scratch.path, self.reach), self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
         except ContractError:
             raise
@@ -173,7 +174,7 @@ def rows_left_behind(rows: Sequence[Identity]) -> str:
 
 def describe_error(error: BaseException, files: dict[str, str]) -> str:
     """The error with the innermost line of the function's own file."""
-    first = (str(error).strip().splitlines() or [""])[0][:300]
+    first = (message_of(error).strip().splitlines() or [""])[0][:300]
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in places if file in files]
     if not own:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.processes.parent_death import die_with
+from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.schedule import Fault
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -148,6 +149,7 @@ def main() -> None:
     os.chdir(path)
     try:
         contract = load(place)
+        stay_in_subjects_state()
         services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
         scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
         driver = StreamingDriver(contract, scratch, orders)

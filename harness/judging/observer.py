@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.checkpoint_rows import CheckpointRows
@@ -71,7 +72,7 @@ class Observer:
         except (ContractError, ReaderFailed, MemoryError):
             raise
         except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
-            self.observation.unreadable = f"{type(error).__name__}: {error}"
+            self.observation.unreadable = described(error)
             return None
 
     def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:

@@ -19,7 +19,9 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, restore
@@ -138,6 +140,7 @@ class SparkAttempt(RealShell):
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self) -> None:
+        stay_in_subjects_state()
         tracer = LineTracer(self.deployment.files, threads=True)
         with ExitStack() as stack:
             if self.deployment.effects_below and self.order.plan.sink:
@@ -326,7 +329,7 @@ def live(attempt: SparkAttempt) -> None:
         attempt.close()
         raise SystemExit(2) from None
     except Exception as error:  # the border: any failure of the sink
-        why = f"{type(error).__name__}: {error}"
+        why = described(error)
         attempt.events.record("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
         attempt.coordinator.send("failed", why)
         raise SystemExit(3) from error
