@@ -55,7 +55,7 @@ def _set_folder(path: str) -> None:
 
 
 def _variables() -> dict[bytes, bytes]:
-    return dict(os.environ._data)  # a copy of the mapping itself takes 30 us
+    return dict(os.environ._data)  # type: ignore[attr-defined]  # a copy of the mapping itself takes 30 us
 
 
 def _set_variables(values: Mapping[bytes, bytes]) -> None:
@@ -152,8 +152,8 @@ def _aspects() -> Iterator[Aspect]:
     yield sys.getrecursionlimit, sys.setrecursionlimit
     yield sys.gettrace, sys.settrace
     yield sys.getprofile, sys.setprofile
-    yield threading.gettrace, threading.settrace  # type: ignore[misc]
-    yield threading.getprofile, threading.setprofile  # type: ignore[misc]
+    yield threading.gettrace, threading.settrace
+    yield threading.getprofile, threading.setprofile
     yield gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()
     yield partial(locale.setlocale, locale.LC_ALL), _set_locale
     yield socket.getdefaulttimeout, socket.setdefaulttimeout

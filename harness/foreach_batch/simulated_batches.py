@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import message_of
-from sinkproof.chaos.lines import LineTracer, file_points
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
@@ -61,7 +60,9 @@ class CrashState:
     query: MicroBatches = field(default_factory=MicroBatches)
     faults: tuple[Fault, ...] = ()
     passed: Counter[str] = field(default_factory=Counter)  # points, in all runs up to the crash
-    line: SourceLine | None = None  # the last one executed before the last fault
+    line: SourceLine | None = (
+        None  # in which the last fault struck; the last one of the function, if it struck behind that
+    )
 
     @property
     def key(self) -> tuple[str, MicroBatches]:
@@ -134,8 +135,8 @@ class SimulatedQuery:
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
-        if is_line(point):
-            self.line = source_line(point, self.contract.given.files)
+        files = self.contract.given.files
+        self.line = source_line(line_on_stack(files), files) or self.line
         self._visit(point)
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
+from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.point_journal import Journal
@@ -96,6 +96,7 @@ class _Inner:
             self.inject()  # a thread has reached the point while the request was on its way
 
     def inject(self) -> None:
+        self.journal.write_struck(line_on_stack(self.watched.files))
         failing = FAILING.get(self.kind)
         if failing is not None:
             if threading.get_ident() == self.main_thread:  # another thread must not send in between

@@ -78,7 +78,7 @@ class SparkAttempt(RealShell):
         self.key: Key = (plan.id, order.generation)
         folder = RunFolder(run.folder)
         self.events: EventLog = folder.events()
-        self.points = Points(folder, plan.name, events=self.events, generation=order.generation)
+        self.points = Points(folder, plan.name, events=self.events, generation=order.generation, files=deployment.files)
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
         self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
@@ -145,7 +145,7 @@ class SparkAttempt(RealShell):
         with ExitStack() as stack:
             if self.deployment.effects_below and self.order.plan.sink:
                 stack.enter_context(file_points(Path(self.deployment.effects_below), self.reach))
-            if self.deployment.files and self.order.plan.sink:
+            if self.deployment.traces_lines and self.order.plan.sink:
                 stack.enter_context(tracer(self.reach))
             self._run()
 
