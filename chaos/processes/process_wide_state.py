@@ -7,6 +7,7 @@ subject has left, and leaves everything else as it was before.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import faulthandler
 import fcntl
@@ -38,7 +39,21 @@ LIMITS: Final = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_AS")
 STREAMS: Final = ("stdin", "stdout", "stderr")
 HOOKS: Final = ("excepthook", "unraisablehook", "displayhook")
 LISTS: Final = ("path", "meta_path", "path_hooks")
-MODULES: Final = (builtins, json, os, pickle, posixpath, select, shutil, signal, socket, subprocess, tempfile, time)
+MODULES: Final = (
+    atexit,
+    builtins,
+    json,
+    os,
+    pickle,
+    posixpath,
+    select,
+    shutil,
+    signal,
+    socket,
+    subprocess,
+    tempfile,
+    time,
+)
 Aspect = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it; sets it
 
 
@@ -163,11 +178,24 @@ def _aspects() -> Iterator[Aspect]:
 ASPECTS: Final = tuple(_aspects())
 
 
+_register: Final = atexit.register
+
+
+def _register_at_exit(function: Any, *arguments: Any, **named: Any) -> Any:
+    """Processes of subjects are killed or left, so what they register never runs; nor does it in this process, whose
+    exit status is a verdict.
+    """
+    if str(getattr(function, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
+        _register(function, *arguments, **named)
+    return function
+
+
 class _Subject:
     """What the subject has left in this process."""
 
     depth = 0  # of calls to it
-    left: ClassVar[dict[int, Any]] = {}  # index in ASPECTS -> value, where it is not ours
+    left: ClassVar[dict[int, Any]] = {0: {(MODULES.index(atexit), "register"): _register_at_exit}}  # index in ASPECTS
+    # -> value, where it is not ours
     descriptors: ClassVar[list[int]] = []  # copies of 0, 1 and 2
 
 

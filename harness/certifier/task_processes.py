@@ -68,7 +68,13 @@ class Reporting(Progress):
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
             os._exit(0)  # the sink forked: its child must not send messages, too
-        self.inside.send(pickle.dumps(message))
+        try:
+            self.inside.send(pickle.dumps(message))
+        except BrokenPipeError:
+            raise
+        except OSError:  # only code of the subject can have closed it
+            os.write(2, b"its code has closed file descriptors that it had not opened")
+            os._exit(1)
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
         self.send("start", subject, shell, total)

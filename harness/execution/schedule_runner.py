@@ -77,8 +77,9 @@ class ScheduleRunner:
 
     def find_own_files(self) -> None:
         """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of."""
+        sink = self.contract.sink(self.scratch)
         with self.contract.state():
-            self.own_code = own_code(self.contract.given, self.contract.sink(self.scratch))
+            self.own_code = own_code(self.contract.given, sink)
         self.tracer = LineTracer(self.own_code.files)
 
     def reset(self) -> None:

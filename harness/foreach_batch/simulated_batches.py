@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import re
 import traceback
 from collections import Counter, deque
@@ -73,7 +74,7 @@ class CrashState:
             return ranks.setdefault(match[0], b"<%d>" % len(ranks))
 
         entries = [
-            (name.encode(), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
+            (os.fsencode(name), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
         ]
         entries.sort(key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1]))
         text = RANDOM_NAME.sub(ranked, b"\0".join(part for entry in entries for part in entry))

@@ -150,13 +150,13 @@ def main() -> None:
     os.chdir(path)
     try:
         contract = load(place)
-        stay_in_subjects_state()
         services = ServicesInUse(options=ServiceOptions(**json.loads(sys.argv[5])))
         scratch = Scratch(name=f"{contract.name}-spark", path=path, shell="spark", services=services)
         driver = StreamingDriver(contract, scratch, orders)
     except Exception as error:  # the border of the process
         orders.send("refused", str(error), isinstance(error, ContractError))
         raise SystemExit(1) from error
+    stay_in_subjects_state()
     driver.serve()
     stop_session(driver.session)
 

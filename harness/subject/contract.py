@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
+from itertools import islice
 from math import inf
 from operator import index, or_
 from typing import Any, Final, Literal
@@ -19,6 +20,9 @@ SubjectKind = Literal["sink", "foreach_batch", "command"]
 
 # By the client library that a contract names: what `scratch.service` imports in every attempt.
 SERVICE_MODULES: Final = {"confluent_kafka": "sinkproof.subject.kafka_service"}
+
+
+ROWS_MOST: Final = 20_000_000  # the largest job has a million
 
 
 class ContractError(ValueError):
@@ -170,7 +174,9 @@ def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int,
     problem = f"{locator}: {what}() must give (split, offset) pairs of integers"
     if not isinstance(rows, Iterable):
         raise ContractError(f"{problem}, not {type(rows).__name__}")
-    given = list(rows)
+    given = list(islice(rows, ROWS_MOST))
+    if len(given) == ROWS_MOST:
+        raise ContractError(f"{locator}: {what}() does not end: it gave {ROWS_MOST:,} rows. No job has that many")
     try:
         return [(index(row[0]), index(row[1])) for row in given]
     except (TypeError, IndexError, KeyError) as error:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import signal
 import sys
 from functools import cache
 from inspect import isfunction
@@ -20,6 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from sinkproof.chaos.error_text import described
+from sinkproof.chaos.processes.fork_server import children_of
 from sinkproof.chaos.processes.process_wide_state import subjects_state
 from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.command_contract import PREFIX, CommandContract
@@ -66,6 +69,17 @@ def load(locator: str) -> Contract:
         return check(locator, found)
 
 
+def load_to_read(locator: str) -> Contract:
+    """For a process that calls nothing of the contract: what an import starts there is ended."""
+    before = children_of(os.getpid())
+    try:
+        return load(locator)
+    finally:
+        for pid in children_of(os.getpid()) - before:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def check(locator: str, found: Any) -> Contract:
     """A contract that is a class, or an instance of one. Raises ContractError with the next step."""
     if isinstance(found, type):
@@ -103,8 +117,6 @@ def _module(place: str, locator: str, file: Path | None) -> ModuleType:
     except (ContractError, KeyboardInterrupt):
         raise
     except BaseException as error:  # the border to the user's module, which may raise anything
-        if type(error).__module__.startswith("sinkproof."):  # a signal that ends this command
-            raise
         raise ContractError(f"{locator}: importing {place} failed: {described(error)}") from error
 
 

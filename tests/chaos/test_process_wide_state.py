@@ -36,7 +36,11 @@ ACTS: Final = {  # what the subject does -> an expression that is true as long a
     ),
     "builtins.open = os.rename = time.monotonic = f": "builtins.open is os.rename is time.monotonic is f",
 }
-FOR_GOOD: Final = ("os.close(1)", "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)", "faulthandler.dump_traceback_later(1)")
+FOR_GOOD: Final = (
+    "os.close(1)",
+    "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)",
+    "faulthandler.dump_traceback_later(1)",
+)
 PROGRAM: Final = """
 import builtins, faulthandler, gc, locale, os, resource, signal, socket, sys, threading, time, warnings
 from sinkproof.chaos.processes.process_wide_state import ASPECTS, subjects_state

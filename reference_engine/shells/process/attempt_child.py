@@ -137,7 +137,9 @@ class _Inner:
             return pickle.dumps(("ok", plain(call, value)))
         except MemoryError:
             return OUT_OF_MEMORY
-        except Exception as error:  # the border: a sink's failure becomes a reply, and the engine reacts
+        except SystemExit:
+            raise
+        except BaseException as error:  # the border: a sink's failure becomes a reply, and the engine reacts
             return _failure_reply(error)
         finally:
             if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
@@ -184,7 +186,7 @@ def plain(call: str, value: Any) -> Any:
     return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None
 
 
-def _failure_reply(error: Exception) -> bytes:
+def _failure_reply(error: BaseException) -> bytes:
     reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
     try:
         message, text = message_of(error), printable(traceback.format_exc())

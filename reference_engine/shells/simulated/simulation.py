@@ -205,7 +205,9 @@ class Simulation:
                 actions = self.actions
                 for effect in subtask.on(kind, a, b):
                     actions[effect[0]](self, key, effect)
-        except (Exception, SystemExit) as error:  # any failure of a sink ends its attempt
+        except (Killed, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # any failure of a sink ends its attempt, sys.exit() included
             self.note(self.names[key[0]], "raised", described(error))
             self._attempt_failed(key, error)
         if self.actor_faults.resumed == key:
