@@ -54,6 +54,7 @@ MODULES: Final = (
     tempfile,
     time,
 )
+CLOSED: Final = -1, -1
 Aspect = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it; sets it
 
 
@@ -235,13 +236,13 @@ def _set_back(ours: Sequence[Any]) -> None:
             _Subject.left[place] = after
             set_to(before)
     for number, kept in enumerate(_Subject.descriptors):
-        if _identity(number) != _identity(kept):
+        if _identity(kept) not in (_identity(number), CLOSED):
             os.dup2(kept, number)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
     try:
         found = os.fstat(descriptor)
-    except OSError:  # it was closed
-        return -1, -1
+    except OSError:
+        return CLOSED
     return found.st_dev, found.st_ino

@@ -94,18 +94,21 @@ class Observer:
         if not self._changed():
             return
         latest = simulation.storage.latest()
-        rows = self._read_or_none()
+        rows = self._read_or_none(simulation)
         if rows is None:
             return
         awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
         self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
         self._compare(set(rows))
 
-    def _read_or_none(self) -> list[Identity] | None:
+    def _read_or_none(self, simulation: RunningJob) -> list[Identity] | None:
         """Raises nothing, since the sink below on the stack would catch it; the reading at the end raises."""
         try:
             return self.read()
-        except (ContractError, ReaderFailed):
+        except ReaderFailed:
+            return None
+        except ContractError:  # it would be the same each time
+            simulation.on_point = None
             return None
 
     def _compare(self, visible: set[Identity]) -> None:

@@ -19,7 +19,7 @@ from functools import cache
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes.fork_server import children_of
@@ -71,11 +71,20 @@ def load(locator: str) -> Contract:
 
 def load_to_read(locator: str) -> Contract:
     """For a process that calls nothing of the contract: what an import starts there is ended."""
-    before = children_of(os.getpid())
+    here, exit_at_once = os.getpid(), os._exit
+    before = children_of(here)
+
+    def exit_with_an_error(status: int) -> NoReturn:
+        if os.getpid() == here:
+            sys.exit(status)
+        exit_at_once(status)
+
+    os._exit = exit_with_an_error  # the exit status of this process is a verdict
     try:
         return load(locator)
     finally:
-        for pid in children_of(os.getpid()) - before:
+        os._exit = exit_at_once
+        for pid in children_of(here) - before:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
@@ -114,9 +123,12 @@ def _public(holder: Any) -> str:
 def _module(place: str, locator: str, file: Path | None) -> ModuleType:
     try:
         return importlib.import_module(place) if file is None else _module_of_file(file)
-    except (ContractError, KeyboardInterrupt):
+    except ContractError:
         raise
     except BaseException as error:  # the border to the user's module, which may raise anything
+        is_handled = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.default_int_handler)
+        if isinstance(error, KeyboardInterrupt) and not is_handled:  # Ctrl-C; the command ignores further ones
+            raise
         raise ContractError(f"{locator}: importing {place} failed: {described(error)}") from error
 
 
