@@ -183,8 +183,8 @@ _register: Final = atexit.register
 
 
 def _register_at_exit(function: Any, *arguments: Any, **named: Any) -> Any:
-    """Processes of subjects are killed or left, so what they register never runs; nor does it in this process, whose
-    exit status is a verdict.
+    """Processes of subjects are killed or left, so what they register never runs. Nor does it in this process: its exit
+    status is a verdict.
     """
     if str(getattr(function, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
         _register(function, *arguments, **named)

@@ -23,6 +23,7 @@ from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import found_anywhere
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
@@ -44,7 +45,7 @@ class SparkRunner(ScheduleRunner):
         """The arguments that every recipe takes."""
         scratch = self.scratch
         return {
-            "locator": self.contract.locator,
+            "locator": found_anywhere(self.contract.locator),
             "name": scratch.name,
             "folder": str(scratch.path),
             "settings": dict(scratch.settings),

@@ -187,7 +187,7 @@ def _shown(row: Any) -> str:
     try:
         return printable(repr(row))
     except Exception as broken:  # the border to the row's own class
-        return f"of the type {type(row).__name__}, whose text cannot be had ({type(broken).__name__})"
+        return f"of the type {type(row).__name__}, and its text cannot be had ({type(broken).__name__})"
 
 
 def _claims(locator: str, given: Any) -> Claim:

@@ -69,6 +69,12 @@ def load(locator: str) -> Contract:
         return check(locator, found)
 
 
+def found_anywhere(locator: str) -> str:
+    """For processes with another working directory."""
+    place, _, name = locator.rpartition(":")
+    return f"{Path(place).resolve()}:{name}" if place.endswith(".py") and not locator.startswith(PREFIX) else locator
+
+
 def load_to_read(locator: str) -> Contract:
     """For a process that calls nothing of the contract: what an import starts there is ended."""
     here, exit_at_once = os.getpid(), os._exit
