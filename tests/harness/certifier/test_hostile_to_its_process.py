@@ -101,6 +101,16 @@ def test_a_sink_that_changes_its_process_is_upheld(sinkproof_command: Run, tmp_p
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("shell", ["simulated", "process"])
+def test_a_sink_finds_what_its_import_has_changed(sinkproof_command: Run, tmp_path: Path, shell: str) -> None:
+    code = subject("write", "assert (os.getcwd(), os.environ['NEEDED']) == ('/proc', '1')")
+    (tmp_path / "relies.py").write_text(
+        code.replace("import os\n", "import os\nos.chdir('/proc')\nos.environ['NEEDED'] = '1'\n")
+    )
+    done = sinkproof_command("replay", "no-fault", "relies.py:Contract", "--on", shell)
+    assert (0, "24 rows committed; upheld") == (done.returncode, done.stdout.splitlines()[-1]), done.stderr
+
+
 def test_a_sink_that_closes_what_it_has_not_opened_is_named(sinkproof_command: Run, tmp_path: Path) -> None:
     (tmp_path / "closes.py").write_text(subject("sink", "os.closerange(3, 100)"))
     done = sinkproof_command("replay", "no-fault", "closes.py:Contract", "--on", "process")
