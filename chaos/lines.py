@@ -88,6 +88,18 @@ class LineTracer:
         return {line_point(self.files[code.co_filename], number) for code in self.entered for number in _lines_of(code)}
 
 
+def line_on_stack(files: Mapping[str, str], *, above: CodeType | None = None) -> str:
+    """The innermost line of these files that is being executed by this thread, as a point: a call was made there. Empty
+    if there is none. `above`: code below which the stack belongs to others.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not above:
+        if frame.f_code.co_filename in files:
+            return line_point(files[frame.f_code.co_filename], frame.f_lineno)
+        frame = frame.f_back
+    return ""
+
+
 def executable_lines(file: Path) -> set[int]:
     """The lines of all functions in the file. A line that only an import executes is no point."""
     return {line for lines in _functions(file) for line in lines}

@@ -88,7 +88,7 @@ class Server:
     def __init__(self, control: socket.socket) -> None:
         self.control, self.pid = control, os.getpid()
         self.forked: set[int] = set()
-        self.children_before = _children(self.pid)  # started by preloaded modules
+        self.children_before = children_of(self.pid)  # started by preloaded modules
         self.deaths: list[tuple[str, int, int]] = []  # not reported yet
         self.outbox: deque[bytes] = deque()
         self.preforked: deque[tuple[int, socket.socket]] = deque()  # forked in advance, and not assigned yet
@@ -197,7 +197,7 @@ class Server:
 
     def kill_orphans(self) -> bool:
         """Kills the descendants of dead children. True if there were any: their SIGCHLD calls `reap` again."""
-        orphans = _children(self.pid) - self.forked - self.children_before
+        orphans = children_of(self.pid) - self.forked - self.children_before
         for pid in orphans:
             _kill(os.kill, pid)
         return bool(orphans)
@@ -210,7 +210,7 @@ class Server:
             _kill(os.killpg, pid)
             _kill(os.kill, pid)
         while True:
-            for pid in _children(self.pid):
+            for pid in children_of(self.pid):
                 _kill(os.kill, pid)
             try:
                 os.waitpid(-1, 0)
@@ -311,7 +311,7 @@ def _kill(how: Callable[[int, int], None], pid: int) -> None:
             raise
 
 
-def _children(pid: int) -> set[int]:
+def children_of(pid: int) -> set[int]:
     try:
         descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY)  # 5 us; a Path takes 25
         try:

@@ -13,6 +13,7 @@ from typing import Final
 
 BYTES_AT_FIRST: Final = 1 << 20  # about 40,000 points; it doubles when it is full
 BYTES_READ_FIRST: Final = 1 << 12  # a reply follows a few points; to read 64 KiB for them takes 13 us longer
+STRUCK: Final = "struck at "
 
 
 class Journal:
@@ -35,6 +36,10 @@ class Journal:
             self._grow()
             self._store(text)
 
+    def write_struck(self, line: str) -> None:
+        """A fault strikes in a call that was made at this line of the sink's own code; empty: elsewhere."""
+        self.write(STRUCK + line)
+
     def _grow(self) -> None:
         size = 2 * self._map.size()
         os.ftruncate(self._descriptor, size)
@@ -51,6 +56,7 @@ class JournalReader:
         self.descriptor = os.memfd_create("journal")
         os.ftruncate(self.descriptor, BYTES_AT_FIRST)
         self._offset = 0
+        self.struck = ""  # the line in which the last fault struck, as a point
 
     def new_points(self) -> list[str]:
         """The points written since the last call, without an incomplete last line."""
@@ -64,7 +70,11 @@ class JournalReader:
                 break
         whole = found[: found.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return whole.decode(errors="replace").split("\n")[:-1]
+        points = whole.decode(errors="replace").split("\n")[:-1]
+        for struck in [each for each in points if each.startswith(STRUCK)]:
+            self.struck = struck.removeprefix(STRUCK)
+            points.remove(struck)
+        return points
 
     def close(self) -> None:
         if self.descriptor >= 0:

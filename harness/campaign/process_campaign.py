@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,20 +11,17 @@ from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import high_yield
 from sinkproof.generators.fault_sites import places
-from sinkproof.reports.document import SourceLine
 from sinkproof.subject.reachable_lines import Duty, Statement
-from sinkproof.subject.source_files import reachable_in, source_line
+from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 FAR_LARGER_SECONDS: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
-FINDINGS_LOCATED_MOST: Final = 12  # each takes a second run
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -56,30 +52,10 @@ class CampaignInProcesses(Campaign):
         return bool(self.unexecuted)
 
     def take(self, result: RunResult) -> RunResult:
-        taken = self._located(result)
+        taken = super().take(result)
         passed = self.results.coverage.lines_passed
         self.unexecuted = [statement for statement in self.unexecuted if statement.lines.isdisjoint(passed)]
         return taken
-
-    def _located(self, result: RunResult) -> RunResult:
-        if result.anomalies and result.struck_line is None and len(self.results.findings) < FINDINGS_LOCATED_MOST:
-            result = replace(result, struck_line=self._line_struck(result.schedule))
-        return super().take(result)
-
-    def _line_struck(self, schedule: Schedule) -> SourceLine | None:
-        """The line of the sink at which the last fault was injected within a call; found by a second run with lines."""
-        if not schedule.faults or schedule.faults[-1].point in (*AROUND_CALLS, *COORDINATOR_POINTS):
-            return None
-        again = self.runner.run(schedule, trace_lines=True)
-        last, seen, line = schedule.faults[-1], 0, ""
-        for actor, point in again.trace:
-            if again.names[actor] != last.actor:
-                continue
-            line = point if is_line(point) else line
-            seen += point == last.point
-            if seen == last.occurrence:
-                break
-        return source_line(line, self.runner.files)
 
 
 class ProcessCampaign(CampaignInProcesses):

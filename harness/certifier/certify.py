@@ -7,7 +7,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from sinkproof.reports.certificate_writer import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.loading import load
+from sinkproof.subject.loading import load, load_to_read
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 
@@ -87,8 +87,7 @@ def certify(
     Raises ContractError for a bad subject.
     """
     sweep_folders_of_the_dead()
-    with redirect_stdout(sys.stderr):  # a module of the user may print when it is imported
-        subjects = {locator: SubjectProgress(load(locator)) for locator in locators}
+    subjects = {locator: SubjectProgress(load_to_read(locator)) for locator in locators}
     writer = CertificateWriter(
         out,
         clock=now,

@@ -23,7 +23,7 @@ from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.loading import load
+from sinkproof.subject.loading import load, load_to_read
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 from sinkproof.workload.jobs import named_job
 
@@ -81,7 +81,7 @@ def replay(
     """
     schedule = parse(text, kinds=frozenset(KINDS))
     named_job(schedule.job)
-    contract = load(locator)
+    contract = load(locator) if here else load_to_read(locator)
     if why := impossible(schedule, contract, shell):
         raise ContractError(why)
     task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule), services=services)

@@ -20,6 +20,7 @@ from typing import Any, Final
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
@@ -67,7 +68,13 @@ class Reporting(Progress):
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
             os._exit(0)  # the sink forked: its child must not send messages, too
-        self.inside.send(pickle.dumps(message))
+        try:
+            self.inside.send(pickle.dumps(message))
+        except BrokenPipeError:
+            raise
+        except OSError:  # only code of the subject can have closed it
+            os.write(2, b"its code has closed file descriptors that it had not opened")
+            os._exit(1)
 
     def start(self, subject: str, shell: str, total: int | None) -> None:
         self.send("start", subject, shell, total)
@@ -95,10 +102,10 @@ def work(inside: Inside, task: Task) -> None:
         os._exit(1)  # the parent is gone
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)  # no message can be sent without memory
-    except Exception as error:  # the border: no error may look like a verdict
+    except BaseException as error:  # the border: no error may look like a verdict
         place = place_of(error.__traceback__)
         what = f"the contract's own code failed at {place}" if place else "sinkproof itself failed"
-        why, origin = f"{what}: {type(error).__name__}: {error}", "subject" if place else "ours"
+        why, origin = f"{what}: {described(error)}", "subject" if place else "ours"
         reporting.send("result", Failure(why=why, origin=origin, details=traceback.format_exc()))
 
 

@@ -13,7 +13,7 @@ import click
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE
 
 
-class Terminated(BaseException):
+class Terminated(KeyboardInterrupt):
     """SIGTERM: the command cleans up and ends as after Ctrl-C."""
 
 

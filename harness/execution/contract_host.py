@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.services.service import ServiceError, ServiceUnavailable
 from sinkproof.chaos.wall_clock import shift_file_times
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
@@ -36,8 +37,8 @@ class ContractTarget:
         try:
             call(self.scratch)
         except Exception as error:  # the border to the user's method
-            said = f"{type(error).__name__}: {error}"
-            self.failed = self.failed or ContractError(f"{self.contract.locator}: {hook}(scratch) raised {said}")
+            said = f"{self.contract.locator}: {hook}(scratch) raised {described(error)}"
+            self.failed = self.failed or ContractError(said)
 
     def age(self, seconds: float) -> None:
         """Ages files; any other target reads the time from `scratch.clock`."""

@@ -56,7 +56,7 @@ class ScheduleRunner:
         self._collected_after = gc.get_threshold()
         gc.freeze()
         if self.contract.copies:
-            self._empty = self.contract.given.freeze(self.scratch)
+            self._empty = self.contract.copy(self.scratch)
             gc.set_threshold(*COLLECTED_AFTER)
         return self
 
@@ -77,13 +77,15 @@ class ScheduleRunner:
 
     def find_own_files(self) -> None:
         """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of."""
-        self.own_code = own_code(self.contract.given, self.contract.sink(self.scratch))
+        sink = self.contract.sink(self.scratch)
+        with self.contract.state():
+            self.own_code = own_code(self.contract.given, sink)
         self.tracer = LineTracer(self.own_code.files)
 
     def reset(self) -> None:
         """Empties the target."""
         if self.contract.copies:
-            self.contract.given.thaw(self.scratch, self._empty)
+            self.contract.put_back(self.scratch, self._empty)
         else:
             self.contract.call_if_there("teardown", self.scratch)
             clear_folder(self.scratch.path)
@@ -154,7 +156,7 @@ class ScheduleRunner:
         own_points = self.contract.marks_points
         effects = nullcontext() if own_points else file_points(self.scratch.path, simulation.reach)
         lines = self.tracer(simulation.reach) if trace_lines else nullcontext()
-        with effects, lines:
+        with self.contract.state(), effects, lines:
             simulation.play()
         self._release(simulation)
         self.target.raise_what_failed()

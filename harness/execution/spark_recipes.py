@@ -21,7 +21,6 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 from sinkproof.subject.services_in_use import ServicesInUse
-from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import FAILURES_TOLERATED, INPUTS, ZOMBIE_LATE_JOB, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
@@ -61,6 +60,7 @@ def certifying(
     settings: Mapping[str, Any],
     services: ServiceOptions = DEFAULT_SERVICES,
     job: str,
+    files: Mapping[str, str],
     lines: bool,
 ) -> Deployment:
     """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
@@ -70,7 +70,8 @@ def certifying(
     return Deployment(
         job=in_real_time(named, restarts=RESTARTS_MOST),
         make_sink=lambda: contract.sink(scratch),
-        files=files_of(contract.given, contract.sink(scratch)) if lines else {},
+        files=files,
+        traces_lines=lines,
         effects_below="" if own_points else folder,
         pace_ms=named.timing.pace,
         read_committed=lambda: readable(contract, scratch),

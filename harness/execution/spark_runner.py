@@ -23,6 +23,7 @@ from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import found_anywhere
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
@@ -44,7 +45,7 @@ class SparkRunner(ScheduleRunner):
         """The arguments that every recipe takes."""
         scratch = self.scratch
         return {
-            "locator": self.contract.locator,
+            "locator": found_anywhere(self.contract.locator),
             "name": scratch.name,
             "folder": str(scratch.path),
             "settings": dict(scratch.settings),
@@ -59,7 +60,8 @@ class SparkRunner(ScheduleRunner):
         """`concurrent_reader` has no effect: the observer of a Spark job always reads beside it."""
         self.reset()
         lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults)
-        run = self.new_run("sinkproof.execution.spark_recipes:certifying", job=schedule.job, lines=lines)
+        recipe = "sinkproof.execution.spark_recipes:certifying"
+        run = self.new_run(recipe, job=schedule.job, files=dict(self.files), lines=lines)
         RunFolder(run.folder).armed().arm(schedule.faults)
         names = named_job(schedule.job).widest.names
         execution = self.cluster.begin(run, tasks=len(names) - 1)
@@ -107,6 +109,7 @@ class SparkRunner(ScheduleRunner):
 
     def _result_of(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
+        lines = [each["line"] for each in story if each["what"] == "struck"]
         committed, history = len(observer.observation.committed), history_of(story)
         covered = 0
         for each in story:
@@ -126,7 +129,7 @@ class SparkRunner(ScheduleRunner):
             rows_committed=committed,
             rows_committed_after=committed - covered,
             log="\n".join(map(repr, story)).encode(),
-            struck_line=source_line(struck[-1].point, self.files) if struck else None,
+            struck_line=source_line(lines[-1], self.files) if struck else None,
             unreadable=observer.observation.unreadable,
             kills=len(deaths(story)),
         )

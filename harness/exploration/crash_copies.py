@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.source_files import source_line
 
 DEATHS = ("kill", "stop", "pause")
 
@@ -42,20 +41,20 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: 
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
     struck: list[Fault] = []
+    lines: list[SourceLine | None] = [None]  # in which each whole-job crash struck
     segments = _segments(schedule.faults)
     orders = [*schedule.orders, *[IN_ORDER] * len(segments)]
     for (prelude, crash), order in zip(segments, orders, strict=False):
         here = tuple(_from_here(fault, world, state) for fault in prelude)
         state = replace(state, prelude=here, orders=(*state.orders[:-1], order))
-        state_next = _run_until(world, state, crash=crash, history=history)
+        state_next = _run_until(world, state, crash=crash, history=history, lines=lines)
         last = world.last_result(schedule)
         struck += prelude[: len(last.struck)]
         if crash is None or state_next is None:
             break
         struck.append(crash)
         state = state_next
-    lines = [source_line(fault.point, runner.files) for fault in struck if is_line(fault.point)]
-    line = last.struck_line or (lines[-1] if lines else None)
+    line = last.struck_line if last.struck else lines[-1]
     return replace(last, struck=tuple(struck), history=[*history, *last.history], struck_line=line)
 
 
@@ -84,7 +83,12 @@ def _from_here(fault: Fault, world: JobWorld, state: JobState) -> Fault:
 
 
 def _run_until(
-    world: JobWorld, state: JobState, *, crash: Fault | None, history: list[tuple[Any, ...]]
+    world: JobWorld,
+    state: JobState,
+    *,
+    crash: Fault | None,
+    history: list[tuple[Any, ...]],
+    lines: list[SourceLine | None],
 ) -> JobState | None:
     """The state that the crash leaves; None if its point was not passed that often."""
     left: list[JobState] = []
@@ -99,6 +103,8 @@ def _run_until(
         ahead -= 1
         if ahead == 0 and len(world.simulation.faults.injected) == len(state.prelude):
             left.append(world.freeze())
+            world.observer.injecting(world.simulation, crash)
+            lines.append(world.observer.struck_line)
             world.simulation.note(crash.actor, crash.point, crash.kind)
             history.extend(world.simulation.history)
 

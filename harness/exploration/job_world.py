@@ -243,7 +243,7 @@ class JobWorld:
 
     def freeze_target(self) -> Any:
         if self.contract.copies:
-            return self.contract.given.freeze(self.scratch)
+            return self.contract.copy(self.scratch)
         return freeze_folder(self.scratch.path)
 
     def schedule(self, state: JobState) -> Schedule:
@@ -253,7 +253,7 @@ class JobWorld:
 
     def thaw_target(self, target: Any) -> None:
         if self.contract.copies:
-            self.contract.given.thaw(self.scratch, target)
+            self.contract.put_back(self.scratch, target)
         else:
             thaw_folder(self.scratch.path, target)
 

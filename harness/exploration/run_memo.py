@@ -94,7 +94,7 @@ class WatchedSimulation(Simulation):
         super()._cancel(key, leave=leave)
         self._check_zombies_ended()
 
-    def _attempt_failed(self, key: Key, error: Exception) -> None:
+    def _attempt_failed(self, key: Key, error: BaseException) -> None:
         super()._attempt_failed(key, error)
         self._check_zombies_ended()
 

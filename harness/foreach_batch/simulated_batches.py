@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import re
 import traceback
 from collections import Counter, deque
@@ -16,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.lines import LineTracer, file_points
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.error_text import message_of
+from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
@@ -60,7 +61,9 @@ class CrashState:
     query: MicroBatches = field(default_factory=MicroBatches)
     faults: tuple[Fault, ...] = ()
     passed: Counter[str] = field(default_factory=Counter)  # points, in all runs up to the crash
-    line: SourceLine | None = None  # the last one executed before the last fault
+    line: SourceLine | None = (
+        None  # in which the last fault struck; the last one of the function, if it struck behind that
+    )
 
     @property
     def key(self) -> tuple[str, MicroBatches]:
@@ -71,7 +74,7 @@ class CrashState:
             return ranks.setdefault(match[0], b"<%d>" % len(ranks))
 
         entries = [
-            (name.encode(), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
+            (os.fsencode(name), b"" if contents is None else b"=" + contents) for name, contents in self.target.items()
         ]
         entries.sort(key=lambda entry: (RANDOM_NAME.sub(b"", entry[0]), entry[1]))
         text = RANDOM_NAME.sub(ranked, b"\0".join(part for entry in entries for part in entry))
@@ -116,7 +119,7 @@ class SimulatedQuery:
         self.batch = batch
         self.reach(BEFORE_BATCH)
         try:
-            with file_points(self.scratch.path, self.reach), self.tracer(self.reach):
+            with self.contract.state(), file_points(self.scratch.path, self.reach), self.tracer(self.reach):
                 self.contract.given.write_batch(frame, batch)
         except ContractError:
             raise
@@ -133,8 +136,8 @@ class SimulatedQuery:
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
-        if is_line(point):
-            self.line = source_line(point, self.contract.given.files)
+        files = self.contract.given.files
+        self.line = source_line(line_on_stack(files), files) or self.line
         self._visit(point)
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:
@@ -173,7 +176,7 @@ def rows_left_behind(rows: Sequence[Identity]) -> str:
 
 def describe_error(error: BaseException, files: dict[str, str]) -> str:
     """The error with the innermost line of the function's own file."""
-    first = (str(error).strip().splitlines() or [""])[0][:300]
+    first = (message_of(error).strip().splitlines() or [""])[0][:300]
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in places if file in files]
     if not own:

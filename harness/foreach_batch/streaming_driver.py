@@ -3,7 +3,8 @@
 It takes orders over one socket:
 
 ("run", faults, passed)  one run of the query; `passed`: how often each point was passed before. The driver sends
-                         ("passed", point, batch) and ("injected", kind) meanwhile, and ("ended", observation, lines)
+                         ("passed", point, batch) and ("injected", kind, line) meanwhile, and in the end
+                         ("ended", observation, lines)
 end of the stream        stops the session and ends
 
 Before the first order it sends ("ready",) or ("refused", why, whether the subject is at fault). At a fault it kills its
@@ -21,8 +22,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
 from sinkproof.chaos.processes.parent_death import die_with
+from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.schedule import Fault
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -118,7 +120,7 @@ class StreamingDriver:
             return
         fault, *rest = self.faults
         self.faults = tuple(rest)
-        self.orders.send("injected", fault.kind)
+        self.orders.send("injected", fault.kind, line_on_stack(self.contract.given.files))
         if fault.kind == LOSE:
             self._lose_last_commit()
         else:
@@ -154,6 +156,7 @@ def main() -> None:
     except Exception as error:  # the border of the process
         orders.send("refused", str(error), isinstance(error, ContractError))
         raise SystemExit(1) from error
+    stay_in_subjects_state()
     driver.serve()
     stop_session(driver.session)
 

@@ -49,7 +49,7 @@ class Experiment:
 
     ending: Observation = field(default_factory=Observation)
     injected: tuple[Fault, ...] = ()
-    line: SourceLine | None = None  # the last one executed before the last fault
+    line: SourceLine | None = None  # as CrashState.line
     trail: list[tuple[int, str, int]] = field(default_factory=list)  # (drivers and losses before, point, batch)
     passed: Counter[str] = field(default_factory=Counter)
     lines_known: set[str] = field(default_factory=set)
@@ -117,8 +117,11 @@ class StreamingRunner:
                 done.passed[point] += 1
                 done.trail.append((len(done.injected), point, batch))
             elif kind == "injected":
-                self._note_fault(done, faults)
-                if details != [LOSE]:
+                kind, line = details
+                last = next((point for _, point, _ in reversed(done.trail) if is_line(point)), "")
+                done.line = source_line(line or last, self.contract.given.files)
+                done.injected = faults[: len(done.injected) + 1]
+                if kind != LOSE:
                     self._confirm_killed(self.driver)
                     done.kills += 1
                     return False
@@ -127,11 +130,6 @@ class StreamingRunner:
                 done.lines_known |= lines
                 return True
         raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.log_tail}")
-
-    def _note_fault(self, done: Experiment, faults: tuple[Fault, ...]) -> None:
-        lines = [point for _, point, _ in done.trail if is_line(point)]
-        done.line = source_line(lines[-1], self.contract.given.files) if lines else None
-        done.injected = faults[: len(done.injected) + 1]
 
     def _confirm_killed(self, driver: DriverProcess) -> None:
         status = driver.end()

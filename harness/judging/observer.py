@@ -5,12 +5,12 @@ In some runs it also reads while the sinks run: at every point where the target 
 
 from __future__ import annotations
 
-import linecache
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.error_text import described
+from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.checkpoint_rows import CheckpointRows
@@ -71,7 +71,7 @@ class Observer:
         except (ContractError, ReaderFailed, MemoryError):
             raise
         except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
-            self.observation.unreadable = f"{type(error).__name__}: {error}"
+            self.observation.unreadable = described(error)
             return None
 
     def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:
@@ -94,18 +94,21 @@ class Observer:
         if not self._changed():
             return
         latest = simulation.storage.latest()
-        rows = self._read_or_none()
+        rows = self._read_or_none(simulation)
         if rows is None:
             return
         awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
         self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
         self._compare(set(rows))
 
-    def _read_or_none(self) -> list[Identity] | None:
+    def _read_or_none(self, simulation: RunningJob) -> list[Identity] | None:
         """Raises nothing, since the sink below on the stack would catch it; the reading at the end raises."""
         try:
             return self.read()
-        except (ContractError, ReaderFailed):
+        except ReaderFailed:
+            return None
+        except ContractError:  # it would be the same each time
+            simulation.on_point = None
             return None
 
     def _compare(self, visible: set[Identity]) -> None:
@@ -147,19 +150,13 @@ class Observer:
 
     def injecting(self, simulation: RunningJob, fault: Fault) -> None:
         self.observation.kinds.append(fault.kind)
-        self.struck_line = source_line(fault.point, self.files) or self._line_of_stack()
+        # Below the loop that delivered this event stands whichever attempt was suspended before.
+        below = simulation.run.__func__.__code__  # type: ignore[attr-defined]
+        line = simulation.host.struck_line or line_on_stack(self.files, above=below)
+        simulation.host.struck_line = ""
+        self.struck_line = source_line(fault.point, self.files) or source_line(line, self.files)
         if self.counts_rows:
             self.rows_when_struck = len(self._read_without_points(simulation) or ())
-
-    def _line_of_stack(self) -> SourceLine | None:
-        """The innermost line of the sink's own code; None where the fault was injected outside it."""
-        frame = sys._getframe()
-        while frame.f_back is not None:
-            frame = frame.f_back
-            if frame.f_code.co_filename in self.files:
-                file, number = frame.f_code.co_filename, frame.f_lineno
-                return SourceLine(file=self.files[file], number=number, text=linecache.getline(file, number).strip())
-        return None
 
     def resuming(self, simulation: RunningJob, actor: str) -> None:
         rows = self._read_without_points(simulation)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial, reduce
+from itertools import islice
 from math import inf
 from operator import index, or_
 from typing import Any, Final, Literal
 
+from sinkproof.chaos.error_text import described, message_of, printable
+from sinkproof.chaos.processes.process_wide_state import subjects_state
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.scratch import Scratch
 
@@ -16,6 +20,9 @@ SubjectKind = Literal["sink", "foreach_batch", "command"]
 
 # By the client library that a contract names: what `scratch.service` imports in every attempt.
 SERVICE_MODULES: Final = {"confluent_kafka": "sinkproof.subject.kafka_service"}
+
+
+ROWS_MOST: Final = 20_000_000  # the largest job has a million
 
 
 class ContractError(ValueError):
@@ -75,6 +82,7 @@ class Contract:
         self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
         self.is_ours = type(given).__module__.startswith("sinkproof.")  # and its modules keep nothing between attempts
+        self._is_apart = kind == "foreach_batch" or not self.is_ours  # its code may change the whole process
         self._sinks: set[type] = set()  # types that are sinks without a strategy around them
 
     @property
@@ -91,10 +99,11 @@ class Contract:
         from sinkproof.sink_adapters.strategies.adapt_to_sink import adapt
 
         try:
-            made = self.given.sink(scratch)
-            sink = made if type(made) in self._sinks else adapt(made)
+            with self.state():
+                made = self.given.sink(scratch)
+                sink = made if type(made) in self._sinks else adapt(made)
         except TypeError as error:
-            raise ContractError(f"{self.locator}: sink() cannot be used: {error}") from error
+            raise ContractError(f"{self.locator}: sink() cannot be used: {message_of(error)}") from error
         if sink is made:
             self._sinks.add(type(made))
         return sink
@@ -102,23 +111,45 @@ class Contract:
     def second_sink(self, scratch: Scratch) -> Any:
         from sinkproof.sink_adapters.strategies.adapt_to_sink import adapt
 
-        return adapt(self.given.second_sink(scratch))
+        with self.state():
+            return adapt(self.given.second_sink(scratch))
+
+    def state(self) -> AbstractContextManager[None]:
+        """Within it, the process is as the contract's code has left it."""
+        return subjects_state() if self._is_apart else nullcontext()
 
     def offers(self, name: str) -> bool:
         """Whether the contract has this optional attribute or method."""
         return getattr(self.given, name, None) is not None
 
     def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
-        return _identities(self.locator, "committed", self.given.committed(scratch))
+        with self.state():
+            return _identities(self.locator, "committed", self.given.committed(scratch))
 
     def seen(self, scratch: Scratch) -> list[tuple[int, int]] | None:
         """What a reader that follows the output received, repeats included; None where the contract does not say."""
         call = getattr(self.given, "seen", None)
-        return None if call is None else _identities(self.locator, "seen", call(scratch))
+        with self.state():
+            return None if call is None else _identities(self.locator, "seen", call(scratch))
 
     def optional(self, name: str) -> Callable[..., Any] | None:
         call = getattr(self.given, name, None)
-        return call if callable(call) else None
+        if not callable(call):
+            return None
+        return partial(self._call, call) if self._is_apart else call
+
+    def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        with self.state():
+            answer = call(*arguments)
+            return list(answer) if isinstance(answer, Iterator) else answer  # a generator runs in here
+
+    def copy(self, scratch: Scratch) -> Any:
+        with self.state():
+            return self.given.freeze(scratch)
+
+    def put_back(self, scratch: Scratch, copy: Any) -> None:
+        with self.state():
+            self.given.thaw(scratch, copy)
 
     def call_if_there(self, name: str, scratch: Scratch) -> None:
         if (call := self.optional(name)) is not None:
@@ -143,11 +174,20 @@ def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int,
     problem = f"{locator}: {what}() must give (split, offset) pairs of integers"
     if not isinstance(rows, Iterable):
         raise ContractError(f"{problem}, not {type(rows).__name__}")
-    given = list(rows)
+    given = list(islice(rows, ROWS_MOST))
+    if len(given) == ROWS_MOST:
+        raise ContractError(f"{locator}: {what}() does not end: it gave {ROWS_MOST:,} rows. No job has that many")
     try:
         return [(index(row[0]), index(row[1])) for row in given]
     except (TypeError, IndexError, KeyError) as error:
-        raise ContractError(f"{problem}: {type(error).__name__}: {error}. Its first row is {given[0]!r}") from error
+        raise ContractError(f"{problem}: {described(error)}. Its first row is {_shown(given[0])}") from error
+
+
+def _shown(row: Any) -> str:
+    try:
+        return printable(repr(row))
+    except Exception as broken:  # the border to the row's own class
+        return f"of the type {type(row).__name__}, and its text cannot be had ({type(broken).__name__})"
 
 
 def _claims(locator: str, given: Any) -> Claim:

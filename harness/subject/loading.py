@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import signal
 import sys
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from sinkproof.chaos.error_text import described
+from sinkproof.chaos.processes.fork_server import children_of
+from sinkproof.chaos.processes.process_wide_state import subjects_state
 from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.command_contract import PREFIX, CommandContract
 from sinkproof.subject.contract import Contract, ContractError
@@ -50,14 +55,44 @@ def load(locator: str) -> Contract:
             "or your own contract as path/to/file.py:Class or package.module:Class"
         )
     place, _, name = locator.rpartition(":")
-    found: Any = _module(place, locator)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
-        found = getattr(found, part)
-    if isfunction(found):
-        return Contract(locator, of_function(locator, found), kind="foreach_batch")
-    return check(locator, found)
+    file = Path(place).resolve() if place.endswith(".py") else None
+    if file is not None:
+        _make_neighbours_importable(file)
+    with subjects_state():
+        found: Any = _module(place, locator, file)
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
+            found = getattr(found, part)
+        if isfunction(found):
+            return Contract(locator, of_function(locator, found), kind="foreach_batch")
+        return check(locator, found)
+
+
+def found_anywhere(locator: str) -> str:
+    """For processes with another working directory."""
+    place, _, name = locator.rpartition(":")
+    return f"{Path(place).resolve()}:{name}" if place.endswith(".py") and not locator.startswith(PREFIX) else locator
+
+
+def load_to_read(locator: str) -> Contract:
+    """For a process that calls nothing of the contract: what an import starts there is ended."""
+    here, exit_at_once = os.getpid(), os._exit
+    before = children_of(here)
+
+    def exit_with_an_error(status: int) -> NoReturn:
+        if os.getpid() == here:
+            sys.exit(status)
+        exit_at_once(status)
+
+    os._exit = exit_with_an_error  # the exit status of this process is a verdict
+    try:
+        return load(locator)
+    finally:
+        os._exit = exit_at_once
+        for pid in children_of(here) - before:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def check(locator: str, found: Any) -> Contract:
@@ -68,8 +103,7 @@ def check(locator: str, found: Any) -> Contract:
         try:
             found = found()
         except Exception as error:  # the border to the user's class, which may raise anything
-            said = f"{type(error).__name__}: {error}"
-            raise ContractError(f"{locator}: a contract is made without arguments, but: {said}") from error
+            raise ContractError(f"{locator}: a contract is made without arguments, but: {described(error)}") from error
     for name in ("sink", "committed"):
         if not callable(getattr(found, name, None)):
             raise ContractError(f"{locator}: it has no method {name}(scratch). A contract looks like this:\n{EXAMPLE}")
@@ -92,27 +126,32 @@ def _public(holder: Any) -> str:
     return ", ".join(sorted(names)) or "no class"
 
 
-def _module(place: str, locator: str) -> ModuleType:
+def _module(place: str, locator: str, file: Path | None) -> ModuleType:
     try:
-        if place.endswith(".py"):
-            return _module_of_file(Path(place))
-        return importlib.import_module(place)
+        return importlib.import_module(place) if file is None else _module_of_file(file)
     except ContractError:
         raise
-    except (Exception, SystemExit) as error:  # the border to the user's module, which may raise anything
-        raise ContractError(f"{locator}: importing {place} failed: {type(error).__name__}: {error}") from error
+    except BaseException as error:  # the border to the user's module, which may raise anything
+        is_handled = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.default_int_handler)
+        if isinstance(error, KeyboardInterrupt) and not is_handled:  # Ctrl-C; the command ignores further ones
+            raise
+        raise ContractError(f"{locator}: importing {place} failed: {described(error)}") from error
+
+
+def _make_neighbours_importable(path: Path) -> None:
+    """As when the file is run."""
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    path = path.resolve()
     if not path.is_file():
         raise ContractError(f"there is no file {path}")
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and module.__name__ != "__main__" and Path(file) == path:
             return module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # so that it can import its neighbours, as when it is run
+    _make_neighbours_importable(path)
     name = path.stem if path.stem not in sys.modules else f"sinkproof_subject_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

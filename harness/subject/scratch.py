@@ -134,7 +134,7 @@ def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
             frozen[name] = None
             _freeze_into(frozen, entry.path, name + "/")
         elif entry.is_symlink():
-            frozen[name] = b"symlink:" + os.readlink(entry.path).encode()
+            frozen[name] = b"symlink:" + os.fsencode(os.readlink(entry.path))
         elif entry.is_file():
             with open(entry.path, "rb", buffering=0) as file:
                 frozen[name] = file.readall()
@@ -148,7 +148,7 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
         if contents is None:
             os.mkdir(path)
         elif contents.startswith(b"symlink:"):
-            os.symlink(contents[8:].decode(), path)
+            os.symlink(os.fsdecode(contents[8:]), path)
         else:
             with open(path, "wb", buffering=0) as file:
                 file.write(contents)

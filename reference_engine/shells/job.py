@@ -29,6 +29,7 @@ RESTARTS_MOST: Final = 25  # a schedule injects a handful of faults; a sink that
 class Host(Protocol):
     """Where attempts of sinks live: in this process, or in processes of their own."""
 
+    struck_line: str  # where the last fault struck inside a call, as a point, if its stack is in another process
     dead_unwind: bool  # whether a dead attempt's code still runs its `finally` in this process
 
     def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
@@ -68,6 +69,9 @@ class RunningJob(Protocol):
 
     def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
         """Split -> how many of its rows the checkpoint covers."""
+
+    def run(self) -> None:
+        """Delivers events; nested, on top of the stack of an attempt that died or is suspended."""
 
     def recover_quietly(self) -> None:
         """Restarts the job once more from its last checkpoint, without faults or points."""

@@ -20,9 +20,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.lines import LineTracer, Unanswered, file_points
+from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
+from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.point_journal import Journal
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
@@ -54,6 +56,7 @@ class WatchedCode:
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     """The entry of the process: one request, one reply, until the connection ends."""
+    stay_in_subjects_state()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
     with attempt.watching_files():
         while (request := inside.receive()) is not None:
@@ -93,6 +96,7 @@ class _Inner:
             self.inject()  # a thread has reached the point while the request was on its way
 
     def inject(self) -> None:
+        self.journal.write_struck(line_on_stack(self.watched.files))
         failing = FAILING.get(self.kind)
         if failing is not None:
             if threading.get_ident() == self.main_thread:  # another thread must not send in between
@@ -133,7 +137,9 @@ class _Inner:
             return pickle.dumps(("ok", plain(call, value)))
         except MemoryError:
             return OUT_OF_MEMORY
-        except Exception as error:  # the border: a sink's failure becomes a reply, and the engine reacts
+        except SystemExit:
+            raise
+        except BaseException as error:  # the border: a sink's failure becomes a reply, and the engine reacts
             return _failure_reply(error)
         finally:
             if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
@@ -180,12 +186,10 @@ def plain(call: str, value: Any) -> Any:
     return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None
 
 
-def _failure_reply(error: Exception) -> bytes:
+def _failure_reply(error: BaseException) -> bytes:
     reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
     try:
-        message, text = str(error), traceback.format_exc()
+        message, text = message_of(error), printable(traceback.format_exc())
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)
-    except Exception as broken:  # the border: an exception with a text that cannot be computed
-        message, text = f"(its text cannot be had: {type(broken).__name__})", ""
     return pickle.dumps(("error", reaction, type(error).__name__, message, text))

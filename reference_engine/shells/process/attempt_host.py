@@ -163,6 +163,7 @@ class AttemptHost(ABC):
     def __init__(self, server: ForkServer, *, hang_seconds: float = HANG_SECONDS, limits: Limits = LIMITS) -> None:
         self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
         self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
+        self.struck_line = ""  # of the sink's own code, as a point: where the last fault struck, if inside a call
         self.kills = 0  # SIGKILLs by a fault or by the engine, from wait statuses
         self.endings: Counter[AttemptEnding] = Counter()  # of attempts that neither a fault nor the engine has killed
         self._living: list[ProcessAttempt] = []

@@ -221,6 +221,7 @@ class RemoteSink(ProcessAttempt):
         if self.host.on_reply is not None:
             self.host.on_reply(self.shown)
         points = self.journal.new_points()
+        self.host.struck_line, self.journal.struck = self.journal.struck or self.host.struck_line, ""
         self.passed.update(points)
         left = 1
         if self.armed is not None:

@@ -16,6 +16,7 @@ class InProcessHost:
     """
 
     dead_unwind = True
+    struck_line = ""  # the stack shows it
 
     def __init__(self, make_sink: Callable[[], Sink], *, keeps_dead: bool = True) -> None:
         self.make_sink, self.keeps_dead = make_sink, keeps_dead

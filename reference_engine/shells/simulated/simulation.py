@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Final
 from weakref import proxy
 
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.faults.fault_target import Killed
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Schedule
 from sinkproof.reference_engine.checkpointing.coordinator import (
@@ -204,8 +205,10 @@ class Simulation:
                 actions = self.actions
                 for effect in subtask.on(kind, a, b):
                     actions[effect[0]](self, key, effect)
-        except Exception as error:  # any failure of a sink ends its attempt
-            self.note(self.names[key[0]], "raised", f"{type(error).__name__}: {error}")
+        except (Killed, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # any failure of a sink ends its attempt, sys.exit() included
+            self.note(self.names[key[0]], "raised", described(error))
             self._attempt_failed(key, error)
         if self.actor_faults.resumed == key:
             self._zombie_resumed(key)
@@ -217,7 +220,7 @@ class Simulation:
         self.actor_faults.resumed = None
         self.watcher.resumed(self, self.names[key[0]])
 
-    def _attempt_failed(self, key: Key, error: Exception) -> None:
+    def _attempt_failed(self, key: Key, error: BaseException) -> None:
         if self.subtasks.get(key) is None:
             return
         if self.job.processes_reused:
@@ -225,7 +228,7 @@ class Simulation:
                 self._cancel(key, leave=self.host.vacate)
         else:
             self.discard(key)
-        self.post(self.latency.detect, (0, key[1]), ("failed", key[0], f"{type(error).__name__}: {error}"))
+        self.post(self.latency.detect, (0, key[1]), ("failed", key[0], described(error)))
 
     def discard(self, key: Key) -> None:
         self.subtasks.pop(key, None)

@@ -19,7 +19,9 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, restore
@@ -76,7 +78,7 @@ class SparkAttempt(RealShell):
         self.key: Key = (plan.id, order.generation)
         folder = RunFolder(run.folder)
         self.events: EventLog = folder.events()
-        self.points = Points(folder, plan.name, events=self.events, generation=order.generation)
+        self.points = Points(folder, plan.name, events=self.events, generation=order.generation, files=deployment.files)
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
         self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
@@ -138,11 +140,12 @@ class SparkAttempt(RealShell):
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self) -> None:
+        stay_in_subjects_state()
         tracer = LineTracer(self.deployment.files, threads=True)
         with ExitStack() as stack:
             if self.deployment.effects_below and self.order.plan.sink:
                 stack.enter_context(file_points(Path(self.deployment.effects_below), self.reach))
-            if self.deployment.files and self.order.plan.sink:
+            if self.deployment.traces_lines and self.order.plan.sink:
                 stack.enter_context(tracer(self.reach))
             self._run()
 
@@ -326,7 +329,7 @@ def live(attempt: SparkAttempt) -> None:
         attempt.close()
         raise SystemExit(2) from None
     except Exception as error:  # the border: any failure of the sink
-        why = f"{type(error).__name__}: {error}"
+        why = described(error)
         attempt.events.record("raised", actor=attempt.order.plan.name, generation=attempt.order.generation, why=why)
         attempt.coordinator.send("failed", why)
         raise SystemExit(3) from error

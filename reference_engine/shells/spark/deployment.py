@@ -25,7 +25,8 @@ class Deployment:
 
     job: Job
     make_sink: Callable[[], Sink]
-    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: its executed lines are points
+    files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code
+    traces_lines: bool = False  # its executed lines are points
     effects_below: str = ""  # file effects below this folder are points; "": none are
     pace_ms: int = 0  # between two batches of a source; 0: as fast as the sinks take them
     read_committed: Callable[[], Sequence[Identity] | None] | None = None  # an independent reader; None: unreadable

@@ -5,23 +5,34 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.chaos.shared.point_counts import PointCounts
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
+NO_FILES: Final[Mapping[str, str]] = {}
 PAUSE_SECONDS: Final = 0.05  # the others are notified of a checkpoint within 10 ms
 
 
 class Points:
     """The points of one actor's process. `message_fault` applies to the message that is being sent."""
 
-    def __init__(self, folder: RunFolder, actor: str, *, events: EventLog, generation: int = 0) -> None:
-        self.folder, self.actor, self.events, self.generation = folder, actor, events, generation
+    def __init__(
+        self,
+        folder: RunFolder,
+        actor: str,
+        *,
+        events: EventLog,
+        generation: int = 0,
+        files: Mapping[str, str] = NO_FILES,
+    ) -> None:
+        """`files`: the sink's own code; the line in which a fault strikes is recorded."""
+        self.files, self.folder, self.actor, self.events, self.generation = files, folder, actor, events, generation
         self.pid, self.message_fault = os.getpid(), ""
         self._armed = folder.armed()
         self._counts: PointCounts = folder.counts(actor)
@@ -38,7 +49,8 @@ class Points:
 
     def _inject(self) -> None:
         fault = self._armed.take()
-        self.events.record("struck", fault=str(fault), actor=self.actor, parent=os.getppid())
+        line = line_on_stack(self.files)
+        self.events.record("struck", fault=str(fault), actor=self.actor, parent=os.getppid(), line=line)
         KINDS[fault.kind].inject(self)
 
     # -- what a fault may do (chaos/faults/fault_target.py) ------------------------------------------

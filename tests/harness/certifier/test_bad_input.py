@@ -58,6 +58,10 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         ("certify {bad}:Inside", "make.<locals>.Inside is defined inside a function"),
         ("certify raises.py:Mine", "importing raises.py failed: ZeroDivisionError: division by zero"),
         ("certify leaves.py:Mine", "importing leaves.py failed: SystemExit: 0"),
+        ("certify exits.py:Mine", "importing exits.py failed: SystemExit: 0"),
+        ("certify interrupts.py:Mine", "importing interrupts.py failed: KeyboardInterrupt"),
+        ("certify odd.py:Mine", "importing odd.py failed: Odd: (its text cannot be had: ZeroDivisionError)"),
+        ("certify half_a_pair.py:Mine", r"importing half_a_pair.py failed: ValueError: \udcff"),
         ("certify broken.py:Mine", "importing broken.py failed: SyntaxError"),
         ("certify --command true", "--command needs --reader"),
         ("certify --command ./missing --reader true", "--command: there is no program './missing'"),
@@ -84,6 +88,10 @@ def test_unusable_arguments_are_refused(call: Call, tmp_path: Path, arguments: s
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "raises.py").write_text("1 / 0")
     (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
+    (tmp_path / "exits.py").write_text("import os; os._exit(0)")
+    (tmp_path / "interrupts.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "odd.py").write_text("class Odd(BaseException):\n    def __str__(self):\n        1 / 0\nraise Odd")
+    (tmp_path / "half_a_pair.py").write_text(r"raise ValueError('\udcff')")
     (tmp_path / "broken.py").write_text("class Mine")
     status, out, err = call(*arguments.format(bad=BAD).split())
     assert (3, "") == (status, out)

@@ -1,0 +1,248 @@
+"""Keeps apart what a subject's code changes of its whole process, and what sinkproof needs there.
+
+Working directory, environment, signals, umask, limits, streams, `sys.path`, replaced functions of the standard library:
+a subject may change any of them, and may rely on the change in a later call. So `subjects_state()` brings back what the
+subject has left, and leaves everything else as it was before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import faulthandler
+import fcntl
+import gc
+import json
+import locale
+import os
+import pickle
+import posixpath
+import resource
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+SIGNALS: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGCHLD")
+LIMITS: Final = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_AS")
+STREAMS: Final = ("stdin", "stdout", "stderr")
+HOOKS: Final = ("excepthook", "unraisablehook", "displayhook")
+LISTS: Final = ("path", "meta_path", "path_hooks")
+MODULES: Final = (
+    atexit,
+    builtins,
+    json,
+    os,
+    pickle,
+    posixpath,
+    select,
+    shutil,
+    signal,
+    socket,
+    subprocess,
+    tempfile,
+    time,
+)
+CLOSED: Final = -1, -1
+Aspect = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it; sets it
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _set_folder(path: str) -> None:
+    with suppress(OSError):
+        os.chdir(path)
+
+
+def _variables() -> dict[bytes, bytes]:
+    return dict(os.environ._data)  # type: ignore[attr-defined]  # a copy of the mapping itself takes 30 us
+
+
+def _set_variables(values: Mapping[bytes, bytes]) -> None:
+    for name in _variables().keys() - values.keys():
+        del os.environb[name]
+    os.environb.update(values)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _set_signal(number: int, handler: Any) -> None:
+    with suppress(TypeError, ValueError):  # a handler that is not of Python; another thread than the first
+        signal.signal(number, handler)
+
+
+def _set_limit(which: int, limits: tuple[int, int]) -> None:
+    try:
+        resource.setrlimit(which, limits)
+    except ValueError:  # the hard limit was lowered, which cannot be undone
+        hard = resource.getrlimit(which)[1]
+        resource.setrlimit(which, (hard, hard))
+
+
+def _set_locale(name: str) -> None:
+    with suppress(locale.Error):
+        locale.setlocale(locale.LC_ALL, name)
+
+
+def _list(name: str) -> tuple[list[Any], list[Any]]:
+    given = getattr(sys, name)
+    return given, list(given)
+
+
+def _set_list(name: str, value: tuple[list[Any], list[Any]]) -> None:
+    given, contents = value
+    given[:] = contents
+    setattr(sys, name, given)
+
+
+def _set_filters(filters: list[Any]) -> None:
+    warnings.resetwarnings()
+    warnings.filters.extend(filters)  # type: ignore[attr-defined]  # a list, which the stubs call a sequence
+
+
+def _functions(module: ModuleType) -> tuple[dict[str, Any], list[str], list[Any]]:
+    named = {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
+    return vars(module), [*named], [*named.values()]
+
+
+ORIGINAL: Final = [_functions(module) for module in MODULES]
+
+
+def _replaced() -> dict[tuple[int, str], Any]:
+    """Functions that are not the original ones."""
+    return {
+        (place, name): there.get(name)
+        for place, (there, names, originals) in enumerate(ORIGINAL)
+        if list(map(there.get, names)) != originals  # 20 us for all modules
+        for name, original in zip(names, originals, strict=True)
+        if there.get(name) is not original
+    }
+
+
+def _replace(replaced: Mapping[tuple[int, str], Any]) -> None:
+    for place, name in _replaced():
+        there, names, originals = ORIGINAL[place]
+        there[name] = originals[names.index(name)]
+    for (place, name), value in replaced.items():
+        ORIGINAL[place][0][name] = value
+
+
+def _aspects() -> Iterator[Aspect]:
+    """In the order in which they are set back: functions first, because all others use them; a timer before the handler
+    of its signal.
+    """
+    yield _replaced, _replace
+    yield partial(signal.getitimer, signal.ITIMER_REAL), lambda left: signal.setitimer(signal.ITIMER_REAL, *left)
+    for number in (getattr(signal, name) for name in SIGNALS):
+        yield partial(signal.getsignal, number), partial(_set_signal, number)
+    yield partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), partial(signal.pthread_sigmask, signal.SIG_SETMASK)
+    for which in (getattr(resource, name) for name in LIMITS):
+        yield partial(resource.getrlimit, which), partial(_set_limit, which)
+    yield _folder, _set_folder
+    yield _variables, _set_variables
+    yield _umask, os.umask
+    for name in LISTS:
+        yield partial(_list, name), partial(_set_list, name)
+    for name in (*STREAMS, *HOOKS):
+        yield partial(getattr, sys, name, None), partial(setattr, sys, name)
+    yield sys.getrecursionlimit, sys.setrecursionlimit
+    yield sys.gettrace, sys.settrace
+    yield sys.getprofile, sys.setprofile
+    yield threading.gettrace, threading.settrace
+    yield threading.getprofile, threading.setprofile
+    yield gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()
+    yield partial(locale.setlocale, locale.LC_ALL), _set_locale
+    yield socket.getdefaulttimeout, socket.setdefaulttimeout
+    yield lambda: list(warnings.filters), _set_filters
+
+
+ASPECTS: Final = tuple(_aspects())
+
+
+_register: Final = atexit.register
+
+
+def _register_at_exit(function: Any, *arguments: Any, **named: Any) -> Any:
+    """Processes of subjects are killed or left, so what they register never runs. Nor does it in this process: its exit
+    status is a verdict.
+    """
+    if str(getattr(function, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
+        _register(function, *arguments, **named)
+    return function
+
+
+class _Subject:
+    """What the subject has left in this process."""
+
+    depth = 0  # of calls to it
+    left: ClassVar[dict[int, Any]] = {0: {(MODULES.index(atexit), "register"): _register_at_exit}}  # index in ASPECTS
+    # -> value, where it is not ours
+    descriptors: ClassVar[list[int]] = []  # copies of 0, 1 and 2
+
+
+@contextmanager
+def subjects_state() -> Iterator[None]:
+    """Code of the subject runs inside the block, in the first thread; blocks may be nested."""
+    if _Subject.depth or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [read() for read, _ in ASPECTS]
+    if not _Subject.descriptors:
+        _Subject.descriptors += [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in range(3)]
+        for name in STREAMS[1:]:
+            setattr(sys, name, os.fdopen(2, "w", buffering=1, closefd=False))
+    stay_in_subjects_state()
+    try:
+        yield
+    finally:
+        _Subject.depth = 0
+        _set_back(ours)
+
+
+def stay_in_subjects_state() -> None:
+    """For a process that is the subject's from now on."""
+    for place, value in sorted(_Subject.left.items(), reverse=True):
+        ASPECTS[place][1](value)
+    _Subject.depth = 1
+
+
+def _set_back(ours: Sequence[Any]) -> None:
+    faulthandler.cancel_dump_traceback_later()
+    for place, ((read, set_to), before) in enumerate(zip(ASPECTS, ours, strict=True)):
+        after = read()
+        if after == before:
+            _Subject.left.pop(place, None)
+        else:
+            _Subject.left[place] = after
+            set_to(before)
+    for number, kept in enumerate(_Subject.descriptors):
+        if _identity(kept) not in (_identity(number), CLOSED):
+            os.dup2(kept, number)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return CLOSED
+    return found.st_dev, found.st_ino
