@@ -108,6 +108,7 @@ class SparkRunner(ScheduleRunner):
     def _result_of(self, schedule: Schedule, story: Sequence[Happening], observer: Observer) -> RunResult:
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
         committed, history = len(observer.observation.committed), history_of(story)
+        self.note_fields(schedule, observer)
         covered = 0
         for each in story:
             if each["what"] == "struck" and struck and _fault(each) == struck[-1]:
