@@ -72,7 +72,7 @@ def caveats(subject: Document) -> Mapping[tuple[str, str], str]:
 
 
 def caveat_lines(subject: Document) -> list[str]:
-    """One for each shell."""
+    """What was not compared, and one for each shell."""
     left: dict[str, tuple[list[str], list[str]]] = {}
     for (shell, stage), how in caveats(subject).items():
         begun, others = left.setdefault(shell, ([], []))
@@ -80,7 +80,8 @@ def caveat_lines(subject: Document) -> list[str]:
             others.append(stage)
         else:
             begun.append(f"{stage} ({how})")
-    return [
+    compared = [subject["not_compared"]] if subject["not_compared"] else []
+    return compared + [
         f"not run to the end, {shell} shell: {'; '.join(begun)}{'. ' if begun and others else ''}"
         f"{'Not reached: ' if others else ''}{'; '.join(others)}"
         for shell, (begun, others) in left.items()

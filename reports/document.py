@@ -208,6 +208,7 @@ class SubjectResult:
     expected_grade: str | None = None
     claimed: Sequence[str] = ()
     claims: Sequence[ClaimResult] = ()
+    not_compared: str = ""  # why keys or values of rows were not; empty: they were
     code: Sequence[CodeCoverage] = ()  # of a user's sink
     shells: Sequence[ShellResult] = ()
     findings: Sequence[Finding] = ()

@@ -42,6 +42,9 @@ def _subject_suite(subject: Document) -> ElementTree.Element:
             finding_text(f) for f in subject["findings"] if f["claimed"] and f["claim"] in (None, claim["claim"])
         ]
         _judge(case, claim["verdict"], why=claim["why"], evidence=evidence)
+    if subject["not_compared"] and "INTACT_ROWS" not in subject["claimed"]:
+        case = _case(suite, classname=f"sinkproof.{name}", name="INTACT_ROWS")
+        ElementTree.SubElement(case, "skipped", message=subject["not_compared"])
     for shell in subject["shells"]:
         _step_cases(suite, subject, shell)
     if not _said(suite, subject["verdict"]):

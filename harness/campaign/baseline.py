@@ -25,6 +25,7 @@ def first_run(
         results.unknowns.append(why)
         return None
     baseline = run(Schedule())
+    results.not_compared = runner.not_compared
     if why := came_to_nothing(baseline):
         results.no_basis(baseline, why)
     elif why := not_emptied(runner, baseline):

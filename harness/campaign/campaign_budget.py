@@ -188,4 +188,5 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
         lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
         own_code=results.own_code,
+        not_compared=results.not_compared,
     )

@@ -54,7 +54,7 @@ def _in_processes(results: CampaignResults, schedules: list[Schedule], *, hang_s
     )
     try:
         with process_runner(results.contract, scratch, hang_seconds=hang_seconds) as runner:
-            return [runner.run(schedule) for schedule in schedules]
+            return [runner.run_alone(schedule) for schedule in schedules]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

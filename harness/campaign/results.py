@@ -13,6 +13,7 @@ from sinkproof.campaign.steering import Steering
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
+from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, StageResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -42,6 +43,7 @@ class CampaignResults:
     notes: list[str] = field(default_factory=list)
     unknowns: list[str] = field(default_factory=list)  # why this shell can uphold no claim
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
+    not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
 
     def announce(self, schedules: int | None) -> None:
         """So many schedules come next; None: nothing says how many."""

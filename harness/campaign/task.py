@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.reports.document import Finding, ShellResult
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
 from sinkproof.subject.source_files import OwnCode
@@ -48,3 +49,4 @@ class ShellOutcome:
     )  # kill, stop, pause: where it was injected
     lines_covered: frozenset[str] = frozenset()  # killed in equal runs only
     own_code: OwnCode = field(default_factory=OwnCode)
+    not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were

@@ -50,6 +50,7 @@ ROOT_CAUSES: Final = {
     "R16": "not forced to disk",
     "R17": "a replay is cut in another way",
     "R18": "the target does something else than the sink believes",
+    "R19": "a key or value is not written as it was sent",
 }
 
 
@@ -187,6 +188,9 @@ CANARIES: Final = (
     ),
     Canary("counter retried", idempotent.CounterRetried, "R18", "O2", "error"),
     Canary("counter not retried", idempotent.CounterNotRetried, "R18", "O1", "error"),
+    # R19: keys and values.
+    Canary("cuts restored values", write_ahead.CutsRestoredValues, "R19", "O12", DEATHS),
+    Canary("value of the row before", write_ahead.ValueOfTheRowBefore, "R19", "O12", "none"),
 )
 CONTROLS_ON_SPARK: Final = 3  # of the following: a schedule takes a fifth of a second there
 CONTROLS: Final = (
@@ -200,4 +204,5 @@ CONTROLS: Final = (
     ("last row per key", idempotent.LastPerKeyControl),
     ("counters on a server", idempotent.CountingControl),
     ("asynchronous producer", controls_database.AsynchronousControl),
+    ("rows in full", write_ahead.WholeRowsControl),
 )

@@ -116,8 +116,8 @@ class WriteAheadFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.subtask = 0  # the owner of the rows that are published
-        self.rows: list[tuple[int, int]] = []
-        self.pending: dict[int, list[tuple[int, int]]] = {}
+        self.rows: list[Any] = []
+        self.pending: dict[int, list[Any]] = {}
 
     def open(self, context: Context) -> None:
         self.context = context
@@ -148,7 +148,7 @@ class WriteAheadFiles:
             self.publish(older, self.pending[older])
             del self.pending[older]
 
-    def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
+    def publish(self, checkpoint_id: int, rows: list[Any]) -> None:
         """The rename is both data and marker."""
         if rows and not os.path.exists(self.folder / "out" / self.key(checkpoint_id)):
             self.send(self.key(checkpoint_id), rows)
@@ -156,12 +156,16 @@ class WriteAheadFiles:
     def key(self, checkpoint_id: int) -> str:
         return f"{self.subtask}-{checkpoint_id}"
 
-    def send(self, name: str, rows: list[tuple[int, int]]) -> None:
+    def send(self, name: str, rows: list[Any]) -> None:
         temporary = self.folder / f"temp-{self.context.subtask}-{self.context.generation}-{name}"
         with open(temporary, "wb", buffering=0) as file:
-            file.write("".join(f"{split} {offset}\n" for split, offset in rows).encode())
+            file.write("".join(map(self.line, rows)).encode())
             os.fsync(file.fileno())
         os.rename(temporary, self.folder / "out" / name)
+
+    def line(self, row: Any) -> str:
+        split, offset = row
+        return f"{split} {offset}\n"
 
 
 class FolderContract:

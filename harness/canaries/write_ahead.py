@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sinkproof.canaries.controls import FolderContract, WriteAheadFiles
+from sinkproof.sink_adapters.protocol import Batch
+from sinkproof.subject.scratch import Scratch
 
 
 class MarkerAfterData(FolderContract):
@@ -108,3 +112,40 @@ class NeverSkips(FolderContract):
         def publish(self, checkpoint_id: int, rows: list[tuple[int, int]]) -> None:
             if rows:
                 self.send(f"{self.key(checkpoint_id)}-{self.context.generation}", rows)
+
+
+class WholeRowsControl(FolderContract):
+    """Correct. Keys and values are written, too, and its reader shows them."""
+
+    class make(WriteAheadFiles):  # noqa: N801
+        def write(self, batch: Batch) -> None:
+            self.rows += [row[:4] for row in batch]
+
+        def line(self, row: Any) -> str:
+            return json.dumps(row) + "\n"
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in sorted((scratch.path / "out").glob("*")):
+            yield from map(json.loads, file.read_text().splitlines())
+
+
+class CutsRestoredValues(WholeRowsControl):
+    """R19: rows that are made again of restored bytes have values of a fixed width, which is too small."""
+
+    class make(WholeRowsControl.make):  # noqa: N801
+        def restore(self, state: list[Any]) -> None:
+            cut = [
+                (id_, [(split, offset, key, value[:3]) for split, offset, key, value in rows]) for id_, rows in state
+            ]
+            super().restore(cut)
+
+
+class ValueOfTheRowBefore(WholeRowsControl):
+    """R19: the first row of a batch has the value of the row before, the last one of another batch."""
+
+    class make(WholeRowsControl.make):  # noqa: N801
+        def write(self, batch: Batch) -> None:
+            before = self.rows[-1][3] if self.rows else batch.rows[0].value
+            super().write(batch)
+            first = len(self.rows) - len(batch)
+            self.rows[first] = (*self.rows[first][:3], before)

@@ -251,6 +251,7 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
         subject.lines_passed |= result.lines_passed
         subject.lines_struck |= result.lines_struck
         subject.add_code(result)
+        subject.add_comparison(result)
         if result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))

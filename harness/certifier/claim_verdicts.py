@@ -10,6 +10,7 @@ from typing import Final
 from sinkproof.campaign.coverage import CONCURRENT_READER, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
 from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import LINE
+from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import ClaimResult, CodeCoverage, Finding, ShellResult, SubjectResult
@@ -31,6 +32,7 @@ ABOUT_ROWS: Final = (
     | Claim.FENCES_ZOMBIES
     | Claim.ATOMIC_CHECKPOINT
     | Claim.ORDER_PER_KEY
+    | Claim.INTACT_ROWS
 )
 INTERIOR_UNSEEN: Final = (
     "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
@@ -53,6 +55,7 @@ class SubjectProgress:
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     lines_covered: set[str] = field(default_factory=set)  # killed in equal runs only
     own_code: OwnCode = field(default_factory=OwnCode)
+    not_compared: str = NO_RUN  # why keys or values of rows were not; empty: in one shell both were
 
     def add_code(self, outcome: ShellOutcome) -> None:
         killed = self.lines_by_kind["kill"] - self.lines_covered
@@ -62,6 +65,10 @@ class SubjectProgress:
         self.lines_covered = self.lines_by_kind["kill"] - killed
         if outcome.own_code.files:
             self.own_code = outcome.own_code
+
+    def add_comparison(self, outcome: ShellOutcome) -> None:
+        if self.not_compared:
+            self.not_compared = outcome.not_compared
 
     @property
     def schedules(self) -> int:
@@ -88,6 +95,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
         why=why,
         expected_grade=contract.grade,
         claimed=claimed_names(claimed),
+        not_compared=subject.not_compared,
         claims=claims,
         code=_code_coverage(subject),
         shells=subject.shells,
@@ -97,10 +105,12 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
 
 def _claimed(subject: SubjectProgress) -> Claim:
     """The claims that these shells can examine. Some registered pairs make claims that only the simulated shell can
-    examine, or that need a reader beside the sinks, which the Spark shell does not have.
+    examine, or that need a reader beside the sinks, which the Spark shell does not have. NO_LOSS claims INTACT_ROWS
+    where the reader shows keys and values.
     """
     contract, shells = subject.contract, {shell.shell for shell in subject.shells}
-    claims = contract.claims
+    shown = not subject.not_compared or any(each.oracle == "O12" for each in subject.findings)
+    claims = contract.claims if shown else contract.claims_named
     if "simulated" not in shells:
         claims &= ~contract.claims_simulated
     return claims & ~contract.claims_beside if shells == {"spark"} else claims
@@ -123,7 +133,7 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
         first = min(against, key=lambda finding: len(finding.schedule.split()))
         why = f"{first.oracle}: {first.why} [{first.schedule}]"
         return ClaimResult(claim=name, verdict=Verdict.VIOLATED.value, why=why)
-    doubt = _doubt(claim, subject.contract, subject.shells)
+    doubt = subject.not_compared if claim is Claim.INTACT_ROWS else _doubt(claim, subject.contract, subject.shells)
     if not doubt and (claim & ABOUT_ROWS or subject.contract.kind != "command"):
         doubt = _not_examined(subject)
     if doubt or subject.unknowns:

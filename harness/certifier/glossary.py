@@ -21,6 +21,7 @@ ORACLES: Final = {
     "O9": "zombie: a replaced attempt changed the committed view",
     "O10": "false vote: all acknowledged a checkpoint, but a recovery from it did not restore its rows",
     "O11": "false marker: rows that the sink's own marker calls complete are not visible",
+    "O12": "altered row: a row is read with another key, value or event time than it was sent with",
 }
 CLAIMS: Final = {
     "NO_LOSS": "in the end every row is there",
@@ -33,6 +34,7 @@ CLAIMS: Final = {
     "NO_RESIDUE": "no open transaction, staged row or temporary file is left behind",
     "SURVIVES_POWER_LOSS": "committed rows survive a loss of power",
     "HONEST_MARKERS": "a marker that calls rows complete is never ahead of the rows",
+    "INTACT_ROWS": "every row is read with the key and the value that it was sent with",
 }
 
 

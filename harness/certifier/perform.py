@@ -57,15 +57,15 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
             from sinkproof.execution.spark_runner import spark_runner
 
             with spark_runner(contract, scratch, master=task.master) as spark:
-                return spark.run(schedule)
+                return spark.run_alone(schedule)
         if task.shell == "process":
             from sinkproof.execution.process_runner import process_runner
 
             with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
-                return runner.run(schedule, concurrent_reader=True)
+                return runner.run_alone(schedule, concurrent_reader=True)
         with ScheduleRunner(contract, scratch) as runner:
             runner.find_own_files()
             lines = any(is_line(fault.point) for fault in schedule.faults)
             if needs_copies(runner, schedule):
                 return run_with_copies(runner, schedule, trace_lines=lines)
-            return runner.run(schedule, trace_lines=lines, concurrent_reader=True)
+            return runner.run_alone(schedule, trace_lines=lines, concurrent_reader=True)

@@ -13,10 +13,11 @@ from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
+from sinkproof.judging.altered_rows import Fields, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
 from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_promised
 from sinkproof.judging.observer import Observer
-from sinkproof.judging.oracle import Anomaly, judge
+from sinkproof.judging.oracle import Anomaly, fields_of, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host, Job
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
@@ -47,6 +48,9 @@ class ScheduleRunner:
         self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
+        self.fields: Fields | None = None  # that the reader shows; None: no run without faults has told
+        self.not_compared = ""  # why keys or values are not, as the same run tells
+        self.shows_more = False  # than identities, in any run
         self.own_code = OwnCode()
         self.tracer = LineTracer({})
         self._empty: Any = None
@@ -134,8 +138,20 @@ class ScheduleRunner:
         return made, observer
 
     def judge(self, observer: Observer) -> tuple[Anomaly, ...]:
-        found = judge(observer.ledger, observer.observation, rows=self.contract.rows, ordered=self.ordered)
+        self.shows_more |= bool(observer.observation.rows)
+        found = judge(
+            *(observer.ledger, observer.observation),
+            rows=self.contract.rows,
+            ordered=self.ordered,
+            fields=self.fields,
+        )
         return still_promised(found, observer.observation, claims=self.contract.claims) if found else found
+
+    def note_fields(self, schedule: Schedule, observer: Observer) -> None:
+        """What the reader shows of each row is known after the first run of the standard job without faults."""
+        if self.fields is None and schedule == Schedule():
+            self.fields = fields_of(observer.ledger, observer.observation)
+            self.not_compared = why_not_compared(observer.observation.rows, self.fields)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """From the empty target to the end. `trace_lines`: executed lines of the sink are points, too."""
@@ -150,6 +166,16 @@ class ScheduleRunner:
             return result
         broken, pending = checked(simulation.terms, simulation.job.configuration)
         return replace(result, broken_rule=broken, checkpoints_pending=pending)
+
+    def run_alone(self, schedule: Schedule, **options: bool) -> RunResult:
+        """As `run`, without a campaign. Where a reader shows more than identities, a run without faults tells which
+        fields, and the schedule is run once more: it may alter every row.
+        """
+        result = self.run(schedule, **options)
+        if self.fields is not None or not self.shows_more:
+            return result
+        self.run(Schedule())
+        return self.run(schedule, **options)
 
     def play(self, simulation: Simulation, *, trace_lines: bool = False) -> None:
         """Runs it with points at file effects, unless the sink names points itself, and (`trace_lines`) at lines."""
@@ -175,6 +201,7 @@ class ScheduleRunner:
 
     def result_of(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> RunResult:
         committed = observer.observation.committed
+        self.note_fields(schedule, observer)
         return RunResult(
             schedule=schedule,
             struck=tuple(simulation.faults.injected),

@@ -111,6 +111,7 @@ class SparkRunner(ScheduleRunner):
         struck = tuple(_fault(each) for each in story if each["what"] == "struck")
         lines = [each["line"] for each in story if each["what"] == "struck"]
         committed, history = len(observer.observation.committed), history_of(story)
+        self.note_fields(schedule, observer)
         covered = 0
         for each in story:
             if each["what"] == "struck" and struck and _fault(each) == struck[-1]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.judging.altered_rows import Fields
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.workload.ledger import Identity, Ledger
@@ -39,11 +40,11 @@ LOSE: Final = "lose"
 EARLY: Final = "O3"  # the oracle
 
 
-def anomalies_of(ending: Observation, rows: str) -> tuple[Anomaly, ...]:
+def anomalies_of(ending: Observation, rows: str, *, fields: Fields | None = None) -> tuple[Anomaly, ...]:
     """Of one run of the query. `ending`: how it ended, and what a reader read then; its early rows are those of a batch
-    that was not recorded. `rows`: of the contract.
+    that was not recorded. `rows`: of the contract. `fields`: that the reader shows, as a run without faults tells.
     """
-    return judge(LEDGER, replace(ending, finished=not ending.failure), rows=rows)
+    return judge(LEDGER, replace(ending, finished=not ending.failure), rows=rows, fields=fields)
 
 
 def identities_of_batch(batch: int) -> set[Identity]:

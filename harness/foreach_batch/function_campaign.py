@@ -44,7 +44,8 @@ class SimulatedFunctionCampaign(Campaign):
             results.forget()
             return False
         ending = self.exploration.base
-        baseline = run_result(self.contract, Schedule(), ending)
+        results.note_fields(ending)
+        baseline = run_result(self.contract, Schedule(), ending, fields=results.fields)
         results.count_run(baseline)
         if ending.failure or not ending.committed:
             why = ending.failure or ending.unreadable or "no row was committed"
@@ -69,7 +70,9 @@ class SimulatedFunctionCampaign(Campaign):
             results.coverage.saw(fault.point for fault in explored.crashes)
             if explored.ending is not None:
                 first = explored.first
-                result = run_result(self.contract, Schedule(first.faults), explored.ending, line=first.line)
+                result = run_result(
+                    *(self.contract, Schedule(first.faults), explored.ending), line=first.line, fields=results.fields
+                )
                 results.count_run(result)
                 others = [fault for fault in explored.crashes if fault is not first.faults[-1]]
                 results.crashed(first.faults[-1], violated=results.find_all(result), covered=others)
@@ -103,6 +106,7 @@ class StreamingFunctionCampaign(Campaign):
             results.unknowns.append(left)
             return False
         base = self.laboratory.run(())
+        results.note_fields(base.ending)
         self._count(base, Schedule())
         if base.no_result or base.ending.failure:
             self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
@@ -140,6 +144,7 @@ class StreamingFunctionCampaign(Campaign):
                 injected=experiment.injected,
                 line=experiment.line,
                 ignored=(EARLY,),
+                fields=results.fields,
             )
         )
 

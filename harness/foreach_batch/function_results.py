@@ -12,8 +12,9 @@ from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LOSE, POINTS, anomalies_of
-from sinkproof.judging.oracle import Anomaly, Observation, named
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LEDGER, LOSE, POINTS, anomalies_of
+from sinkproof.judging.altered_rows import Fields, why_not_compared
+from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
@@ -34,6 +35,12 @@ class FunctionResults(CampaignResults):
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
         self.deferred = ""
+        self.fields: Fields | None = None  # that the reader shows, as the run without faults tells
+
+    def note_fields(self, ending: Observation) -> None:
+        """`ending`: of the run without faults."""
+        self.fields = fields_of(LEDGER, ending)
+        self.not_compared = why_not_compared(ending.rows, self.fields)
 
     def add(self, result: RunResult) -> None:
         """Counts one run. Faults that found no point count as a run of their cell without an injection."""
@@ -98,6 +105,7 @@ class FunctionResults(CampaignResults):
             lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
             lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
             own_code=self.contract.given.own_code,
+            not_compared=self.not_compared,
         )
 
 
@@ -111,9 +119,10 @@ def run_result(
     trail: Sequence[tuple[int, str, int]] = (),
     kills: int = 0,
     ignored: Collection[str] = (),
+    fields: Fields | None = None,
 ) -> RunResult:
     """`injected`: the faults that found their point; None: all. `trail`: (runs before, point, batch) of every point
-    passed; the history is made of it. `ignored`: oracles.
+    passed; the history is made of it. `ignored`: oracles. `fields`: that the reader shows.
     """
     struck = schedule.faults if injected is None else injected
     history: list[tuple[Any, ...]] = []
@@ -125,7 +134,9 @@ def run_result(
     return RunResult(
         schedule=schedule,
         struck=struck,
-        anomalies=tuple(each for each in anomalies_of(ending, contract.rows) if each.oracle not in ignored),
+        anomalies=tuple(
+            each for each in anomalies_of(ending, contract.rows, fields=fields) if each.oracle not in ignored
+        ),
         trace=[],
         names=(COORDINATOR,),
         history=history,

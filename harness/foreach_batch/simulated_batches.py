@@ -34,8 +34,9 @@ from sinkproof.foreach_batch.certifying_query import (
     frame_of_batch,
     identities_of_batch,
 )
+from sinkproof.judging.altered_rows import Fields, shows_more
 from sinkproof.judging.observer import Observer
-from sinkproof.judging.oracle import Anomaly, Observation, named
+from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import FrozenFolder, Scratch, clear_folder, freeze_folder, thaw_folder
@@ -157,11 +158,19 @@ class SimulatedQuery:
 
 
 def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[tuple[int, int]]:
-    """The committed view; if it cannot be read, the reason is set in the ending."""
+    """The committed view; if it cannot be read, the reason is set in the ending, as are rows that show more than
+    identities.
+    """
     observer = Observer(contract, scratch, LEDGER)
-    rows = observer.read()
+    rows = observer.read_rows() or []
     ending.unreadable = observer.observation.unreadable
-    return rows or []
+    ending.rows = [tuple(map(plain, row)) for row in rows] if shows_more(rows) else []
+    return contract.identities(rows)
+
+
+def plain(cell: Any) -> Any:
+    """What a reader gives is sent to another process."""
+    return cell if isinstance(cell, (str, bytes, int, float)) else repr(cell)
 
 
 def rows_left_behind(rows: Sequence[Identity]) -> str:
@@ -205,6 +214,7 @@ class Exploration:
         self.waiting: deque[Any] = deque()
         self.bad_states = 0
         self.base = Observation()
+        self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
 
     def run_without_crash(self) -> bool:
         """False: the function is wrong without any crash, so that crashes prove nothing."""
@@ -236,7 +246,9 @@ class Exploration:
     def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
         left: list[CrashState] = []
         ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
-        anomalies = anomalies_of(ending, self.query.contract.rows)
+        if self.fields is None:
+            self.fields = fields_of(LEDGER, ending)
+        anomalies = anomalies_of(ending, self.query.contract.rows, fields=self.fields)
         if state.faults and anomalies:
             self.bad_states += 1
             return ending, anomalies  # a state with an anomaly is not crashed again

@@ -1,8 +1,9 @@
 """Which anomalies do not count, because an injected fault broke a promise made to the sink.
 
 rewind, forget   An older checkpoint was restored, or none: rows are read again, and the sink cannot know. Repeats,
-                 early rows, disorder and residue are allowed; losing rows in a job that finishes is not (O1). A job
-                 that fails is allowed, too, because what a newer checkpoint made superfluous may be gone.
+                 early rows, disorder and residue are allowed; losing rows in a job that finishes is not (O1), nor are
+                 altered rows (O12). A job that fails is allowed, too, because what a newer checkpoint made superfluous
+                 may be gone.
 drain            The sink was notified that no row follows, and then the job went on. It may refuse that by an error; if
                  it goes on, it has to be right.
 expire           The target has dropped what it had promised to keep, and no sink can restore it. A right sink raises an
@@ -13,7 +14,8 @@ outage           (a job, not a fault) The job was down for a day; what the targe
                  as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
-lose-*           Loss is O8 instead of O1. So are a job that never recovers, and repeats if NO_DUPLICATES is claimed.
+lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a job that never recovers, and repeats if
+                 NO_DUPLICATES is claimed.
                  All belongs to the claim SURVIVES_POWER_LOSS; no other claim covers a loss of power.
 """
 
@@ -40,11 +42,11 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
     kinds = frozenset(seen.kinds)
     left: Iterable[Anomaly] = anomalies
     if kinds & REWINDS:
-        left = [each for each in left if each.oracle == "O1" and seen.finished]
+        left = [each for each in left if each.oracle == "O12" or (each.oracle == "O1" and seen.finished)]
     if kinds & {"drain", "expire", "clock-forward", OUTAGE, LATE_SETTLING} and not seen.finished:
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
     if kinds & POWER_LOSSES:
-        counting = {"O1", "O6"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())
+        counting = {"O1", "O6", "O12"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())
         left = [_of_power(each) for each in left if each.oracle in counting]
     return tuple(left)
 

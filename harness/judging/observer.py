@@ -6,13 +6,14 @@ In some runs it also reads while the sinks run: at every point where the target 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
+from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.checkpoint_rows import CheckpointRows
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows, in_flight
@@ -66,8 +67,15 @@ class Observer:
 
     def read(self) -> list[Identity] | None:
         """What is visible now; None where the reader fails: before the first row there may be nothing to read."""
+        return self._read(self.contract.committed)
+
+    def read_rows(self) -> list[Any] | None:
+        """The same, as the reader gives the rows."""
+        return self._read(self.contract.committed_rows)
+
+    def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
         try:
-            return self.contract.committed(self.scratch)
+            return read(self.scratch)
         except (ContractError, ReaderFailed, MemoryError):
             raise
         except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
@@ -193,19 +201,21 @@ class Observer:
     def read_at_the_end(self) -> None:
         """Reads when every writer is gone."""
         seen = self.observation
-        seen.committed = self._read_to_quiescence()
+        rows, seen.committed = self._read_to_quiescence()
+        seen.rows = rows if shows_more(rows) else []
         seen.seen = None if seen.unreadable else self.contract.seen(self.scratch)
 
-    def _read_to_quiescence(self) -> list[Identity]:
-        """The first reading that equals the one before it. No interval between: every writer is gone."""
-        self.observation.unreadable = ""
-        last = self.read()
-        if self.scratch.shell == "simulated":
-            return last or []  # one thread: nothing can happen between two readings
-        for _ in range(READS_MOST):
+    def _read_to_quiescence(self) -> tuple[list[Any], list[Identity]]:
+        """The first reading with the identities of the one before it: its rows, and these. No interval between: every
+        writer is gone.
+        """
+        last: list[Identity] | None = None
+        for number in range(1 + READS_MOST):
             self.observation.unreadable = ""
-            again = self.read()
-            if again == last:
-                return again or []
+            rows = self.read_rows()
+            again = None if rows is None else self.contract.identities(rows)
+            # In the simulated shell there is one thread: nothing can happen between two readings.
+            if self.scratch.shell == "simulated" or (number and again == last):
+                return rows or [], again or []
             last = again
         raise NeverQuiet(f"{READS_MOST} readings of the committed view, no two alike, after every writer was gone")

@@ -16,6 +16,8 @@ O8  power           O1, O2 or O6 after the power was lost (fault_allowances.py)
 O9  zombie          a replaced attempt, when it resumed, changed the committed view beyond complete checkpoints
 O10 false vote      all subtasks had acknowledged checkpoint n, but a recovery from it did not bring back its rows
 O11 false marker    what the sink's own marker calls complete is not in the committed view, or not complete
+O12 altered row     a row of the committed view at quiescence has another key, value or event time than the ledger's row
+                    of that identity, where the reader shows them (altered_rows.py)
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from sinkproof.judging.altered_rows import Fields, altered_rows, described, fields_shown
 from sinkproof.workload.ledger import Identity, Ledger
 
 TARGET_MAY_TELL = ("O1", "O6", "O7")
@@ -43,6 +47,7 @@ class Observation:
     """What an independent reader saw of one run. Filled while the run goes on, judged afterwards."""
 
     committed: list[Identity] = field(default_factory=list)  # at quiescence, in reading order
+    rows: list[Any] = field(default_factory=list)  # the same, as the reader gave them; empty: identities only
     seen: list[Identity] | None = None  # by a reader that follows the output; None: as committed
     early: list[tuple[Identity, int]] = field(default_factory=list)  # row, and the checkpoint that was not complete
     residue: tuple[str, ...] = ()
@@ -58,23 +63,32 @@ class Observation:
     failure: str = ""
 
 
-def judge(ledger: Ledger, observed: Observation, *, rows: str = "append", ordered: bool = False) -> tuple[Anomaly, ...]:
+def judge(
+    ledger: Ledger,
+    observed: Observation,
+    *,
+    rows: str = "append",
+    ordered: bool = False,
+    fields: Fields | None = None,
+) -> tuple[Anomaly, ...]:
     """Every anomaly of one run.
 
-    `rows`: "append" (each once) or "upsert" (the last of each key); `ordered`: look for O5.
+    `rows`: "append" (each once) or "upsert" (the last of each key); `ordered`: look for O5; `fields`: that the reader
+    shows, where a run without faults has told; else this run tells.
     """
     expected = ledger.expected if rows == "append" else ledger.last_per_key()
     zombies = [*observed.zombie_added, *observed.zombie_removed]
     noted = (observed.early, observed.residue, zombies, observed.recovery_missed, observed.torn, observed.claimed)
     if not any(noted) and observed.finished and observed.seen is None and sorted(observed.committed) == expected:
-        return tuple(_disorder(ledger, observed.committed)) if ordered else ()
+        found = _altered(ledger, observed, fields)
+        return tuple(_disorder(ledger, observed.committed) + found) if ordered else tuple(found)
     found = [
         *_loss_and_duplicates(expected, observed),
         *_in_between(observed),
         *_zombies(observed),
         *_recoveries(observed),
     ]
-    found += [*_torn(observed), *_markers(observed)]
+    found += [*_torn(observed), *_markers(observed), *_altered(ledger, observed, fields)]
     if ordered:
         found += _disorder(ledger, observed.committed)
     if observed.residue:
@@ -159,6 +173,20 @@ def _markers(observed: Observation) -> list[Anomaly]:
     but = f"{named(hidden)} cannot be read" if hidden else "it is not"
     why = f"the marker says that {claim} is complete, but {but}"
     return [Anomaly(oracle="O11", why=why, lost=hidden)]
+
+
+def fields_of(ledger: Ledger, observed: Observation) -> Fields:
+    """The fields that the reader shows, as this run without faults tells."""
+    return fields_shown(ledger, observed.committed, observed.rows)
+
+
+def _altered(ledger: Ledger, observed: Observation, fields: Fields | None) -> list[Anomaly]:
+    if not observed.rows:
+        return []
+    if fields is None:
+        fields = fields_of(ledger, observed)
+    found = altered_rows(ledger, observed.committed, observed.rows, fields=fields) if fields else ()
+    return [Anomaly(oracle="O12", why=described(ledger, found))] if found else []
 
 
 def _disorder(ledger: Ledger, committed: Sequence[Identity]) -> list[Anomaly]:

@@ -17,6 +17,7 @@ class Claim(enum.Flag):
     NO_RESIDUE = enum.auto()
     SURVIVES_POWER_LOSS = enum.auto()
     HONEST_MARKERS = enum.auto()
+    INTACT_ROWS = enum.auto()
 
     AT_LEAST_ONCE = NO_LOSS
     EFFECTIVELY_ONCE = NO_LOSS | NO_DUPLICATES
@@ -36,11 +37,12 @@ ORACLE_CLAIMS: Final[dict[str, Claim]] = {
     "O9": Claim.FENCES_ZOMBIES,
     "O10": Claim.NO_LOSS,
     "O11": Claim.HONEST_MARKERS,
+    "O12": Claim.INTACT_ROWS,
 }
 
 
 class Grade(enum.Enum):
-    """What was measured, best first. O1, O2, O3 and O10 decide it; each other oracle belongs to a claim of its own."""
+    """What was measured, best first. O1, O2, O3, O10 and O12 decide it; other oracles belong to claims of their own."""
 
     EXACTLY_ONCE = "exactly-once"
     EFFECTIVELY_ONCE = "effectively-once"
@@ -52,6 +54,8 @@ class Grade(enum.Enum):
     @classmethod
     def of(cls, oracles: set[str]) -> Grade:
         """The grade that findings of these oracles leave, given that rows were committed and read."""
+        if "O12" in oracles:
+            return cls.BROKEN  # a row that was sent is not there, and one that was never sent is
         loss = bool(oracles & {"O1", "O10"})
         if loss:
             return cls.BROKEN if "O2" in oracles else cls.AT_MOST_ONCE

@@ -48,6 +48,7 @@ class Contract:
     evidence             sentences in which the target itself reports errors; read only when an anomaly was found
 
     Speed: more runs in the same time, in the simulated shell unless stated otherwise
+    committed_rows       what `committed` gives, with keys and values where these take long to read: called at the end
     freeze, thaw         copy the target's durable state, restore it; needed to simulate deaths inside sink code
     while_powered        the same copy without what only a loss of power shows (which bytes were synced): runs in states
                          with equal copies end alike
@@ -72,7 +73,9 @@ class Contract:
 
     def __init__(self, locator: str, given: Any, *, kind: SubjectKind = "sink") -> None:
         self.locator, self.given, self.kind = locator, given, kind
-        self.claims = _claims(locator, given)
+        self.claims = self.claims_named = _claims(locator, given)
+        if Claim.NO_LOSS in self.claims:
+            self.claims |= Claim.INTACT_ROWS  # a row that arrives altered is not the row that was sent
         self.claims_simulated = _named_claims(given, "claims_simulated")  # judged where the simulated shell has run
         self.claims_beside = _named_claims(given, "claims_beside")  # not judged by the spark shell alone
         self.grade: str | None = getattr(given, "grade", None)
@@ -124,13 +127,26 @@ class Contract:
 
     def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
         with self.state():
-            return _identities(self.locator, "committed", self.given.committed(scratch))
+            return self.identities(_listed(self.locator, "committed", self.given.committed(scratch)))
+
+    def committed_rows(self, scratch: Scratch) -> list[Any]:
+        """As the reader gives them. Raises what it raises while it is iterated: there may be nothing to read yet."""
+        read = self.optional("committed_rows") or self.given.committed
+        with self.state():
+            return _listed(self.locator, "committed", read(scratch))
+
+    def identities(self, rows: list[Any]) -> list[tuple[int, int]]:
+        """Of rows that `committed` has given."""
+        with self.state():
+            return _identities(self.locator, "committed", rows)
 
     def seen(self, scratch: Scratch) -> list[tuple[int, int]] | None:
         """What a reader that follows the output received, repeats included; None where the contract does not say."""
         call = getattr(self.given, "seen", None)
+        if call is None:
+            return None
         with self.state():
-            return None if call is None else _identities(self.locator, "seen", call(scratch))
+            return _identities(self.locator, "seen", _listed(self.locator, "seen", call(scratch)))
 
     def optional(self, name: str) -> Callable[..., Any] | None:
         call = getattr(self.given, name, None)
@@ -169,18 +185,24 @@ def _seconds(locator: str, given: Any) -> float | None:
     return float(limit)
 
 
-def _identities(locator: str, what: str, rows: Iterable[Any]) -> list[tuple[int, int]]:
-    """Raises what the reader itself raises while it is iterated: there may be nothing to read yet."""
-    problem = f"{locator}: {what}() must give (split, offset) pairs of integers"
+PAIRS: Final = "must give (split, offset) pairs of integers"
+
+
+def _listed(locator: str, what: str, rows: Iterable[Any]) -> list[Any]:
     if not isinstance(rows, Iterable):
-        raise ContractError(f"{problem}, not {type(rows).__name__}")
+        raise ContractError(f"{locator}: {what}() {PAIRS}, not {type(rows).__name__}")
     given = list(islice(rows, ROWS_MOST))
     if len(given) == ROWS_MOST:
         raise ContractError(f"{locator}: {what}() does not end: it gave {ROWS_MOST:,} rows. No job has that many")
+    return given
+
+
+def _identities(locator: str, what: str, rows: list[Any]) -> list[tuple[int, int]]:
     try:
-        return [(index(row[0]), index(row[1])) for row in given]
+        return [(index(row[0]), index(row[1])) for row in rows]
     except (TypeError, IndexError, KeyError) as error:
-        raise ContractError(f"{problem}: {described(error)}. Its first row is {_shown(given[0])}") from error
+        problem = f"{locator}: {what}() {PAIRS}: {described(error)}"
+        raise ContractError(f"{problem}. Its first row is {_shown(rows[0])}") from error
 
 
 def _shown(row: Any) -> str:

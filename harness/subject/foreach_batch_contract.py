@@ -15,7 +15,7 @@ from sinkproof.subject.user_code import user_code
 
 EXAMPLE: Final = """
     def write_batch(df, batch_id): ...     # what you give to foreachBatch; relative paths are in scratch.path
-    def committed(scratch): ...            # -> (split, offset) of every row that an independent reader sees
+    def committed(scratch): ...            # -> (split, offset, key, value) of every row that an independent reader sees
 """
 AROUND_RUNS: Final = ("setup", "teardown")  # called with the scratch, where the function keeps something elsewhere
 

@@ -33,7 +33,7 @@ EXAMPLE: Final = """
     class MyContract:
         claims = Claim.EXACTLY_ONCE
         def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
-        def committed(self, scratch): ...   # -> (split, offset) of every row that an independent reader sees
+        def committed(self, scratch): ...   # -> (split, offset, key, value) of every row that a reader sees
 """
 HIDDEN: Final = (
     "is defined inside a function, where a child process cannot find it. Move it to the top level of its module"

@@ -47,12 +47,8 @@ SINKS: Final[dict[str, Callable[[CassandraClient, str], Sink]]] = {
 }
 
 
-def _masked_rows(client: CassandraClient, name: str) -> Iterator[Identity]:
-    return ((row.split, row.offset) for row in cassandra_masked.read_masked(client, name))
-
-
-READERS: Final[dict[str, Callable[[CassandraClient, str], Iterator[Identity]]]] = {
-    "masked": _masked_rows,
+READERS: Final[dict[str, Callable[[CassandraClient, str], Iterator[Identity | Row]]]] = {  # counters show no value
+    "masked": cassandra_masked.read_masked,
     "write-ahead-counter": cassandra_rows.read_counts,
     "write-ahead-list": cassandra_rows.read_lists,
 }
@@ -89,7 +85,7 @@ class OnCassandra(ABC):
         """The sink."""
 
     @abstractmethod
-    def rows_of(self, client: CassandraClient, target: str) -> Iterable[Identity]:
+    def rows_of(self, client: CassandraClient, target: str) -> Iterable[Identity | Row]:
         """The committed rows."""
 
     def setup(self, scratch: Any) -> None:
@@ -111,7 +107,7 @@ class OnCassandra(ABC):
         place = self._place(scratch)
         return self.make(CassandraClient(place.endpoint, place.keyspace), place.target)
 
-    def committed(self, scratch: Any) -> list[Identity]:
+    def committed(self, scratch: Any) -> list[Identity | Row]:
         self._service(scratch)  # raises if it ended by itself, so that no sink is convicted of rows lost with it
         return list(self.rows_of(*self.reader(scratch)))
 
@@ -155,7 +151,7 @@ class CassandraContract(OnCassandra):
     def make(self, client: CassandraClient, target: str) -> Sink:
         return SINKS[self.strategy](client, target)
 
-    def rows_of(self, client: CassandraClient, target: str) -> Iterable[Identity]:
+    def rows_of(self, client: CassandraClient, target: str) -> Iterable[Identity | Row]:
         return READERS.get(self.strategy, cassandra_rows.read_rows)(client, target)
 
     def _seen(self, scratch: Any) -> list[Identity]:

@@ -32,7 +32,9 @@ UPSERT: Final = (
     "UPDATE {ks}.rows USING TIMESTAMP ? SET split = ?, offset = ?, key = ?, value = ?, event_time_ms = ?, "
     "written_by = written_by + ? WHERE target = ? AND bucket = ? AND id = ?"
 )
-ROWS: Final = "SELECT split, offset, written_by FROM {ks}.rows WHERE target = ? AND bucket = ?"
+ROWS: Final = (
+    "SELECT split, offset, key, value, event_time_ms, written_by FROM {ks}.rows WHERE target = ? AND bucket = ?"
+)
 COUNT: Final = "UPDATE {ks}.counts SET times = times + 1 WHERE target = ? AND split = ? AND offset = ?"
 COUNTS: Final = "SELECT split, offset, times FROM {ks}.counts WHERE target = ?"
 APPEND: Final = "UPDATE {ks}.lists SET offsets = offsets + ? WHERE target = ? AND split = ?"
@@ -86,15 +88,15 @@ class CassandraCommitter(TargetWithClient):
             raise NotAcknowledged(f"whether {part} is recorded is unknown: the next attempt reads it")
 
 
-def read_rows(client: CassandraClient, target: str) -> Iterator[Identity]:
+def read_rows(client: CassandraClient, target: str) -> Iterator[Row]:
     for rows in client.read_many(ROWS, [(target, bucket) for bucket in range(BUCKETS)]):
-        yield from ((split, offset) for split, offset, _ in rows)
+        yield from (Row(*fields) for *fields, _ in rows)
 
 
 def read_written(client: CassandraClient, target: str) -> Iterator[Identity]:
     """Each row once per generation that wrote it, as a reader of the table's changes observes."""
     for rows in client.read_many(ROWS, [(target, bucket) for bucket in range(BUCKETS)]):
-        for split, offset, writers in rows:
+        for split, offset, *_, writers in rows:
             yield from [(split, offset)] * len(writers or ())
 
 

@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.files.file_transactions import FileTransactions
 from sinkproof.sink_adapters.files.log_files import FileCommitter, FileLog
 from sinkproof.sink_adapters.files.masked_files import MaskedFiles
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat
-from sinkproof.sink_adapters.protocol import Identity, Sink, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -91,6 +91,14 @@ class FilesContract:
             return readers.read_masked(disk, form=self._form)
         return FILE_LOG_READERS[self.strategy](disk)
 
+    def committed_rows(self, scratch: Scratch) -> list[Row]:
+        disk = self.disk(scratch)
+        if self.strategy == "two-phase":
+            return readers.committed_rows(disk, form=self._form)
+        if self.strategy == "masked":
+            return readers.masked_rows(disk, form=self._form)
+        return FILE_LOG_ROWS[self.strategy](disk)
+
     def _committed_frame(self, session: Any, scratch: Scratch) -> Any:
         """A Spark DataFrame (split, offset) of what `committed` lists: for millions of rows."""
         paths = readers.committed_paths if self.strategy == "two-phase" else readers.revealed_paths
@@ -147,4 +155,10 @@ FILE_LOG_READERS: Final[dict[str, Callable[[Any], list[Identity]]]] = {
     "write-ahead-upsert": readers.read_folded,
     "idempotent": readers.read_table,
     "plain": readers.read_log,
+}
+FILE_LOG_ROWS: Final[dict[str, Callable[[Any], list[Row]]]] = {
+    "write-ahead": readers.log_rows,
+    "write-ahead-upsert": readers.folded_rows,
+    "idempotent": readers.table_rows,
+    "plain": readers.log_rows,
 }

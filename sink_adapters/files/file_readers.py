@@ -17,8 +17,8 @@ from sinkproof.sink_adapters.files.disk_real import RealDisk
 from sinkproof.sink_adapters.files.file_system import Disk
 from sinkproof.sink_adapters.files.log_files import RECORD
 from sinkproof.sink_adapters.files.masked_files import PART, markers
-from sinkproof.sink_adapters.files.row_formats import JSON_LINES, KEYED_LINE, FileFormat
-from sinkproof.sink_adapters.protocol import Identity
+from sinkproof.sink_adapters.files.row_formats import JSON_LINES, KEYED_LINE, FileFormat, keyed_rows
+from sinkproof.sink_adapters.protocol import Identity, Row
 from sinkproof.sink_adapters.strategies.ownership_and_names import GARBAGE_COUNTED_MOST, is_named_in
 
 LOG: Final = re.compile(r"(?P<owner>.+)-(?P<generation>\d+)\.jsonl")
@@ -73,6 +73,10 @@ def read_committed(disk: Disk, *, form: FileFormat = JSON_LINES) -> list[Identit
     return [row for part in committed_parts(disk) for row in form.identities(disk.read(part.path))]
 
 
+def committed_rows(disk: Disk, *, form: FileFormat) -> list[Row]:
+    return [row for part in committed_parts(disk) for row in form.rows(disk.read(part.path))]
+
+
 def committed_paths(disk: Disk) -> list[str]:
     """The files that `read_committed` reads, for other readers."""
     return [part.path for part in committed_parts(disk)]
@@ -93,13 +97,13 @@ def transactions_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -
     folders = [f"{home}/{folder}" for home in ("staging", "fenced") for folder in disk.list(home)]
     staged = [_staged_text(disk, folder, live=live) for folder in folders if disk.list(folder)]
     named: list[tuple[str, bytes]] = []
-    unnamed: list[Identity] = []
+    unnamed: list[Row] = []
     for part in committed_parts(disk):
         content = disk.read(part.path)
         if is_named_in(f"-{part.subtask}-{part.generation}-{part.sequence}", live):
             named.append((part.path, content))
         else:
-            unnamed += form.identities(content)
+            unnamed += form.rows(content)
     return repr((staged, named, unnamed))
 
 
@@ -123,8 +127,11 @@ def _staged_text(disk: Disk, folder: str, *, live: str) -> tuple[Any, ...]:
 def read_masked(place: str | os.PathLike[str] | Disk, *, form: FileFormat = JSON_LINES) -> list[Identity]:
     """(split, offset) of every revealed row, by checkpoint. `place`: the folder that the sinks write to."""
     disk = RealDisk(place) if isinstance(place, (str, os.PathLike)) else place
-    shown = sorted(part for part, revealed in _masked_parts(disk) if revealed)
-    return [row for part in shown for row in form.identities(disk.read(part.path))]
+    return [row for path in revealed_paths(disk) for row in form.identities(disk.read(path))]
+
+
+def masked_rows(disk: Disk, *, form: FileFormat) -> list[Row]:
+    return [row for path in revealed_paths(disk) for row in form.rows(disk.read(path))]
 
 
 def revealed_paths(disk: Disk) -> list[str]:
@@ -159,7 +166,7 @@ def masked_text(disk: Disk, live: str, *, form: FileFormat = JSON_LINES) -> str:
     named = [(part.path, _read(disk, part.path)) for part in hidden if str(part.generation) in live]
     others = (part for part in hidden if str(part.generation) not in live)
     garbage = Counter((part.path.rpartition("/")[0], part.subtask) for part in others)
-    shown = [row for part, revealed in parts if revealed for row in form.identities(disk.read(part.path))]
+    shown = [row for part, revealed in parts if revealed for row in form.rows(disk.read(part.path))]
     marked = [
         (sink, generation, checkpoint)
         for sink in disk.list("masked")
@@ -178,6 +185,10 @@ def read_log(disk: Disk) -> list[Identity]:
     return [row for content in _logs(disk) for row in JSON_LINES.identities(content)]
 
 
+def log_rows(disk: Disk) -> list[Row]:
+    return [row for content in _logs(disk) for row in JSON_LINES.rows(content)]
+
+
 def _logs(disk: Disk) -> list[bytes]:
     found = [match for match in map(LOG.fullmatch, disk.list("log")) if match]
     found.sort(key=lambda match: (int(match["generation"]), match["owner"]))
@@ -192,9 +203,17 @@ def read_table(disk: Disk) -> list[Identity]:
     return sorted((int(split), int(offset)) for split, offset in table.values())
 
 
+def table_rows(disk: Disk) -> list[Row]:
+    return sorted(dict(entry for content in _logs(disk) for entry in keyed_rows(content)).values())
+
+
 def read_folded(disk: Disk) -> list[Identity]:
     """The log folded by row identity."""
     return sorted(set(read_log(disk)))
+
+
+def folded_rows(disk: Disk) -> list[Row]:
+    return sorted({row[:2]: row for row in log_rows(disk)}.values())
 
 
 def log_text(disk: Disk, live: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
 from sinkproof.sink_adapters.protocol import Batch, Identity, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
@@ -35,6 +36,7 @@ class FileFormat(Protocol):
     def rows(self, content: bytes) -> list[Row]: ...
 
 
+SMALL_BYTES: Final = 1 << 14  # of a content of which the rows are cached: a certification reads equal ones often
 # Only whole lines count: a kill or a power loss may tear one. Within a line every line feed is escaped, so that a brace
 # and a line feed together can only be its end.
 LINE: Final = re.compile(rb'^\{"split":(\d+),"offset":(\d+),.*\}\n', re.MULTILINE)
@@ -88,7 +90,25 @@ class JsonLines:
         return [(int(split), int(offset)) for split, offset in LINE.findall(content)]
 
     def rows(self, content: bytes) -> list[Row]:
-        return [Row(*json.loads(match[0]).values()) for match in LINE.finditer(content)]
+        return list(_known_rows(content) if len(content) <= SMALL_BYTES else _rows(content))
+
+
+def _rows(content: bytes) -> tuple[Row, ...]:
+    return tuple([_row(json.loads(match[0])) for match in LINE.finditer(content)])
+
+
+def _row(line: Mapping[str, Any]) -> Row:
+    return Row(line["split"], line["offset"], line["key"], line["value"])
+
+
+_known_rows = lru_cache(maxsize=1 << 12)(_rows)
 
 
 JSON_LINES: Final = JsonLines()
+
+
+@lru_cache(maxsize=1 << 10)
+def keyed_rows(content: bytes) -> tuple[tuple[str, Row], ...]:
+    """What `encode_keyed` was given."""
+    lines = [json.loads(match[0]) for match in KEYED_LINE.finditer(content)]
+    return tuple([(line["id"], _row(line)) for line in lines])

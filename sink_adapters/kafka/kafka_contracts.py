@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -11,11 +11,11 @@ from sinkproof.sink_adapters.kafka.broker_evidence import evidence
 from sinkproof.sink_adapters.kafka.kafka_transactions import SEPARATOR, KafkaTransactions
 from sinkproof.sink_adapters.kafka.masked_topic import KafkaSegments, read_masked
 from sinkproof.sink_adapters.kafka.plain_topic import KafkaCommitter, KafkaLog
-from sinkproof.sink_adapters.kafka.record_sender import MARKERS, identity
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS, decode
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics, remove_topics
-from sinkproof.sink_adapters.kafka.topic_reader import last_by_key, lingering, read
+from sinkproof.sink_adapters.kafka.topic_reader import TopicRecord, last_by_key, lingering, read
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog
-from sinkproof.sink_adapters.protocol import Identity, Sink, without_line_points
+from sinkproof.sink_adapters.protocol import Row, Sink, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -96,17 +96,15 @@ class KafkaContract:
     def sink(self, scratch: Any) -> Sink:
         return SINKS[self.strategy](scratch.service("kafka").endpoint, self._topic(scratch))
 
-    def committed(self, scratch: Any) -> list[Identity]:
+    def committed(self, scratch: Any) -> list[Row]:
         """For a sink that upserts, the topic folded by key; for a masked one, the revealed records."""
         endpoint, topic = scratch.service("kafka").direct_endpoint, self._topic(scratch)
         if self.strategy == "idempotent":
-            return last_by_key(read(endpoint, topic), identity)
-        records = read_masked(endpoint, topic) if self.strategy == "masked" else read(endpoint, topic)
-        return [identity(record.value) for record in records if record.value is not None]
+            return sorted(_rows(last_by_key(read(endpoint, topic))))
+        return _rows(read_masked(endpoint, topic) if self.strategy == "masked" else read(endpoint, topic))
 
-    def _seen(self, scratch: Any) -> list[Identity]:
-        records = read(scratch.service("kafka").direct_endpoint, self._topic(scratch))
-        return [identity(record.value) for record in records if record.value is not None]
+    def _seen(self, scratch: Any) -> list[Row]:
+        return _rows(read(scratch.service("kafka").direct_endpoint, self._topic(scratch)))
 
     def evidence(self, scratch: Any) -> list[str]:
         """What the broker reports when a run has anomalies."""
@@ -120,6 +118,10 @@ class KafkaContract:
 
     def _topic(self, scratch: Any) -> str:
         return str((scratch.path / TOPIC).read_text())
+
+
+def _rows(records: Iterable[TopicRecord]) -> list[Row]:
+    return [decode(record.value) for record in records if record.value is not None]
 
 
 def _ahead(service: Any) -> int:

@@ -129,6 +129,5 @@ def encode(row: Row) -> bytes:
     return text.encode()
 
 
-def identity(value: bytes) -> tuple[int, int]:
-    content = json.loads(value)
-    return content["split"], content["offset"]
+def decode(value: bytes) -> Row:
+    return Row(**json.loads(value))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sinkproof.sink_adapters.kafka.record_sender import SEGMENT
@@ -156,7 +155,7 @@ def is_marked(endpoint: str, topic: str, key: str, *, prefix: str, settled: str)
     return None if others else False
 
 
-def last_by_key(records: list[TopicRecord], identity: Callable[[bytes], tuple[int, int]]) -> list[tuple[int, int]]:
+def last_by_key(records: list[TopicRecord]) -> list[TopicRecord]:
     """The view of a compacted topic: the last value of each key counts; a record without a value removes it."""
     table: dict[tuple[int, bytes | None], TopicRecord] = {(record.partition, record.key): record for record in records}
-    return sorted(identity(record.value) for record in table.values() if record.value is not None)
+    return [record for record in table.values() if record.value is not None]

@@ -16,7 +16,7 @@ from sinkproof.sink_adapters.memory.memory_clients import (
     MemoryTransactions,
 )
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Identity, Sink, call_if_there, without_line_points
+from sinkproof.sink_adapters.protocol import Identity, Row, Sink, call_if_there, without_line_points
 from sinkproof.sink_adapters.strategies.idempotent import IdempotentSink
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.plain import PlainSink
@@ -80,6 +80,9 @@ class MemoryContract:
 
     def committed(self, scratch: Scratch) -> list[Identity]:
         return self._store(scratch).read()
+
+    def committed_rows(self, scratch: Scratch) -> list[Row]:
+        return self._store(scratch).read_rows()
 
     def _seen(self, scratch: Scratch) -> list[Identity]:
         return self._store(scratch).read_changes()

@@ -158,19 +158,22 @@ class MemoryStore:
 
     def read(self) -> list[Identity]:
         """What is visible now: committed transactions, the log, the table, revealed segments."""
+        return [row[:2] for row in self.read_rows()]
+
+    def read_rows(self) -> list[Row]:
         transactions = sorted(self.committed.values()) if self.committed else []
-        found = [row[:2] for _, rows in transactions for row in rows]
+        found = [row for _, rows in transactions for row in rows]
         if self.log:
-            found += [row[:2] for row in self.log]
+            found += self.log
         if self.changelog:
-            found += sorted(row[:2] for row in dict(self.changelog).values())
+            found += sorted(dict(self.changelog).values())
         if self.staged:
             found += self._read_revealed()
         return found
 
-    def _read_revealed(self) -> list[Identity]:
+    def _read_revealed(self) -> list[Row]:
         segments = sorted((name.order, rows) for name, rows in self.staged.items() if self._revealed(name))
-        return [row[:2] for _, rows in segments for row in rows]
+        return [row for _, rows in segments for row in rows]
 
     def revealed(self) -> list[int]:
         """Checkpoints with a marker."""
@@ -226,7 +229,7 @@ class MemoryStore:
         """
         committed = sorted(self.committed.items(), key=lambda item: item[1][0])
         named = [item for item in committed if is_named_in(item[0], live)]
-        unnamed = [row[:2] for name, (_, rows) in committed if not is_named_in(name, live) for row in rows]
+        unnamed = [row for name, (_, rows) in committed if not is_named_in(name, live) for row in rows]
         hidden = [item for item in sorted(self.staged.items()) if not self._revealed(item[0])]
         garbage = Counter((name.sink_id, name.subtask) for name, _ in hidden if str(name.generation) not in live)
         markers = [(token, marker) for token, marker in sorted(self.markers.items()) if str(token[1]) in live]

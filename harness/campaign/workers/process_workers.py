@@ -58,7 +58,7 @@ def live(inside: Inside, what: tuple[str, str, float, ServiceOptions]) -> None:
             reporting_errors(inside),
             process_runner(load(locator), scratch, hang_seconds=hang_seconds) as runner,
         ):
-            runner.run(Schedule())  # how long calls take is known from then on
+            runner.run(Schedule())  # how long calls take, and what the reader shows, is known from then on
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
                 return runner.run(schedule, trace_lines=trace_lines)

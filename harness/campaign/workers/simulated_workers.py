@@ -87,6 +87,7 @@ def live(inside: Inside, locator: str, name: str) -> None:
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
                 return at_lines.run(schedule) if trace_lines else without_trace(runner.run(schedule))
 
+            runner.run(Schedule())  # what the reader shows of each row is known from then on
             report_ready(inside)
             serve(inside, run)
     finally:

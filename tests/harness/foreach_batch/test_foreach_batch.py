@@ -103,6 +103,14 @@ def test_a_loss_that_needs_two_crashes_is_found(query: Callable[[str], Simulated
     assert found[first] == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
 
 
+def test_values_that_a_repeated_batch_alters_are_found(query: Callable[[str], SimulatedQuery]) -> None:
+    exploration = explored(query("alter_when_repeated"), sequences=False)
+    assert {"key": 2, "value": 3} == exploration.fields
+    found = wrong(exploration)
+    assert ["O12"] == found[f"{BEFORE_COMMIT}#2=kill-job"]
+    assert {"O12"} == {oracle for oracles in found.values() for oracle in oracles}
+
+
 def test_the_error_of_a_function_names_its_line(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("fail"))
     assert "with batch 1 the function raised ValueError at without_spark.py:" in exploration.base.failure

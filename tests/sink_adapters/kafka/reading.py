@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sinkproof.sink_adapters.kafka.record_sender import identity
+from sinkproof.sink_adapters.kafka.record_sender import decode
 from sinkproof.sink_adapters.kafka.topic_reader import read
 from sinkproof.sink_adapters.kafka.transaction_control import TransactionControl
 
@@ -19,4 +19,4 @@ def committed(endpoint: str, topic: str) -> list[int]:
         assert control.await_none(".*", UNDER_WAY, seconds=SECONDS_MOST)
     finally:
         control.close()
-    return sorted(identity(record.value)[1] for record in read(endpoint, topic) if record.value)
+    return sorted(decode(record.value).offset for record in read(endpoint, topic) if record.value)
