@@ -1,10 +1,11 @@
-# `make` alone lists the commands. The first one that needs it prepares .venv; nothing is installed anywhere else.
+# `make` alone lists the commands. The first one that needs it prepares .venv (one of them build/released); nothing is
+# installed anywhere else.
 
 SUBJECTS ?=#  what to certify; nothing means every pair of the registry that needs no outside service
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick lint bench soak zoo-under-load mutants clean java browser services
+.PHONY: help certify test test-quick test-released lint bench soak zoo-under-load mutants clean java browser services
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -17,6 +18,9 @@ test: .venv/ready java browser services ## run the whole test suite (TESTS=tests
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
 	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow" $(TESTS)
+
+test-released: build/released/ready ## certify sinks that write with released libraries (in build/released; half an hour)
+	@build/released/bin/pytest -q -m released tests/released
 
 lint: .venv/ready build/types ## ruff, ruff format --check, mypy --strict
 	@.venv/bin/ruff check .
@@ -45,6 +49,11 @@ ifneq ($(shell cat .venv/ready 2>/dev/null),$(CURDIR))
 endif
 .venv/ready: pyproject.toml .ci/venv
 	@.ci/venv
+ifneq ($(shell cat build/released/ready 2>/dev/null),$(CURDIR))
+.PHONY: build/released/ready
+endif
+build/released/ready: pyproject.toml .ci/venv
+	@.ci/venv build/released released
 
 java: .venv/ready # Spark needs one; in this order, so that missing programs are reported one after the other
 	@.ci/java

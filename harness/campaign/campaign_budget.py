@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -20,9 +21,12 @@ from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
 
-# A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a busy machine gets more
-# time. By then the campaign ends, whatever the budget.
+# A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
+# time, several times its budget, and more of it on a busy machine. By then the campaign ends.
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
+SLOW_SECONDS: Final = 240.0
+BUDGETS_MOST: Final = 8.0
+BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 LEAST_SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
@@ -36,13 +40,20 @@ def within_budget(task: Task) -> ShouldStop:
         spent = now() - began
         if spent < task.budget_seconds:
             return False
-        if spent > (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]:
+        least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
+        busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+        if spent > max(least, seconds_if_slow(task.budget_seconds, busy=busy)):
             return True
         if results.steering.deferred_to_processes:
             return True
         return results.breaks_a_claim or has_least(results, task)
 
     return should_stop
+
+
+def seconds_if_slow(budget_seconds: float, *, busy: float) -> float:
+    """`busy`: runnable processes for each core."""
+    return min(BUDGETS_MOST * budget_seconds, SLOW_SECONDS) * min(max(busy, 1.0), BUSY_MOST)
 
 
 def has_least(results: CampaignResults, task: Task) -> bool:

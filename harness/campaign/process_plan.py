@@ -37,6 +37,11 @@ KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's 
 )
 HIGH_YIELD: Final[Plan] = (
     Stage(
+        name="zombies within commits",
+        schedules=interleavings.zombies_within_commits,
+        needs=(Need.NO_SERVICE,),
+    ),
+    Stage(
         name="one whole-job kill in each job",
         schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
     ),
@@ -53,7 +58,11 @@ HIGH_YIELD: Final[Plan] = (
         schedules=interleavings.two_pauses_within_commits,
         needs=(Need.NO_SERVICE,),
     ),
-    Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits),
+    Stage(
+        name="zombies within commits with a service",
+        schedules=interleavings.zombies_within_commits,
+        needs=(Need.SERVICE,),
+    ),
     Stage(
         name="zombies of removed subtasks within commits",
         schedules=interleavings.zombies_of_removed_subtasks,

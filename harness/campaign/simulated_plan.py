@@ -47,15 +47,15 @@ SINGLE_FAULTS: Final[Plan] = (
 )
 RARE_FAULTS: Final[Plan] = (
     Stage(name="concurrent reader", explore=SimulatedCampaign.read_concurrently, needs=CRASHABLE),
-    Stage(name="late and repeated messages", schedules=rare.late_and_repeated_messages, needs=CRASHABLE),
-    Stage(name="many lost messages", schedules=rare.many_lost_messages, needs=CRASHABLE),
-    Stage(name="deaths without notifications", schedules=rare.deaths_without_notifications, needs=CRASHABLE),
-    Stage(name="deaths in other jobs", schedules=rare.deaths_in_plain_jobs, needs=CRASHABLE),
     Stage(
         name="whole-job crash after message faults",
         explore=SimulatedCampaign.crash_after_message_faults,
         needs=(Need.CRASHABLE_HERE, Need.NO_COPIES),
     ),
+    Stage(name="late and repeated messages", schedules=rare.late_and_repeated_messages, needs=CRASHABLE),
+    Stage(name="many lost messages", schedules=rare.many_lost_messages, needs=CRASHABLE),
+    Stage(name="deaths without notifications", schedules=rare.deaths_without_notifications, needs=CRASHABLE),
+    Stage(name="deaths in other jobs", schedules=rare.deaths_in_plain_jobs, needs=CRASHABLE),
     Stage(name="time limits and maintenance", schedules=rare.expiry_and_maintenance, needs=CRASHABLE),
     Stage(name="power losses", schedules=rare.power_losses, needs=CRASHABLE),
     Stage(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.execution.make_sink import MAKER, PRELOAD
+from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -28,26 +29,56 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
+from sinkproof.subject.user_code import is_installed
 
 HANG_SECONDS: Final = 10.0
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
+MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
+MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
 
 
-class Servers(NamedTuple):
+class Servers:
     """Odd generations are forked from the first server, even ones from the second, which starts when it is needed."""
 
-    first: ForkServer
-    other: Callable[[], ForkServer]
+    def __init__(self, *, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> None:
+        self.preload, self.warm = preload, tuple(warm)
+        self._other: ForkServer | None = None
+        self.first = self._start(HASH_SEEDS[0])
+
+    def _start(self, hash_seed: int) -> ForkServer:
+        return ForkServer(preload=self.preload, warm=self.warm, hash_seed=hash_seed)
+
+    def other(self) -> ForkServer:
+        self._other = self._other or self._start(HASH_SEEDS[1])
+        return self._other
+
+    def import_too(self, modules: Sequence[str]) -> None:
+        """Starts anew, with these modules imported as well, unless that fails."""
+        former, warm = self.first, self.warm
+        self.warm = (*warm, (IMPORTER, *modules))
+        try:
+            self.first = self._start(HASH_SEEDS[0])
+        except ForkServerError:
+            self.warm = warm
+            return
+        former.close()
+        if self._other is not None:
+            self._other.close()
+            self._other = None
+
+    def close(self) -> None:
+        self.first.close()
+        if self._other is not None:
+            self._other.close()
 
 
 @contextmanager
 def fork_servers(*, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> Iterator[Servers]:
-    start = partial(ForkServer, preload=preload, warm=warm)
-    with start(hash_seed=HASH_SEEDS[0]) as first, ExitStack() as later:
-        yield Servers(first, cache(lambda: later.enter_context(start(hash_seed=HASH_SEEDS[1]))))
+    with closing(Servers(preload=preload, warm=warm)) as servers:
+        yield servers
 
 
 class Patience:
@@ -77,6 +108,7 @@ class ProcessRunner(ScheduleRunner):
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = False  # of the run in progress
+        self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
 
@@ -144,12 +176,36 @@ class ProcessRunner(ScheduleRunner):
             assert self.host is not None
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
+                self._import_once(self.host.imported)
             struck = *struck_messages(self.scratch.services), *result.struck
             return replace(result, kills=self.host.kills, struck=struck)
         finally:
             self._trace_lines = False
             if self.host is not None:
                 self.host.close()
+
+    def _import_once(self, imported: Iterable[str]) -> None:
+        """Later attempts find what those of a run without faults have imported, if that is much. Not modules of the
+        user, which each attempt has for itself.
+        """
+        own = {name.partition(".")[0] for name in self.own_code.given}
+        modules = [name for name in imported if name.partition(".")[0] not in own and is_library(name)]
+        if len(modules) >= MODULES_LEAST and not self._has_imported:
+            self._has_imported = True
+            self.servers.import_too(modules[:MODULES_MOST])
+
+
+def is_library(module: str) -> bool:
+    """Whether it belongs to the standard library or is installed."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return True
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    places = () if spec is None else (spec.origin or "", *(spec.submodule_search_locations or ()))
+    return any(is_installed(Path(place)) for place in places)
 
 
 def plain_scratch(scratch: Scratch) -> Scratch:

@@ -34,6 +34,7 @@ from ..support.zoo_campaigns import (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # seconds where nothing else runs
 WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no reason to wait for the time limit
 UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
+FIRST_SCHEDULES: Final = 30  # of a sink that takes 3 s each: in the default budget of 90 s
 ONE_IN: Final = 8  # schedules of each stage, where a right sink is tried in the process shell but not certified
 KEEPS_LOCKS: Final = ("sqlite_tables:OpenTransaction",)  # connections that a simulated death does not close
 EXACTLY, EFFECTIVELY, AT_LEAST = "exactly-once", "effectively-once", "at-least-once"
@@ -185,6 +186,7 @@ WRONG: Final = {
     "table_versions:LooksBackFour": Sin(
         root="R3", oracles="O2", ending="=stop", job="zombie-very-late", shell="process"
     ),
+    "table_versions:TwoSnapshots": Sin(root="R10", oracles="O2", ending="=stop", shell="process"),
     "table_versions:OwnNumberOnly": Sin(root="R10", oracles="O2", ending="=stop", job="scale-in", shell="process"),
     "table_versions:LeftForTheNext": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
     "table_versions:GoneIsTakenForPublished": Sin(root="R9", oracles="O1", ending="=maintain", shell="process"),
@@ -259,6 +261,12 @@ def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
         return  # seen in a recovery with no further rows, which no schedule says
     again = try_again(task_of(member, sin.shell, schedule=shown[0].schedule))
     assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
+
+
+def test_zombies_within_commits_come_first_so_that_a_slow_sink_is_convicted_in_time() -> None:
+    member = "table_versions:TwoSnapshots"
+    outcome = explored(member, "process", should_stop=lambda results, asked: asked >= FIRST_SCHEDULES)
+    assert {"O2", "O9"} <= {finding.oracle for finding in outcome.findings}
 
 
 @pytest.mark.parametrize("occurrence", [1, 2, 3])

@@ -11,6 +11,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,7 @@ class _Inner:
         self.journal = Journal(inside.descriptors[0])
         self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
+        self.found_imported = frozenset(sys.modules)
         self.sink: Any = None
         self.now = 0.0
         self.wall_clock: Any = None  # MovedClock
@@ -156,6 +158,11 @@ class _Inner:
         self.sink = None
         gc.collect()
 
+    def do_close(self, call: str) -> list[str]:
+        """The modules that this attempt has imported, so that later ones can find them."""
+        self.do_any(call)
+        return [name for name in list(sys.modules) if name not in self.found_imported]
+
     def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
         self.sink.write(Batch(map(Row._make, rows)))
 
@@ -181,6 +188,8 @@ def plain(call: str, value: Any) -> Any:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise TypeError(f"snapshot() returned {type(value).__name__}, not bytes")
         return bytes(value)
+    if call == "close":
+        return value
     if call == "open":
         return list(map(int, left_in_doubt(value)))
     return unsettled_ids(call, value) if call in ("notify_complete", "settle") else None

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline, now
@@ -38,9 +39,10 @@ __all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe",
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
-# An attempt that does not answer for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
+# An attempt that does nothing for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
 # SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
 PATIENCE_SECONDS: Final = 0.4
+BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
 
 class ProcessHost(AttemptHost):
@@ -69,6 +71,7 @@ class ProcessHost(AttemptHost):
         self.slowest_seconds = 0.0  # of all replies of this run
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder))
+        self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
         """A new attempt that knows nothing; `open` makes its sink."""
@@ -148,7 +151,7 @@ class RemoteSink(ProcessAttempt):
         self.call("end_of_input")
 
     def close(self) -> None:
-        self.call("close")
+        self.host.imported.update(dict.fromkeys(self.call("close") or ()))
 
     # -- one request, one reply -------------------------------------------------------------------
 
@@ -170,18 +173,26 @@ class RemoteSink(ProcessAttempt):
 
     def _receive(self) -> tuple[Any, ...]:
         """The next reply. Returns after a suspension; raises after a death."""
-        sent = now()
+        sent, busy = now(), busy_seconds(self.pid) if self.host.suspended else 0.0
         while True:
             patience = self.host.patience_seconds if self.host.suspended else self.host.hang_seconds
             try:
                 message = self.child.receive(Deadline(patience))
             except NoReply as silence:
-                if not (silence.silence is Silence.HUNG and self.host.resume_suspended()):
+                hung = silence.silence is Silence.HUNG
+                if not (hung and (self._is_at_work(sent, busy) or self.host.resume_suspended())):
                     self._handle_silence(silence)
                 continue
             self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
             self._read_journal()
             return self._understand(message)
+
+    def _is_at_work(self, sent: float, busy: float) -> bool:
+        """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
+        waited = now() - sent
+        idle = waited - (busy_seconds(self.pid) - busy)
+        short = waited < BUSY_HANGS_MOST * self.host.hang_seconds
+        return bool(self.host.suspended) and short and idle < self.host.patience_seconds
 
     def _understand(self, message: bytes) -> tuple[Any, ...]:
         try:
@@ -275,6 +286,15 @@ class RemoteSink(ProcessAttempt):
             self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
         except NoReply as silence:
             self._handle_silence(silence)
+
+
+def busy_seconds(pid: int) -> float:
+    """How long the threads of a process have run or waited for a core, in all; 0.0 where the kernel does not say."""
+    nanoseconds = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            nanoseconds += sum(map(int, file.read_text().split()[:2]))
+    return nanoseconds / 1e9
 
 
 class _PlainValues(pickle.Unpickler):

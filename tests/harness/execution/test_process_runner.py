@@ -70,6 +70,39 @@ def test_attempts_find_it_imported_and_nothing_of_the_engine(tmp_path: Path) -> 
     ]
 
 
+def loaded_in_the_second_run(folder: Path, imported_at: str) -> set[str]:
+    """What a new attempt has imported after a run in which attempts had imported these modules when they wrote."""
+    file = Path(subject(folder).rpartition(":")[0])
+    file.write_text(file.read_text().replace("def write(self, batch): pass", f"def write(self, batch): {imported_at}"))
+    scratch = Scratch(name="later", path=folder / "scratch", shell="process")
+    scratch.path.mkdir()
+    with process_runner(load(f"{file}:Subject"), scratch) as runner:
+        runner.find_own_files()
+        for _ in range(2):
+            assert runner.run(Schedule()).finished
+        return {*(scratch.path / "loaded").read_text().split()}
+
+
+def test_later_attempts_find_what_the_first_ones_have_imported_but_not_modules_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "of_the_user.py").write_text("")
+    loaded = loaded_in_the_second_run(tmp_path, "import of_the_user, asyncio, xmlrpc.client")
+    assert {"asyncio.events", "xmlrpc.client"} <= loaded
+    assert "of_the_user" not in loaded
+
+
+def test_what_starts_a_thread_when_it_is_imported_is_left_to_each_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "with_a_thread.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    monkeypatch.syspath_prepend(installed)
+    loaded = loaded_in_the_second_run(tmp_path, "import asyncio, xmlrpc.client, with_a_thread")
+    assert loaded.isdisjoint({"with_a_thread", "xmlrpc.client"})
+
+
 def test_a_sink_with_an_attribute_named_command_is_no_command(tmp_path: Path) -> None:
     contract = load(subject(tmp_path, libraries="command = ['true']"))
     (tmp_path / "scratch").mkdir()

@@ -46,6 +46,54 @@ def test_an_attempt_suspended_with_a_lock_resumes_as_soon_as_another_waits_for_i
     assert [] == [detail for _, _, _, what, detail in run_result.history if what == "raised"]  # no wait timed out
 
 
+TAKES_LONG = """
+import time
+
+from sinkproof import Claim
+
+
+class Sink:
+    def __init__(self, folder):
+        self.log = folder / "log"
+
+    def open(self, context):
+        self.generation = context.generation
+        began = time.process_time()
+        while context.restored and time.process_time() < began + SECONDS:
+            pass
+        self.note("opened")
+
+    def write(self, batch): pass
+    def snapshot(self, checkpoint_id): return b"state"
+    def notify_complete(self, checkpoint_id): self.note("notified")
+
+    def note(self, what):
+        with self.log.open("a") as log:
+            log.write(f"{self.generation} {what}\\n")
+
+
+class Subject:
+    claims = Claim.NO_LOSS
+    def sink(self, scratch): return Sink(scratch.path)
+    def committed(self, scratch): return []
+"""
+
+
+def test_a_zombie_does_not_resume_while_its_successor_is_at_work(tmp_path: Path) -> None:
+    """On a busy machine, a successor that takes long to commit was taken for one that waits for a lock."""
+    file, folder = tmp_path / "takes_long.py", tmp_path / "scratch"
+    file.write_text(TAKES_LONG.replace("SECONDS", str(1.5 * PATIENCE_SECONDS)))
+    folder.mkdir()
+    place = next(number for number, each in enumerate(TAKES_LONG.splitlines(), 1) if "def notify_complete" in each)
+    with process_runner(load(f"{file}:Subject"), Scratch(name="long", path=folder, shell="process")) as made:
+        run_result = made.run(parse(f"sink[0].line({file.name}:{place})#1=stop"))
+        noted = (folder / "log").read_text().splitlines()
+    assert run_result.fired
+    first, second = sorted({each.split()[0] for each in noted})
+    since = noted.index(f"{second} opened")
+    assert [f"{first} notified"] == [each for each in noted[since:] if each.startswith(first)]  # by the zombie
+
+
 @pytest.mark.parametrize(
     ("name", "job", "place", "fault", "oracle"),
     [
