@@ -26,6 +26,7 @@ def first_run(
         return None
     baseline = run(Schedule())
     results.not_compared = runner.not_compared
+    results.unknowns += [runner.doubtful] if runner.doubtful else []
     if why := came_to_nothing(baseline):
         results.no_basis(baseline, why)
     elif why := not_emptied(runner, baseline):

@@ -13,7 +13,7 @@ from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
-from sinkproof.judging.altered_rows import Fields, why_not_compared
+from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
 from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_promised
 from sinkproof.judging.observer import Observer
@@ -50,6 +50,7 @@ class ScheduleRunner:
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
         self.fields: Fields | None = None  # that the reader shows; None: no run without faults has told
         self.not_compared = ""  # why keys or values are not, as the same run tells
+        self.doubtful = ""  # why every row may be altered
         self.shows_more = False  # than identities, in any run
         self.own_code = OwnCode()
         self.tracer = LineTracer({})
@@ -151,7 +152,9 @@ class ScheduleRunner:
         """What the reader shows of each row is known after the first run of the standard job without faults."""
         if self.fields is None and schedule == Schedule():
             self.fields = fields_of(observer.ledger, observer.observation)
-            self.not_compared = why_not_compared(observer.observation.rows, self.fields)
+            seen = observer.observation
+            self.not_compared = why_not_compared(seen.rows, self.fields)
+            self.doubtful = doubtful_column(observer.ledger, seen.committed, seen.rows, fields=self.fields)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """From the empty target to the end. `trace_lines`: executed lines of the sink are points, too."""

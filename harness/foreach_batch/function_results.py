@@ -13,7 +13,7 @@ from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LEDGER, LOSE, POINTS, anomalies_of
-from sinkproof.judging.altered_rows import Fields, why_not_compared
+from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
@@ -41,6 +41,8 @@ class FunctionResults(CampaignResults):
         """`ending`: of the run without faults."""
         self.fields = fields_of(LEDGER, ending)
         self.not_compared = why_not_compared(ending.rows, self.fields)
+        doubtful = doubtful_column(LEDGER, ending.committed, ending.rows, fields=self.fields)
+        self.unknowns += [doubtful] if doubtful else []
 
     def add(self, result: RunResult) -> None:
         """Counts one run. Faults that found no point count as a run of their cell without an injection."""

@@ -3,7 +3,8 @@
 A reader gives `(split, offset)` and perhaps more. Only `(split, offset, key, value)` and `(split, offset, key, value,
 event_time_ms)`, such as a Row, are compared; of three columns the third may be the key or the value. Readers may give
 anything else there (a checkpoint id, a file), so a column counts as a field only if a run without faults shows the
-field in it: some rows have what was sent. Then every row must, in every run.
+field in it: some rows have what was sent, or all have what was sent with other rows. Then every row must have its own,
+in every run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PLACES: Final[Fields] = {name: Row._fields.index(name) for name in ("key", "valu
 IDENTITY_COLUMNS: Final = 2
 TEXTS: Final = ("key", "value")
 DIFFERENT_LEAST: Final = 2  # a column that is always empty, or always the same, equals one text of the ledger at most
+OTHER: Final = {"key": "value", "value": "key"}
 NAMED_MOST: Final = 3
 SHOWN_LONGEST: Final = 40
 MISSING: Final = object()
@@ -56,9 +58,44 @@ def _shown(ledger: Ledger, identities: Sequence[Identity], rows: Sequence[Any], 
     for name, place in places.items():
         wanted = [None if row is None else getattr(row, name) for row in sent]
         equal = {text for text, row in zip(wanted, rows, strict=True) if text and _same(_cell(row, place), text)}
+        if not equal:
+            equal = _of_other_rows({_text(_cell(row, place)) for row in rows}, {each for each in wanted if each})
         if equal and len(equal) >= min(DIFFERENT_LEAST, len({text for text in wanted if text})):
             found[name] = place
     return found
+
+
+def _of_other_rows(read: set[Any], sent: set[Any]) -> set[Any]:
+    """Each row with the field of another one: nothing but what was sent is in the column."""
+    return read if read <= sent else set()
+
+
+def _text(cell: Any) -> Any:
+    try:
+        text = bytes(cell).decode() if isinstance(cell, (bytes, bytearray, memoryview)) else cell
+        hash(text)
+    except (TypeError, ValueError):
+        return MISSING
+    return text
+
+
+def doubtful_column(ledger: Ledger, identities: Sequence[Identity], rows: Sequence[Any], *, fields: Fields) -> str:
+    """Of a run without faults: why it may be that every row was altered; empty if it is not.
+
+    One of key and value is where it belongs, and a text where the other one belongs never is that.
+    """
+    missing = [name for name in TEXTS if name not in fields]
+    if len(missing) != 1 or fields.get(OTHER[missing[0]]) != PLACES[OTHER[missing[0]]]:
+        return ""
+    cells = [_cell(row, PLACES[missing[0]]) for row in rows]
+    if not all(isinstance(cell, (str, bytes, bytearray)) for cell in cells):
+        return ""
+    name, sent = missing[0], getattr(ledger.rows.get(identities[0]), missing[0], None)
+    return (
+        f"committed() gives each {OTHER[name]} as it was sent, and where the {name} belongs a text that never is that, "
+        f"such as {_shortened(cells[0])} for {_shortened(sent)}. If it is the {name}, every row is altered; if it is "
+        "something else, leave it out of committed()"
+    )
 
 
 def altered_rows(

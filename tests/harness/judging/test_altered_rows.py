@@ -16,7 +16,7 @@ from sinkproof.canaries.write_ahead import CutsRestoredValues, WholeRowsControl
 from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.judging.altered_rows import fields_shown, why_not_compared
+from sinkproof.judging.altered_rows import doubtful_column, fields_shown, why_not_compared
 from sinkproof.judging.fault_allowances import still_promised
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reports.document import Finding
@@ -99,6 +99,29 @@ def test_columns_that_never_show_what_was_sent_are_something_else(other: Callabl
     assert [] == judged(rows)
     assert {} == fields_shown(LEDGER, LEDGER.expected, rows)
     assert why_not_compared(rows, {}).startswith("keys and values were not compared: ")
+
+
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_a_row_with_the_field_of_another_row_is_altered_even_if_each_is(field: str) -> None:
+    texts = [getattr(row, field) for row in SENT]
+    moved = [text for text in dict.fromkeys(texts)]
+    following = dict(zip(moved, [*moved[1:], moved[0]], strict=True))
+    rows = [row._replace(**{field: following[getattr(row, field)]}) for row in SENT]
+    assert ["O12"] == [each.oracle for each in judged(rows)]
+
+
+@pytest.mark.parametrize(("field", "other"), [("key", "value"), ("value", "key")])
+def test_a_text_in_the_place_of_a_field_that_never_is_it_is_doubtful(field: str, other: str) -> None:
+    rows = [row._replace(**{field: f"{getattr(row, field)}!"}) for row in SENT]
+    fields = fields_shown(LEDGER, LEDGER.expected, rows)
+    doubt = doubtful_column(LEDGER, LEDGER.expected, rows, fields=fields)
+    assert f"committed() gives each {other} as it was sent, and where the {field} belongs a text" in doubt
+    numbers = [
+        (*row[:2], *(at if name == field else getattr(row, name) for name in ("key", "value")))
+        for at, row in enumerate(SENT)
+    ]
+    fields = fields_shown(LEDGER, LEDGER.expected, numbers)
+    assert "" == doubtful_column(LEDGER, LEDGER.expected, numbers, fields=fields)
 
 
 def test_a_constant_column_shows_nothing_although_a_row_was_sent_with_that_text() -> None:
