@@ -104,7 +104,7 @@ def test_columns_that_never_show_what_was_sent_are_something_else(other: Callabl
 @pytest.mark.parametrize("field", ["key", "value"])
 def test_a_row_with_the_field_of_another_row_is_altered_even_if_each_is(field: str) -> None:
     texts = [getattr(row, field) for row in SENT]
-    moved = [text for text in dict.fromkeys(texts)]
+    moved = list(dict.fromkeys(texts))
     following = dict(zip(moved, [*moved[1:], moved[0]], strict=True))
     rows = [row._replace(**{field: following[getattr(row, field)]}) for row in SENT]
     assert ["O12"] == [each.oracle for each in judged(rows)]
@@ -116,10 +116,7 @@ def test_a_text_in_the_place_of_a_field_that_never_is_it_is_doubtful(field: str,
     fields = fields_shown(LEDGER, LEDGER.expected, rows)
     doubt = doubtful_column(LEDGER, LEDGER.expected, rows, fields=fields)
     assert f"committed() gives each {other} as it was sent, and where the {field} belongs a text" in doubt
-    numbers = [
-        (*row[:2], *(at if name == field else getattr(row, name) for name in ("key", "value")))
-        for at, row in enumerate(SENT)
-    ]
+    numbers: list[Any] = [row._replace(**{field: at}) for at, row in enumerate(SENT)]
     fields = fields_shown(LEDGER, LEDGER.expected, numbers)
     assert "" == doubtful_column(LEDGER, LEDGER.expected, numbers, fields=fields)
 
