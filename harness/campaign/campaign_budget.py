@@ -198,6 +198,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
         lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
         lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
+        calls_passed=frozenset(coverage.calls_passed()),
+        calls_failed=frozenset(coverage.calls_failed),
         own_code=results.own_code,
         not_compared=results.not_compared,
     )

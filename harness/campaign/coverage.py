@@ -10,8 +10,10 @@ from typing import Final
 from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
 from sinkproof.campaign.stage import StageCoverage
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line
 from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
@@ -23,6 +25,7 @@ STEPS_REQUIRED: Final = (
     *COORDINATOR_POINTS,
 )
 LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
+SINK: Final = "sink[0]"  # of all subtasks the same calls can fail
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
 NOT_FATAL: Final = "pause"  # after it nothing has died at the point
@@ -55,6 +58,7 @@ class Coverage:
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     lines_killed: set[str] = field(default_factory=set)  # in runs; those "by kind" are covered by equal runs, too
     cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # -> runs, fired, with findings, covered
+    calls_failed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind) of KINDS_AT_CALLS
     stages: list[StageCoverage] = field(default_factory=list)
     bounds: LargestRun = field(default_factory=LargestRun)
 
@@ -65,6 +69,8 @@ class Coverage:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"
             self._struck_at_line(fault.point, fault.kind)
+            if fault.kind in KINDS_AT_CALLS:
+                self.calls_failed.add((fault.point, fault.kind))
         if not result.fired:
             self.unfired.append(str(result.schedule))
         if result.schedule.faults:
@@ -136,6 +142,10 @@ class Coverage:
     def never_struck(self) -> list[str]:
         """Protocol steps that were passed, or should have been, and at which no fault was injected."""
         return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.examined(point))
+
+    def calls_passed(self) -> set[tuple[str, str]]:
+        """Each kind of call to the target, with each way in which it can fail there."""
+        return {(point, kind) for point in self.passed for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)}
 
     def lines_unstruck(self) -> list[str]:
         return sorted(line for line in self.lines_passed if not self.examined(line))

@@ -16,6 +16,7 @@ from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.generators import single_faults
 from sinkproof.generators.fault_sites import EACH
 from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
@@ -152,6 +153,12 @@ class Campaign(ABC):
         """Each kind at lines that the run without faults does not execute."""
         for kind in KINDS_AT_LINES:
             self.run_schedules(self.results.steering.to_lines_without(kind, self.results.coverage), lines=True)
+
+    def fail_calls_of_recoveries(self) -> None:
+        """Errors before and after calls to the target in recoveries, and at calls that only rarer faults lead to."""
+        self.run_schedules(single_faults.errors_in_recoveries(self))
+        for _ in range(ROUNDS_MOST):
+            self.run_schedules(self.results.steering.to_calls_without_errors(self.results.coverage))
 
     # -- what generators may use: see generators/campaign_view.py -----------------------------------
 

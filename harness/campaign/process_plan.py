@@ -101,6 +101,12 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.FOREIGN_CODE, Need.WALL_CLOCK),
         required=True,
     ),
+    Stage(
+        name="errors at calls of recoveries",
+        explore=Campaign.fail_calls_of_recoveries,
+        needs=(Need.FOREIGN_CODE,),
+        required=True,
+    ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
     Stage(name="kill at each line", schedules=partial(single_faults.first_time_at_lines, kind="kill")),
     Stage(name="pause at each line", schedules=partial(single_faults.first_time_at_lines, kind="pause"), lines=True),

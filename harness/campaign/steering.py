@@ -62,6 +62,12 @@ class Steering:
         ways = [self.reaching[line][0] for line in left if self.reaching.get(line)]
         return [ReachingSchedule(way.before, replace(way.last, kind=kind)).schedule for way in ways]
 
+    def to_calls_without_errors(self, coverage: Coverage) -> list[Schedule]:
+        """Schedules that lead to calls to the target which have not failed yet, and let them fail."""
+        left = sorted(coverage.calls_passed() - coverage.calls_failed)
+        ways = [(self.reaching[point][0], kind) for point, kind in left if self.reaching.get(point)]
+        return [ReachingSchedule(way.before, replace(way.last, kind=kind)).schedule for way, kind in ways]
+
     def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
         """Schedules that lead to points that were passed without an injected fault, and kill there."""
         points = [*coverage.never_struck(), *sorted(coverage.lines_passed)]

@@ -48,5 +48,7 @@ class ShellOutcome:
         default_factory=dict
     )  # kill, stop, pause: where it was injected
     lines_covered: frozenset[str] = frozenset()  # killed in equal runs only
+    calls_passed: frozenset[tuple[str, str]] = frozenset()  # (point, kind): how calls to the target can fail
+    calls_failed: frozenset[tuple[str, str]] = frozenset()
     own_code: OwnCode = field(default_factory=OwnCode)
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were

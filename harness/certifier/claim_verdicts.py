@@ -54,6 +54,8 @@ class SubjectProgress:
     lines_struck: set[str] = field(default_factory=set)
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     lines_covered: set[str] = field(default_factory=set)  # killed in equal runs only
+    calls_passed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind): how calls to the target can fail
+    calls_failed: set[tuple[str, str]] = field(default_factory=set)
     own_code: OwnCode = field(default_factory=OwnCode)
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: in one shell both were
 
@@ -63,6 +65,8 @@ class SubjectProgress:
             self.lines_by_kind[kind] |= lines
             killed |= lines - outcome.lines_covered if kind == "kill" else set()
         self.lines_covered = self.lines_by_kind["kill"] - killed
+        self.calls_passed |= outcome.calls_passed
+        self.calls_failed |= outcome.calls_failed
         if outcome.own_code.files:
             self.own_code = outcome.own_code
 
@@ -147,7 +151,13 @@ def _not_examined(subject: SubjectProgress) -> str:
     """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
     if subject.contract.kind == "command":
         return INTERIOR_UNSEEN
-    reasons = [_left_over(subject), _never_struck_code(subject), _never_run(subject), _unstruck(subject)]
+    reasons = [
+        _left_over(subject),
+        _never_struck_code(subject),
+        _never_run(subject),
+        _unstruck(subject),
+        _unfailed(subject),
+    ]
     return "; ".join(reason for reason in reasons if reason)
 
 
@@ -186,6 +196,20 @@ def _unstruck(subject: SubjectProgress) -> str:
                 f"{unstruck[0]}; give it a larger --budget: {_budget_for(subject)} should suffice"
             )
     return ""
+
+
+def _unfailed(subject: SubjectProgress) -> str:
+    """Which kinds of calls to the target never failed; empty if each did, before its effect and after it."""
+    left = sorted(subject.calls_passed - subject.calls_failed)
+    if not left or subject.contract.is_ours or subject.contract.kind != "sink":
+        return ""
+    point, kind = left[0]
+    side = "before" if kind == "error" else "after"
+    more = f" and {len(left) - 1} more" if left[1:] else ""
+    return (
+        f"no error was tried {side} the call at {point}{more}; give it a larger --budget: {_budget_for(subject)} may "
+        "suffice"
+    )
 
 
 def _never_struck_code(subject: SubjectProgress) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sinkproof.execution.run_result import RunResult
 
 DECIDED: Final = "checkpoint.persist.after"
+KINDS_AT_CALLS: Final = ("error", "unanswered")  # before a call to the target, and after it
 EACH: Final = 99  # more often than a certifying job passes any point
 Site = TypeVar("Site", Fault, Schedule)
 

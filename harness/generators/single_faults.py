@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS
-from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
+    DECIDED,
+    KINDS_AT_CALLS,
     first_of_each,
     first_of_each_call,
     in_turn,
     last_before_votes,
     last_decision,
+    passes,
     places,
     spread,
 )
@@ -84,6 +89,17 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     for since in (0, last_decision(baseline)):
         yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered", since=since))
+
+
+def errors_in_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """A whole-job kill, and a call to the target that fails in the recovery, before its effect or after it."""
+    killed = Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),))
+    for before in (killed, *(replace(killed, job=job) for job in campaign.rescaled_jobs)):
+        recovered = campaign.run_traced(before)
+        decided = (at for at, passed in enumerate(passes(recovered)) if passed == (COORDINATOR, DECIDED, 2))
+        for since in islice(decided, 1):
+            faults = [fault for kind in KINDS_AT_CALLS for fault in first_of_each_call(recovered, kind, since=since)]
+            yield from (replace(before, faults=(*before.faults, fault)) for fault in faults)
 
 
 def declined_votes(campaign: CampaignView) -> Iterator[Schedule]:

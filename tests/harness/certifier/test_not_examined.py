@@ -54,8 +54,11 @@ def judged(
     left_out: tuple[str, Collection[int]] = ("", ()),
     given: str = "my_sink.py",
     kind: SubjectKind = "sink",
+    calls_failed: Collection[str] = ("error", "unanswered"),
 ) -> SubjectResult:
-    """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink."""
+    """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
+    `calls_failed`: how renames failed.
+    """
     contract = Contract("my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append"), kind=kind)
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
     shell = ShellResult(
@@ -74,6 +77,8 @@ def judged(
         each: points(passed) - points(lines if each == name else ()) for each in ("kill", "stop", "pause")
     }
     subject.lines_struck = subject.lines_by_kind["kill"]
+    subject.calls_passed = {("file.rename", kind) for kind in ("error", "unanswered")}
+    subject.calls_failed = {("file.rename", kind) for kind in calls_failed}
     subject.own_code = OwnCode(
         files={str(file): "my_sink.py"}, given={"my_sink.Sink": (given,) if given else ()}, names=frozenset({"Sink"})
     )
@@ -100,6 +105,13 @@ def test_each_kind_has_to_strike_nine_lines_in_ten(file: Path, kind: str) -> Non
     assert "unknown" == result.verdict
     assert "1 of 7 executed lines were not struck" in result.why
     assert "give it a larger --budget: 10s should suffice" in result.why
+
+
+@pytest.mark.parametrize(("failed", "side"), [({"error"}, "after"), ({"unanswered"}, "before")])
+def test_each_kind_of_call_has_to_fail_before_and_after_its_effect(file: Path, failed: set[str], side: str) -> None:
+    result = judged(file, calls_failed=failed)
+    assert "unknown" == result.verdict
+    assert f"no error was tried {side} the call at file.rename; give it a larger --budget" in result.why
 
 
 def test_a_class_without_a_point_is_named(file: Path) -> None:
