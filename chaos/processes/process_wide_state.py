@@ -109,6 +109,11 @@ def _list(name: str) -> tuple[list[Any], list[Any]]:
     return given, list(given)
 
 
+def is_list(value: Any) -> bool:
+    """Whether it was read by `_list`."""
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], list)
+
+
 def _set_list(name: str, value: tuple[list[Any], list[Any]]) -> None:
     given, contents = value
     given[:] = contents
@@ -197,6 +202,7 @@ class _Subject:
     depth = 0  # of calls to it
     left: ClassVar[dict[int, Any]] = {0: {(MODULES.index(atexit), "register"): _register_at_exit}}  # index in ASPECTS
     # -> value, where it is not ours
+    lists_then: ClassVar[dict[int, Any]] = {}  # index in ASPECTS -> what we had when it left another list there
     descriptors: ClassVar[list[int]] = []  # copies of 0, 1 and 2
 
 
@@ -221,6 +227,9 @@ def subjects_state() -> Iterator[None]:
 
 def stay_in_subjects_state() -> None:
     """For a process that is the subject's from now on."""
+    for place, ours in list(_Subject.lists_then.items()):
+        if ASPECTS[place][0]() != ours:  # changed since: by the caller of several subjects, for the next one
+            del _Subject.left[place], _Subject.lists_then[place]
     for place, value in sorted(_Subject.left.items(), reverse=True):
         ASPECTS[place][1](value)
     _Subject.depth = 1
@@ -232,8 +241,11 @@ def _set_back(ours: Sequence[Any]) -> None:
         after = read()
         if after == before:
             _Subject.left.pop(place, None)
+            _Subject.lists_then.pop(place, None)
         else:
             _Subject.left[place] = after
+            if is_list(before):
+                _Subject.lists_then[place] = before
             set_to(before)
     for number, kept in enumerate(_Subject.descriptors):
         if _identity(kept) not in (_identity(number), CLOSED):

@@ -72,3 +72,23 @@ def run(act: str, *, check: str) -> Any:
 def test_a_change_belongs_to_the_subject(act: str) -> None:
     done = run(act, check=ACTS.get(act, "True"))
     assert (0, "as before\n") == (done.returncode, done.stdout), done.stderr
+
+
+BETWEEN_SUBJECTS: Final = """
+import sys
+from sinkproof.chaos.processes.process_wide_state import subjects_state
+
+with subjects_state():
+    sys.path.insert(0, '/first')
+sys.path.insert(0, '/between')
+with subjects_state():
+    assert '/between' in sys.path and '/first' not in sys.path, sys.path
+    sys.path.insert(0, '/second')
+with subjects_state():
+    assert sys.path[:2] == ['/second', '/between'], sys.path
+"""
+
+
+def test_a_path_that_was_added_between_two_subjects_is_there_for_the_second() -> None:
+    done = subprocess.run([sys.executable, "-c", BETWEEN_SUBJECTS], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
