@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.glossary import glossary
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
@@ -50,6 +51,7 @@ class Options:
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
     measurements: Sequence[Measurement] = ()  # shown beside the verdicts
     services: ServiceOptions = DEFAULT_SERVICES
+    strict: bool = False  # UPHELD only if nothing is left of what was to be run
 
 
 def environment() -> dict[str, Any]:
@@ -71,6 +73,7 @@ def command_line(locators: Sequence[str], options: Options) -> str:
         words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
     words += ["--seed", str(options.seed)] if options.seed else []
     words += ["--budget", f"{options.budget_seconds:g}s"]
+    words += ["--strict"] if options.strict else []
     words += [] if options.canaries else ["--no-canaries"]
     return shlex.join(words)
 
@@ -87,7 +90,7 @@ def certify(
     Raises ContractError for a bad subject.
     """
     sweep_folders_of_the_dead()
-    subjects = {locator: SubjectProgress(load_to_read(locator)) for locator in locators}
+    subjects = {locator: SubjectProgress(load_to_read(locator), strict=options.strict) for locator in locators}
     writer = CertificateWriter(
         out,
         clock=now,

@@ -72,6 +72,12 @@ BUDGETS: Final = (
     help="A call to the sink that takes longer counts as hung.",
 )
 @service_options()
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="UPHELD only if every statement ran, every executed line was killed, stopped and paused, and no stage of the "
+    "campaign was cut short.",
+)
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--plan", is_flag=True, help="Print the stages of each shell's campaign in their order, and run nothing.")
@@ -109,6 +115,7 @@ def certify(
         hang_seconds=options["hang"],
         measurements=_last_soak(),
         services=services,
+        strict=options["strict"],
     )
     try:
         with closing(progress_on(quiet=options["quiet"])) as progress:

@@ -27,7 +27,8 @@ from sinkproof.campaign.campaign_budget import has_least, run_campaign
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import Task
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.claims import Claim

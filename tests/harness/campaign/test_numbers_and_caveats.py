@@ -19,7 +19,8 @@ from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.execution.process_runner import process_runner

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from sinkproof.certifier.certify import Options, certify
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
-from sinkproof.reports.document import PointOutcome, ShellResult, SubjectResult
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
+from sinkproof.reports.document import PointOutcome, ShellResult, StageResult, SubjectResult
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract, SubjectKind
 from sinkproof.subject.source_files import OwnCode
@@ -55,6 +57,9 @@ def judged(
     given: str = "my_sink.py",
     kind: SubjectKind = "sink",
     calls_failed: Collection[str] = ("error", "unanswered"),
+    known_calls: bool = True,
+    strict: bool = False,
+    stages: Sequence[StageResult] = (),
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
@@ -69,15 +74,16 @@ def judged(
         seconds=1.0,
         outcomes=outcomes,
         rows_committed=24,
+        stages=stages,
     )
-    subject = SubjectProgress(contract, [shell])
+    subject = SubjectProgress(contract, [shell], strict=strict)
     subject.lines_passed = points(passed)
     name, lines = left_out
     subject.lines_by_kind = {
         each: points(passed) - points(lines if each == name else ()) for each in ("kill", "stop", "pause")
     }
     subject.lines_struck = subject.lines_by_kind["kill"]
-    subject.calls_passed = {("file.rename", kind) for kind in ("error", "unanswered")}
+    subject.calls_passed = {("file.rename", kind) for kind in ("error", "unanswered") if known_calls}
     subject.calls_failed = {("file.rename", kind) for kind in calls_failed}
     subject.own_code = OwnCode(
         files={str(file): "my_sink.py"}, given={"my_sink.Sink": (given,) if given else ()}, names=frozenset({"Sink"})
@@ -112,6 +118,26 @@ def test_each_kind_of_call_has_to_fail_before_and_after_its_effect(file: Path, f
     result = judged(file, calls_failed=failed)
     assert "unknown" == result.verdict
     assert f"no error was tried {side} the call at file.rename; give it a larger --budget" in result.why
+
+
+def test_strict_asks_for_every_statement_line_and_stage(file: Path) -> None:
+    assert (
+        "--strict: 1 statements for exceptions never ran, such as line(my_sink.py:9)" in judged(file, strict=True).why
+    )
+    everything = ALL | {8, 9}
+    assert "upheld" == judged(file, passed=everything, strict=True).verdict
+    done = StageResult(name="kill at each line", run=3, planned=3, finished=True, skipped="", cut="")
+    assert "upheld" == judged(file, passed=everything, strict=True, stages=[done]).verdict
+    left = judged(file, passed=everything, strict=True, stages=[replace(done, finished=False)])
+    assert ("unknown", True) == (
+        left.verdict,
+        "1 stages were not run to their end, such as kill at each line" in left.why,
+    )
+    assert "upheld" == judged(file, passed=everything, stages=[replace(done, finished=False)]).verdict
+
+
+def test_a_sink_without_known_calls_to_its_target_is_told_so_beside_upheld(file: Path) -> None:
+    assert "no error was tried at calls to the target, because none is known" in judged(file, known_calls=False).why
 
 
 def test_a_class_without_a_point_is_named(file: Path) -> None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from sinkproof.campaign.task import Task
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.clock import Deadline
 from sinkproof.foreach_batch.certify_function import explore
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign

@@ -13,7 +13,8 @@ import pytest
 from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.task import Task
 from sinkproof.canaries.write_ahead import CutsRestoredValues, WholeRowsControl
-from sinkproof.certifier.claim_verdicts import SubjectProgress, judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.altered_rows import doubtful_column, fields_shown, why_not_compared

@@ -14,7 +14,8 @@ from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, STEPS_REQ
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import _missed
-from sinkproof.certifier.claim_verdicts import SubjectProgress, claimed_names, judge_subject
+from sinkproof.certifier.claim_verdicts import claimed_names, judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.oracle import Anomaly

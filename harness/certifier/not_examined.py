@@ -1,0 +1,145 @@
+"""Why no claim of a subject can be upheld, although nothing was found: what was not examined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Final
+
+from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
+from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
+from sinkproof.subject.reachable_lines import MARK, Duty
+from sinkproof.subject.source_files import source_line
+
+FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
+NO_CALL: Final = (
+    "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
+)
+INTERIOR_UNSEEN: Final = (
+    "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
+)
+RESERVE: Final = 1.5  # schedules that are left may take longer than those before
+
+
+def not_examined(subject: SubjectProgress) -> str:
+    """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
+    if subject.contract.kind == "command":
+        return INTERIOR_UNSEEN
+    reasons = [
+        _left_over(subject),
+        _never_struck_code(subject),
+        _never_run(subject),
+        _unstruck(subject),
+        _unfailed(subject),
+        _left_if_strict(subject),
+    ]
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
+    """What is said beside UPHELD."""
+    if left := len(statements_never_run(subject, Duty.EXCEPTIONAL)):
+        yield f"statements for exceptions that never ran: {left}"
+    if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
+        yield NO_CALL
+
+
+def _unstruck(subject: SubjectProgress) -> str:
+    """Why too few executed lines were crashed; empty if enough were. A sink's bug sits between two of its lines."""
+    passed = subject.lines_passed
+    struck = {"struck": subject.lines_struck}
+    if not subject.contract.is_ours:
+        struck = {FAULT_WORDS[kind]: subject.lines_by_kind[kind] for kind in kinds_at_lines(subject)}
+    for how, lines in struck.items():
+        unstruck = sorted(passed - lines)
+        if len(unstruck) > LINES_UNSTRUCK_MOST * len(passed):
+            return (
+                f"{len(unstruck)} of {len(passed)} executed lines were not {how} in any shell, such as "
+                f"{unstruck[0]}; give it a larger --budget: {_budget_for(subject)} should suffice"
+            )
+    return ""
+
+
+def _unfailed(subject: SubjectProgress) -> str:
+    """Which kinds of calls to the target never failed; empty if each did, before its effect and after it."""
+    left = sorted(subject.calls_passed - subject.calls_failed)
+    if not left or subject.contract.is_ours or subject.contract.kind != "sink":
+        return ""
+    point, kind = left[0]
+    side = "before" if kind == "error" else "after"
+    more = f" and {len(left) - 1} more" if left[1:] else ""
+    return (
+        f"no error was tried {side} the call at {point}{more}; give it a larger --budget: {_budget_for(subject)} may "
+        "suffice"
+    )
+
+
+def _left_if_strict(subject: SubjectProgress) -> str:
+    """What `--strict` asks for besides: every statement, each kind at every executed line, each stage to its end."""
+    if not subject.strict:
+        return ""
+    handlers = statements_never_run(subject, Duty.EXCEPTIONAL)
+    unstruck = sorted(
+        line
+        for line in subject.lines_passed
+        if any(line not in subject.lines_by_kind[kind] for kind in kinds_at_lines(subject))
+    )
+    stages = [
+        f"{stage.name} ({shell.shell} shell)"
+        for shell in subject.shells
+        for stage in shell.stages
+        if not (stage.finished or stage.skipped)
+    ]
+    left = (
+        ("statements for exceptions never ran", handlers),
+        ("executed lines were not killed, stopped and paused each", unstruck),
+        ("stages were not run to their end", stages),
+    )
+    parts = [f"{len(names)} {what}, such as {names[0]}" for what, names in left if names]
+    return f"--strict: {'; '.join(parts)}; give it a larger --budget" if parts else ""
+
+
+def _never_struck_code(subject: SubjectProgress) -> str:
+    """Which of the classes and functions that the user gave has no line that was a point; empty if each has one."""
+    passed = {line.removeprefix("line(").rpartition(":")[0] for line in subject.lines_passed}
+    for name, files in subject.own_code.given.items():
+        if not files:
+            return (
+                f"{name} has no Python file that is struck (`not_struck` takes it out, or it is native), so nothing "
+                "was injected inside it: between two of its calls only. Name the Python packages that do the work in "
+                "`packages`, if there are any"
+            )
+        if passed.isdisjoint(file.replace(" ", "%20") for file in files):
+            return f"none of the lines of {name} ({', '.join(files)}) was a point; run it --on process as well"
+    return ""
+
+
+def _never_run(subject: SubjectProgress) -> str:
+    """Which statements that a call can lead to no run has executed; empty if each was."""
+    left = statements_never_run(subject, Duty.NORMAL)
+    if not left:
+        return ""
+    first = source_line(left[0], subject.own_code.files)
+    where = f"{first.file}:{first.number} ({first.text})" if first is not None else left[0]
+    others = f" and {len(left) - 1} more" if left[1:] else ""
+    return (
+        f"no run has executed {where}{others}, to which calls of the sink can lead: what it does was not examined. Let "
+        f"the contract reach it with smaller limits, take its module out by `not_struck`, or mark it `# {MARK}`"
+    )
+
+
+def _budget_for(subject: SubjectProgress) -> str:
+    """From the rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
+    shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
+    lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
+    left = lines + shell.schedules_in_bound - shell.schedules_run
+    seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
+    return f"{ceil(seconds / 10) * 10}s"
+
+
+def _left_over(subject: SubjectProgress) -> str:
+    """Why crashes that the simulated shell deferred are still missing. Only real kills can replace them."""
+    if not subject.deferred or any(shell.kills for shell in subject.shells):
+        return ""
+    real = "spark" if subject.contract.kind == "foreach_batch" else "process"
+    return f"{subject.deferred[0]}; run it --on {real} as well"
