@@ -293,7 +293,13 @@ def test_what_cannot_be_judged_is_unknown_and_says_why(member: str, shell: str) 
     assert re.search(UNJUDGED[member, shell].replace("()", r"\(\)"), result.why)
 
 
-@pytest.mark.parametrize("member", ["surroundings:StoreElsewhere", "surroundings:OncePerProcess", *REMEMBERING])
+@pytest.mark.parametrize(
+    "member",
+    [
+        "surroundings:StoreElsewhere",
+        *(pytest.param(member, marks=pytest.mark.longer) for member in ("surroundings:OncePerProcess", *REMEMBERING)),
+    ],
+)
 def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(member: str) -> None:
     subject, (simulated, _) = certified(member)
     assert simulated.deferred
