@@ -223,12 +223,15 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # a dozen sessions, and three at a time on a small machine
-def test_jobs_are_judged_alike_in_both_shells_by_real_kills(tmp_path: Path) -> None:
-    """By the command line, as users do. One test, because each certificate takes long."""
-    for name in EXPECTED:
+@pytest.mark.timeout(400)  # a dozen sessions, and two at a time on a small machine
+@pytest.mark.parametrize(
+    "names", [("appending", "replacing"), pytest.param(("skipping",), marks=pytest.mark.longer)], ids=" ".join
+)
+def test_jobs_are_judged_alike_in_both_shells_by_real_kills(names: tuple[str, ...], tmp_path: Path) -> None:
+    """By the command line, as users do."""
+    for name in names:
         shutil.copy(FUNCTIONS / f"{name}.py", tmp_path)
-    subjects = [f"{name}.py:write_batch" for name in EXPECTED]
+    subjects = [f"{name}.py:write_batch" for name in names]
     command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "10s"]
     done = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
     assert 1 == done.returncode, done.stderr
