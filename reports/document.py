@@ -205,6 +205,7 @@ class SubjectResult:
     verdict: str
     grade: str
     why: str
+    seconds: float | None = None  # of the wall, in all shells; None: not known
     expected_grade: str | None = None
     claimed: Sequence[str] = ()
     claims: Sequence[ClaimResult] = ()

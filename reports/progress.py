@@ -1,36 +1,68 @@
-"""Shows on stderr which fault a long run injects and how many schedules it has run.
+"""Shows on stderr how far a long run is: for each subject the phase, the fault in words, the time, what was found.
 
-On a terminal: a view that is redrawn in place. Elsewhere: at most one plain line every few seconds. No thread redraws
-it: the caller may fork at any moment, and a forked child would inherit the lock of a thread that it does not have.
+On a terminal: a line for each subject that is redrawn in place. Elsewhere: one plain line every ten seconds. Findings
+are printed at once. No thread redraws anything: the caller may fork at any moment, and a forked child would inherit the
+lock of a thread that it does not have.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TextIO
 
+from sinkproof.reports.report_facts import plural, visible
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.live import Live
 
-LINE_INTERVAL_SECONDS: Final = 5.0
+LINE_INTERVAL_SECONDS: Final = 10.0
 DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
+WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
+NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
+
+FAULT: Final = re.compile(r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)")
+DOING: Final = {
+    "kill": "killing {actor}",
+    "kill-job": "killing the whole job",
+    "stop": "suspending {actor}, which resumes as a zombie,",
+    "land": "letting the last request of {actor} land late,",
+    "pause": "pausing {actor}",
+    "error": "failing a call of {actor}",
+    "fail": "failing all calls of {actor}",
+    "unanswered": "losing the reply to a call of {actor}",
+    "lose": "losing a notification",
+    "decline": "declining a vote",
+    "lose-power": "cutting the power",
+}
 
 
 class Progress:
-    """One subject in one shell after the other. This one shows nothing; `step` may be called thousands of times a
-    second.
+    """How far one task is: one subject in one shell, or the canaries. This one shows nothing. `step` may be called
+    thousands of times a second.
     """
 
-    def start(self, subject: str, shell: str, total: int | None) -> None:
-        """`total`: schedules to run; None where the number is not known."""
+    def of(self, subject: str, shell: str, seconds: float | None) -> Progress:
+        """The progress of this task, shown in the line of its subject. `seconds`: its budget; None: it has none, and
+        what it finds is not shown.
+        """
+        return self
 
-    def step(self, what: str, kills: int) -> None:
-        """One schedule begins: `what` is its fault, such as "sink[0].commit.after = kill"; `kills` so far."""
+    def say(self, text: str) -> None:
+        """A sentence that stays."""
 
-    def done(self, verdict: str) -> None:
-        """This subject in this shell is finished."""
+    def start(self, subject: str, phase: str, total: int | None) -> None:
+        """A phase begins, with so many schedules; None where the number is not known."""
+
+    def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
+        """The next schedules begin: `what` is the last one, such as "sink[0].commit.after#1=kill"; `kills` so far."""
+
+    def found(self, findings: int, text: str) -> None:
+        """So many findings break a claim by now; `text` is the newest of them, or empty."""
+
+    def done(self) -> None:
+        """This task has ended."""
 
     def close(self) -> None:
         """Gives the terminal back. Any number of times, also in the middle, such as after Ctrl-C."""
@@ -40,94 +72,152 @@ SILENT: Final = Progress()
 
 
 @dataclass(slots=True)
-class ShellProgress:
-    """The progress of one subject in one shell."""
+class SubjectLine:
+    """What is known of one subject: its tasks in all shells, of which some still run."""
 
     subject: str
-    shell: str
-    total: int | None
+    seconds: float | None
+    began: float
+    phase: str = ""
     what: str = ""
-    kills: int = 0
-    steps: int = 0
+    schedules: int = 0
+    kills: dict[str, int] = field(default_factory=dict)  # by shell, as are findings
+    findings: dict[str, int] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
+    said_finding: bool = False
+    said_at: float = -LINE_INTERVAL_SECONDS
 
-    def counted(self) -> str:
-        return f"{self.steps:,}" if self.total is None else f"{self.steps:,}/{self.total:,}"
+    def numbers(self) -> str:
+        kills = sum(self.kills.values())
+        return plural(self.schedules, "schedule") + (f", {plural(kills, 'kill')}" if kills else "")
+
+    def found(self) -> str:
+        if self.seconds is None:
+            return ""
+        number = sum(self.findings.values())
+        return plural(number, "finding") if number else "no finding"
+
+    def time(self, now: float) -> str:
+        spent = f"{now - self.began:.0f}"
+        return f"{spent} of {self.seconds:.0f} s" if self.seconds and now - self.began <= self.seconds else f"{spent} s"
+
+    def doing(self) -> str:
+        return ": ".join(part for part in (self.phase, in_words(self.what)) if part) or "starting"
+
+    def text(self, now: float, *, width: int) -> str:
+        name, most = visible(self.subject), max(12, width // NAME_SHARE)
+        name = name if len(name) <= most else f"…{name[1 - most :]}"
+        numbers = self.numbers() if width >= WIDTH_OF_NUMBERS else ""
+        parts = (name, self.time(now), self.found(), numbers, visible(self.doing()))
+        line = "  ".join(part for part in parts if part)
+        return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-class Lines(Progress):
-    """For logs: at most one line per interval."""
+class TaskProgress(Progress):
+    """One task of a display: it changes the line of its subject, and has it shown."""
+
+    def __init__(self, display: Display, line: SubjectLine, shell: str) -> None:
+        self._display, self._line, self._shell = display, line, shell
+        line.running.add(shell)
+
+    def start(self, subject: str, phase: str, total: int | None) -> None:
+        is_own = subject == self._line.subject
+        self._line.phase, self._line.what = (f"{phase} [{self._shell}]" if is_own else subject), ""
+        self._display.show(self._line)
+
+    def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
+        line = self._line
+        line.what, line.kills[self._shell], line.schedules = what, kills, line.schedules + schedules
+        self._display.show(line)
+
+    def found(self, findings: int, text: str) -> None:
+        line = self._line
+        line.findings[self._shell] = findings
+        if text and not line.said_finding and line.seconds is not None:
+            line.said_finding = True
+            self._display.say(text)
+
+    def done(self) -> None:
+        self._line.running.discard(self._shell)
+        self._display.ended(self._line)
+
+
+class Display(Progress):
+    """The lines of all subjects, in the order in which they began."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
-        self._stream, self._clock, self._next = stream, clock, clock()
-        self._current = ShellProgress("", "", None)
+        self._stream, self._clock = stream, clock
+        self._lines: dict[str, SubjectLine] = {}
 
-    def start(self, subject: str, shell: str, total: int | None) -> None:
-        self._current = ShellProgress(subject, shell, total)
-        self._say("starts")
+    def of(self, subject: str, shell: str, seconds: float | None) -> Progress:
+        line = self._lines.setdefault(subject, SubjectLine(subject, seconds, self._clock()))
+        return TaskProgress(self, line, shell)
 
-    def step(self, what: str, kills: int) -> None:
-        current = self._current
-        current.what, current.kills, current.steps = what, kills, current.steps + 1
-        if self._clock() >= self._next:
-            self._say(f"injecting {what}")
+    def show(self, line: SubjectLine) -> None:
+        """Something of it has changed."""
 
-    def done(self, verdict: str) -> None:
-        self._say(verdict)
-
-    def close(self) -> None:
-        self._stream.flush()
-
-    def _say(self, text: str) -> None:
-        now = self._clock()
-        if now < self._next:
+    def ended(self, line: SubjectLine) -> None:
+        """One of its tasks has."""
+        if line.running:
             return
-        self._next = now + LINE_INTERVAL_SECONDS
-        at = self._current
-        print(f"{at.subject} [{at.shell}] {at.counted()}, {at.kills:,} kills: {text}", file=self._stream, flush=True)
+        del self._lines[line.subject]
+        parts = (line.subject, line.found(), line.numbers(), f"{self._clock() - line.began:.1f} s")
+        self.say("  ".join(part for part in parts if part))
 
 
-class View(Progress):
-    """For terminals: three lines that are redrawn in place, and one permanent line for each finished subject."""
+class Lines(Display):
+    """For logs: one line for each subject every ten seconds."""
+
+    def say(self, text: str) -> None:
+        print(visible(text), file=self._stream, flush=True)
+
+    def show(self, line: SubjectLine) -> None:
+        now = self._clock()
+        if now - line.said_at >= LINE_INTERVAL_SECONDS:
+            line.said_at = now
+            parts = (line.subject, line.time(now), line.found(), line.numbers(), line.doing())
+            self.say("  ".join(part for part in parts if part))
+
+
+class View(Display):
+    """For terminals."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float]) -> None:
         from rich.console import Console
 
+        super().__init__(stream, clock=clock)
         self._console = Console(file=stream, highlight=False)
-        self._clock = clock
-        self._drawn = self._started = clock()
-        self._current = ShellProgress("", "", None)
+        self._drawn = clock() - DRAW_INTERVAL_SECONDS
         self._live: Live | None = None
 
-    def start(self, subject: str, shell: str, total: int | None) -> None:
-        from rich.live import Live
-
-        self.close()
-        self._current = ShellProgress(subject, shell, total)
-        self._started = self._clock()
-        self._live = Live(
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._live.start()
-        self._draw(self._started)
-
-    def step(self, what: str, kills: int) -> None:
-        current = self._current
-        current.what, current.kills, current.steps = what, kills, current.steps + 1
-        now = self._clock()
-        if now - self._drawn >= DRAW_INTERVAL_SECONDS:
-            self._draw(now)
-
-    def done(self, verdict: str) -> None:
+    def say(self, text: str) -> None:
         from rich.text import Text
 
-        self.close()
-        at, seconds = self._current, self._clock() - self._started
-        text = f"{verdict:<8}  {at.subject} [{at.shell}]  {at.counted()}, {at.kills:,} kills, {seconds:.1f} s"
-        self._console.print(Text(text), overflow="ellipsis", no_wrap=True)
+        self._console.print(Text(visible(text)), soft_wrap=True)
+
+    def show(self, line: SubjectLine) -> None:
+        from rich.live import Live
+
+        now = self._clock()
+        if now - self._drawn < DRAW_INTERVAL_SECONDS:
+            return
+        if self._live is None:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        self._draw(now)
+
+    def ended(self, line: SubjectLine) -> None:
+        super().ended(line)
+        if self._lines:
+            self._draw(self._clock())
+        else:
+            self.close()
 
     def close(self) -> None:
         if self._live is not None:
@@ -135,25 +225,31 @@ class View(Progress):
             self._live = None
 
     def _draw(self, now: float) -> None:
-        self._drawn = now
-        if self._live is not None:
-            self._live.update(self._picture(now), refresh=True)
-
-    def _picture(self, now: float) -> RenderableType:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
 
-        at = self._current
-        head = Text(f"{at.subject} [{at.shell}]", style="bold", overflow="ellipsis", no_wrap=True)
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            ProgressBar(total=at.total or None, completed=at.steps, width=min(40, self._console.width // 3)),
-            Text(f"{at.counted()}  {at.kills:,} kills  {now - self._started:.0f} s", no_wrap=True),
-        )
-        what = Text(f"injecting {at.what}" if at.what else "starting", overflow="ellipsis", no_wrap=True)
-        return Group(head, bar, what)
+        self._drawn = now
+        if self._live is not None:
+            shown = [line.text(now, width=self._console.width - 1) for line in self._lines.values()]
+            self._live.update(Text("\n".join(shown), no_wrap=True, overflow="crop"), refresh=True)
+
+
+def in_words(schedule: str) -> str:
+    """What the faults of a schedule do; any other text as it is."""
+    faults = [_fault_in_words(fault) for fault in FAULT.finditer(schedule)]
+    job = re.search(r"\bjob=(\S+)", schedule)
+    parts = [", then ".join(faults) or schedule.replace("no-fault", "no fault")]
+    return f"{parts[0]}, in job {job[1]}" if job and faults else parts[0]
+
+
+def _fault_in_words(fault: re.Match[str]) -> str:
+    point, times = fault["point"], int(fault["times"])
+    what = DOING.get(fault["kind"], f"{fault['kind']} of {{actor}}").format(actor=fault["actor"] or "the coordinator")
+    step, _, side = point.rpartition(".")
+    if point.startswith("line("):
+        where = f"at {point[5:-1]}"
+    else:
+        where = f"{side} {step}" if side in ("before", "after") else f"at {point}"
+    return f"{what} {where}" + (f", time {times}" if times > 1 else "")
 
 
 def open_progress(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> Progress:

@@ -110,12 +110,37 @@ def _defaults(part: type) -> Document:
 
 
 def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Broken claims first, then the smallest schedules; otherwise in the order in which they were found."""
+    """Broken claims first, then the smallest schedules, of those the ones that struck a line of the user's code;
+    otherwise in the order in which they were found.
+    """
 
-    def weight(finding: Mapping[str, Any]) -> tuple[bool, int]:
-        return not finding["claimed"], sum("#" in word for word in finding["schedule"].split())
+    def weight(finding: Mapping[str, Any]) -> tuple[bool, int, bool]:
+        faults = sum("#" in word for word in finding["schedule"].split())
+        return not finding["claimed"], faults, not finding.get("line")
 
     return sorted(findings, key=weight)
+
+
+def by_cause(findings: Iterable[Document]) -> list[list[Document]]:
+    """Findings of one oracle and one likely cause are one bug, as far as a report can tell."""
+    groups: dict[tuple[object, ...], list[Document]] = {}
+    for finding in findings:
+        groups.setdefault((finding["claimed"], finding["oracle"], finding["root_cause"]), []).append(finding)
+    return list(groups.values())
+
+
+def also_at(group: Sequence[Document]) -> str:
+    """Where the other findings of a group struck: ranges of lines by file, and steps."""
+    lines: dict[str, list[int]] = {}
+    for finding in group:
+        if finding["line"]:
+            lines.setdefault(finding["line"]["file"], []).append(finding["line"]["number"])
+    places = [
+        f"{file}:{min(numbers)}" if min(numbers) == max(numbers) else f"{file}:{min(numbers)} to {max(numbers)}"
+        for file, numbers in lines.items()
+    ]
+    steps = (finding["schedule"].split()[-1] for finding in group if not finding["line"])
+    return ", ".join([*places, *dict.fromkeys(step.partition("#")[0] for step in steps)])
 
 
 def worst_first(document: Document) -> list[Document]:
@@ -199,7 +224,7 @@ def totals(subject: Document) -> Totals:
         points_reached=len(reached),
         points_covered=len(covered),
         points_total=max([len(known), *(shell["points_total"] for shell in shells)]),
-        seconds=sum(shell["seconds"] for shell in shells),
+        seconds=subject["seconds"] or sum(shell["seconds"] for shell in shells),
     )
 
 

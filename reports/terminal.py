@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rich import box
@@ -19,7 +19,7 @@ from sinkproof.reports.document import Document
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
 WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
 WIDTH_OF_ONE_LINE: Final = 140  # below this a grade takes two lines, which leaves room for the subject's name
-FINDINGS_SHOWN: Final = 5  # per subject; the page and the document have them all
+FINDINGS_SHOWN: Final = 5  # groups per subject; the page and the document have them all
 UNCLAIMED_SHOWN: Final = 2  # of those: unclaimed flaws must not hide broken claims
 WIDTH_MIN: Final = 40
 
@@ -96,19 +96,22 @@ def _findings(console: Console, subject: Document) -> None:
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
-    claimed = [finding for finding in findings if finding["claimed"]]
-    unclaimed = [finding for finding in findings if not finding["claimed"]]
+    groups = facts.by_cause(findings)
+    claimed = [group for group in groups if group[0]["claimed"]]
+    unclaimed = [group for group in groups if not group[0]["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
     pictured = [finding for finding in facts.pictured(subject) if finding["claimed"]]
-    for finding in shown:
-        _finding(console, subject, finding, timeline=finding in pictured)
-    if len(findings) > len(shown):
-        more = facts.plural(len(findings) - len(shown), "more finding")
+    for group in shown:
+        _finding(console, subject, group, timeline=group[0] in pictured)
+    if left := sum(map(len, groups)) - sum(map(len, shown)):
+        more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
 
 
-def _finding(console: Console, subject: Document, finding: Document, *, timeline: bool) -> None:
+def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool) -> None:
+    """The first of a group in full, and where the others struck."""
+    finding, others = group[0], group[1:]
     symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
     broken = f" {finding['claim']}" if finding["claim"] else ""
     kind = facts.claimed_text(finding["claimed"])
@@ -117,7 +120,8 @@ def _finding(console: Console, subject: Document, finding: Document, *, timeline
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in _evidence(finding):
+    also = [("also", f"{facts.plural(len(others), 'finding')} at {facts.also_at(others)}")] if others else []
+    for name, value in [*_evidence(finding), *also]:
         grid.add_row(Text(f"  {name}"), _text(value))
     console.print(grid)
     if timeline:
@@ -147,7 +151,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
     if finding["root_cause"]:
-        found.append(("cause", finding["root_cause"]))
+        found.append(("likely", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]
 
 

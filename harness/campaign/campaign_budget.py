@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
 SLOW_SECONDS: Final = 240.0
 BUDGETS_MOST: Final = 8.0
+SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
 BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
@@ -33,12 +35,16 @@ LEAST_SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark
 
 
 def within_budget(task: Task) -> ShouldStop:
-    """Stops a campaign when its budget is spent and nothing is left that would make the verdict UNKNOWN."""
+    """Stops a campaign when its budget is spent and nothing is left that would make the verdict UNKNOWN. A budget that
+    holds stops it in any case.
+    """
     began = now()
 
     def should_stop(results: CampaignResults) -> bool:
         spent = now() - began
-        if spent < task.budget_seconds:
+        if task.budget_holds:
+            return spent >= task.budget_seconds
+        if spent < task.budget_seconds * (SHARE_IF_VIOLATED if results.breaks_a_claim else 1):
             return False
         least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
@@ -67,9 +73,16 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     if not contract.is_ours and not simulated:
         lines = lines_elsewhere or coverage.enough_lines_struck(KINDS_AT_LINES)
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
-    early = process and not (contract.is_ours or results.services.used or results.steering.required_stages_done)
+    early = lacks_required_stages(results)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
     return resumed and lines and not early and not unread and not coverage.never_struck()
+
+
+def lacks_required_stages(results: CampaignResults) -> bool:
+    """Whether stages have not been run without which no sink of a user is upheld."""
+    if results.shell != "process" or results.contract.is_ours or results.services.used:
+        return False
+    return not results.steering.required_stages_done
 
 
 def begin(
@@ -88,8 +101,11 @@ def run_campaign(
     results, scratch = begin(contract, task, folder=folder, progress=progress)
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
-    results.progress.done(f"{len(results.findings)} findings")
-    return conclude(results, seconds=now() - began, closure=closure)
+    outcome = conclude(results, seconds=now() - began, closure=closure)
+    if not (task.budget_holds and lacks_required_stages(results)):
+        return outcome
+    left = [each.name for each in results.coverage.stages if not (each.finished or each.skipped or each.cut)]
+    return replace(outcome, ended_before=left[0] if left else "")
 
 
 def _simulated(

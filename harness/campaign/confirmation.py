@@ -42,6 +42,7 @@ def confirm(results: CampaignResults, *, hang_seconds: float) -> None:
     kept = [finding for finding in results.findings if finding.schedule in confirmed]
     results.forget()
     results.findings += kept
+    results.report_findings()
     results.steering.deferred_to_processes = WHY
 
 

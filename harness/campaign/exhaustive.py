@@ -54,7 +54,7 @@ class ExhaustiveRuns:
     def _run_at_lines(self, faults: Sequence[Fault], memo: MemoizedRuns) -> dict[Fault, Any]:
         """How a run with each of them ends."""
         found = {}
-        self._announce(len(faults))
+        self.results.announce(self.campaign.stage.name, len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
         for result in self.workers.run_all(schedules, trace_lines=True, run=memo.run):
             self.results.progress.step(str(result.schedule), 0)
@@ -80,8 +80,9 @@ class ExhaustiveRuns:
     def _run_rounds(self, pairs: FaultPairs) -> bool:
         """False: the campaign must stop before all pairs were run."""
         for schedules in pairs.rounds(self.campaign.baseline):
-            self._announce(len(schedules))
+            self.results.announce(self.campaign.stage.name, len(schedules))
             for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
+                self.results.progress.step(str(result.schedule), 0)
                 self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
                 self.campaign.stage.run += 1
                 pairs.tried += 1
@@ -90,11 +91,8 @@ class ExhaustiveRuns:
         return True
 
     def _run(self, schedule: Schedule) -> RunResult:
-        self.results.progress.step(str(schedule), 0)
+        self.results.progress.step(str(schedule), 0, schedules=0)
         return self.runner.run(schedule)
-
-    def _announce(self, schedules: int) -> None:
-        self.results.announce(schedules)
 
     def _shown(self, result: RunResult, in_full: Callable[[RunResult], RunResult]) -> RunResult:
         """Run again in full, if the report will show it."""

@@ -10,7 +10,8 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.reports.document import TimelineEvent
+from sinkproof.reports.document import Finding, TimelineEvent
+from sinkproof.subject.contract import Contract
 
 STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to show its place in the protocol
 
@@ -19,6 +20,20 @@ def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
     """Findings of one oracle with equal places are one."""
     last = schedule.faults[-1] if schedule.faults else None
     return anomaly.oracle, f"{last.point}={last.kind}" if last else ""
+
+
+def newest_finding(contract: Contract, finding: Finding) -> str:
+    """What is printed when it is found. The simulated shell's are run again in processes at the end (confirmation.py)."""
+    unconfirmed = finding.shell == "simulated" and not contract.is_ours
+    at = [f"  at {finding.line.file}:{finding.line.number}  {finding.line.text.strip()}"] if finding.line else []
+    return "\n".join(
+        [
+            f"✗ {contract.name}: {finding.claim}: {finding.why}",
+            *at,
+            f"  replay  {finding.replay}",
+            *(["  found in a simulation: real deaths have to confirm it"] if unconfirmed else []),
+        ]
+    )
 
 
 def row_of(point: str) -> str:

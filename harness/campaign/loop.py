@@ -76,7 +76,7 @@ class Campaign(ABC):
         coverage.skipped = self._unmet(stage)
         if coverage.skipped:
             return
-        self.results.announce(None)
+        self.results.announce(stage.name, None)
         if stage.explore is not None:
             stage.explore(self)
         else:
@@ -93,7 +93,7 @@ class Campaign(ABC):
         """
         lines = lines or self.searches_lines
         chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
-        self.results.announce(len(chosen))
+        self.results.announce(self.stage.name, len(chosen))
 
         def play(schedule: Schedule) -> RunResult:
             return self.play(schedule, lines=lines, concurrent_reader=concurrent_reader)
@@ -129,7 +129,7 @@ class Campaign(ABC):
         return True
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        self.results.progress.step(str(schedule), self.results.coverage.kills)
+        self.results.progress.step(str(schedule), self.results.coverage.kills, schedules=0)
         return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
 
     def take(self, result: RunResult) -> RunResult:
@@ -137,6 +137,7 @@ class Campaign(ABC):
         self.tried.add(result.schedule)
         self.stage.run += 1
         self.results.coverage.kills += result.kills
+        self.results.progress.step(str(result.schedule), self.results.coverage.kills)
         self.results.add(result)
         return result
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
-from sinkproof.campaign.finding_text import place_of, replay_line, row_of, steps, timeline
+from sinkproof.campaign.finding_text import newest_finding, place_of, replay_line, row_of, steps, timeline
 from sinkproof.campaign.steering import Steering
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
@@ -45,9 +45,9 @@ class CampaignResults:
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
 
-    def announce(self, schedules: int | None) -> None:
+    def announce(self, phase: str, schedules: int | None) -> None:
         """So many schedules come next; None: nothing says how many."""
-        self.progress.start(self.contract.name, self.shell, schedules)
+        self.progress.start(self.contract.name, phase, schedules)
 
     def add(self, result: RunResult) -> None:
         self.steering.note(result, self.coverage)
@@ -74,6 +74,10 @@ class CampaignResults:
         """Discards all findings."""
         for kept in (self.findings, self.finding_count, self.places_found, self.coverage.cells):
             kept.clear()
+        self.report_findings()
+
+    def report_findings(self, newest: str = "") -> None:
+        self.progress.found(sum(finding.claimed for finding in self.findings), newest)
 
     @property
     def breaks_a_claim(self) -> bool:
@@ -97,7 +101,10 @@ class CampaignResults:
         if not self.would_keep(anomaly, schedule):
             return
         self.places_found.add(place_of(anomaly, schedule))
-        self.findings.append(self._finding(anomaly, schedule, result))
+        found = self._finding(anomaly, schedule, result)
+        self.findings.append(found)
+        if found.claimed:
+            self.report_findings(newest_finding(self.contract, found))
 
     def replay_line(self, schedule: Schedule) -> str:
         return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)

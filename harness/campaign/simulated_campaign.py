@@ -204,7 +204,7 @@ class SimulatedCampaign(Campaign):
         """
         reported = 0
         coverage = self.results.coverage
-        self.results.announce(None)
+        self.results.announce(self.stage.name, None)
 
         def report(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `should_stop` may wait for it."""

@@ -18,6 +18,7 @@ class Task:
     locator: str
     shell: str
     budget_seconds: float
+    budget_holds: bool = False  # it is never exceeded, whatever is missing by then
     seed: int = 0
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
     schedule: str = ""  # to be replayed; "": the whole campaign
@@ -41,6 +42,7 @@ class ShellOutcome:
     findings: Sequence[Finding]
     unknowns: Sequence[str]  # the job came to nothing, nothing was committed
     never_struck: Sequence[str]  # protocol steps
+    ended_before: str = ""  # the first stage without which nothing is upheld, and which a budget that holds left out
     deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
     lines_struck: frozenset[str] = frozenset()  # by a death

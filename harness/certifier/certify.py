@@ -8,7 +8,8 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ POINTS_LISTED_MOST: Final = 6
 SLOW_SECONDS: Final = 1.0  # per schedule; with a process for each attempt, a schedule takes a tenth of it
 CONTROL_SECONDS: Final = 1.0  # for each control in each shell, before a certificate
 CONTROL_SECONDS_IN_FULL: Final = 5.0  # the same for `sinkproof canaries`
+CANARIES_UNTRIED: Final = "the canaries were not tried yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class Options:
     """`canaries_kept`: a folder that keeps results of the canaries; they count for this very version only."""
 
     shells: Sequence[str] = WITHOUT_SPARK
-    budget_seconds: float = 30.0  # per subject and shell
+    budget_seconds: float = 30.0  # per subject and shell; more while something is missing that a verdict needs
+    budget_holds: bool = False  # it is wall time of a subject in all its shells, and never exceeded
     seed: int = 0
     canaries: bool = True
     canaries_kept: Path | None = None
@@ -72,7 +75,7 @@ def command_line(locators: Sequence[str], options: Options) -> str:
     if tuple(options.shells) != WITHOUT_SPARK:
         words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
     words += ["--seed", str(options.seed)] if options.seed else []
-    words += ["--budget", f"{options.budget_seconds:g}s"]
+    words += ["--budget", f"{options.budget_seconds:g}s"] if options.budget_holds else []
     words += ["--strict"] if options.strict else []
     words += [] if options.canaries else ["--no-canaries"]
     return shlex.join(words)
@@ -115,14 +118,15 @@ def _try_everything(
 ) -> list[str]:
     """Runs all tasks and writes each result as it arrives. Returns why the certifier is blind; empty if it is not."""
     blind: list[str] = []
-    if options.canaries_kept is not None and options.canaries:
-        blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
+    doubts = [CANARIES_UNTRIED] if options.canaries else []
     with closing(run_tasks(_tasks([*subjects], options), progress=progress, cores=options.cores)) as results:
         for task, result in results:
             if task.locator:
-                _take_subject(writer, subjects[task.locator], result)
+                _take_subject(writer, subjects[task.locator], result, doubts=doubts)
             else:
                 blind += _take_canaries(writer, task, result)
+    if options.canaries_kept is not None and options.canaries:
+        blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
     return blind
 
 
@@ -152,14 +156,15 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
 
 
 def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
+    """The subjects first, so that their findings are seen at once."""
     fresh = options.canaries and options.canaries_kept is None
     return [
-        *(_canary_task(shell) for shell in options.shells if fresh),
         *(
             Task(
                 locator=locator,
                 shell=shell,
-                budget_seconds=options.budget_seconds,
+                budget_seconds=_seconds_of_a_shell(options),
+                budget_holds=options.budget_holds,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
                 soak_seconds=options.soak_seconds if shell == "simulated" else 0,
@@ -172,7 +177,14 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
+        *(_canary_task(shell) for shell in options.shells if fresh),
     ]
+
+
+def _seconds_of_a_shell(options: Options) -> float:
+    """A budget that holds is shared by the shells that cannot run at the same time."""
+    one_after_the_other = ceil(len(options.shells) / options.cores) if options.budget_holds else 1
+    return options.budget_seconds / one_after_the_other
 
 
 def _state_shared_by(locator: str) -> str:
@@ -241,13 +253,16 @@ def blindness(task: Task, result: Any) -> list[str]:
     return blind
 
 
-def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: ShellOutcome | Failure) -> None:
+def _take_subject(
+    writer: CertificateWriter, subject: SubjectProgress, result: ShellOutcome | Failure, *, doubts: Sequence[str]
+) -> None:
     if isinstance(result, Failure):
         if result.why not in subject.unknowns:
             subject.unknowns.append(result.why)
         writer.failure(result.why, origin=result.origin, details=result.details)
     else:
         subject.shells.append(result.result)
+        subject.ran(until=now(), seconds=result.result.seconds)
         subject.findings += result.findings
         subject.unknowns += [why for why in result.unknowns if why not in subject.unknowns]
         subject.deferred += [result.deferred] if result.deferred else []
@@ -257,8 +272,13 @@ def _take_subject(writer: CertificateWriter, subject: SubjectProgress, result: S
         subject.add_comparison(result)
         if result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
+        elif result.ended_before and not result.unknowns:
+            subject.unknowns.append(
+                f"the budget ended in the {result.result.shell} shell before its stage {result.ended_before!r}; give it "
+                "a larger --budget, or none"
+            )
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))
-    _write_verdict(writer, subject)
+    _write_verdict(writer, subject, doubts=doubts)
 
 
 def _missed(points: Sequence[str], shell: ShellResult) -> str:
@@ -276,8 +296,7 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
 
 def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubts: Sequence[str] = ()) -> Verdict:
     """Writes the verdict on one subject. `doubts`: while there are any, nothing is upheld; violations stand."""
-    subject.unknowns += doubts
-    result = judge_subject(subject)
+    result = judge_subject(replace(subject, unknowns=[*subject.unknowns, *doubts]))
     writer.subject(result)
     return Verdict(result.verdict)
 

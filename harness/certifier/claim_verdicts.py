@@ -8,6 +8,7 @@ from typing import Final
 from sinkproof.campaign.coverage import CONCURRENT_READER
 from sinkproof.certifier.code_coverage import code_coverage
 from sinkproof.certifier.not_examined import beside_upheld, not_examined
+from sinkproof.certifier.root_causes import with_likely_cause
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
@@ -49,6 +50,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
         name=contract.name,
         verdict=verdict.value,
         grade=grade.value,
+        seconds=round(subject.seconds, 3),
         why=why,
         expected_grade=contract.grade,
         claimed=claimed_names(claimed),
@@ -56,7 +58,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
         claims=claims,
         code=code_coverage(subject),
         shells=subject.shells,
-        findings=subject.findings,
+        findings=[with_likely_cause(finding) for finding in subject.findings],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.task import ShellOutcome
@@ -31,6 +32,20 @@ class SubjectProgress:
     own_code: OwnCode = field(default_factory=OwnCode)
     strict: bool = False  # nothing may be left of what was to be run
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: in one shell both were
+
+    intervals: list[tuple[float, float]] = field(default_factory=list)  # in which one of its shells ran
+
+    def ran(self, *, until: float, seconds: float) -> None:
+        self.intervals.append((until - seconds, until))
+
+    @property
+    def seconds(self) -> float:
+        """Wall time: shells that ran at the same time count once."""
+        total, end = 0.0, -inf
+        for began, ended in sorted(self.intervals):
+            total += max(0.0, ended - max(began, end))
+            end = max(end, ended)
+        return total
 
     def add_code(self, outcome: ShellOutcome) -> None:
         killed = self.lines_by_kind["kill"] - self.lines_covered

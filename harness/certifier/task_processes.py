@@ -63,7 +63,7 @@ class Reporting(Progress):
     def __init__(self, inside: Inside) -> None:
         self.inside, self.pid = inside, os.getpid()
         self.status = inside.descriptors[0]  # shared memory: the parent reads the last step after a hang or death
-        self.last = 0.0
+        self.last, self.unsent = 0.0, 0
 
     def send(self, *message: object) -> None:
         if os.getpid() != self.pid:
@@ -76,17 +76,18 @@ class Reporting(Progress):
             os.write(2, b"its code has closed file descriptors that it had not opened")
             os._exit(1)
 
-    def start(self, subject: str, shell: str, total: int | None) -> None:
-        self.send("start", subject, shell, total)
+    def start(self, subject: str, phase: str, total: int | None) -> None:
+        self.send("start", subject, phase, total)
 
-    def step(self, what: str, kills: int) -> None:
+    def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         report_step(self.status, what)
+        self.unsent += schedules
         if now() - self.last >= STEPS_EVERY_SECONDS:
-            self.last = now()
-            self.send("step", what, kills)
+            self.send("step", what, kills, self.unsent)
+            self.last, self.unsent = now(), 0
 
-    def done(self, verdict: str) -> None:
-        self.send("done", verdict)
+    def found(self, findings: int, text: str) -> None:
+        self.send("found", findings, text)
 
 
 def work(inside: Inside, task: Task) -> None:
@@ -126,6 +127,7 @@ class Worker:
     child: ChildProcess
     status: StepStatus
     silence: Deadline
+    progress: Progress
 
     @property
     def name(self) -> str:
@@ -144,14 +146,16 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
     try:
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
-                _start_some(server, waiting, running, cores=cores)
+                _start_some(server, waiting, running, cores=cores, progress=progress)
                 _await_message(server, running)
-                yield from _ended(running, progress)
+                yield from _ended(running)
     finally:
         sweep_folders_of_the_dead()
 
 
-def _start_some(server: ForkServer, waiting: list[Task], running: list[Worker], *, cores: int) -> None:
+def _start_some(
+    server: ForkServer, waiting: list[Task], running: list[Worker], *, cores: int, progress: Progress
+) -> None:
     """Moves tasks to the running ones, as many as there are cores; none that shares state with a running one."""
     while len(running) < cores:
         shared = {worker.task.shares_state for worker in running} - {""}
@@ -159,24 +163,26 @@ def _start_some(server: ForkServer, waiting: list[Task], running: list[Worker], 
         if task is None:
             return
         waiting.remove(task)
-        running.append(_start(server, task))
+        running.append(_start(server, task, progress))
 
 
-def _ended(running: list[Worker], progress: Progress) -> Generator[tuple[Task, Any], None, None]:
+def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
     """Takes workers with a result out of `running`, and yields their results."""
     for worker in list(running):
-        result = _receive(worker, progress)
+        result = _receive(worker)
         if result is not None:
             running.remove(worker)
             _end(worker)
+            worker.progress.done()
             yield worker.task, result
 
 
-def _start(server: ForkServer, task: Task) -> Worker:
+def _start(server: ForkServer, task: Task, progress: Progress) -> Worker:
     status = StepStatus()
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
     child = server.spawn(ENTRY, task, descriptors=[status.descriptor], limits=limits)
-    worker = Worker(task, child, status, Deadline(0))
+    shown = progress.of(task.name, task.shell, task.budget_seconds if task.locator else None)
+    worker = Worker(task, child, status, Deadline(0), shown)
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker
 
@@ -190,7 +196,7 @@ def _await_message(server: ForkServer, running: Sequence[Worker]) -> None:
     poll.poll(int(1000 * min(worker.silence.left for worker in running)) + 1)
 
 
-def _receive(worker: Worker, progress: Progress) -> Any:
+def _receive(worker: Worker) -> Any:
     """Handles every message that has arrived. Returns the result once there is one, else None."""
     try:
         while (message := worker.child.take()) is not None:
@@ -199,8 +205,9 @@ def _receive(worker: Worker, progress: Progress) -> Any:
             if kind == "result":
                 return rest[0]
             if kind == "step":
-                rest[0] = f"{worker.task.name} [{worker.task.shell}] {rest[0]}"
-            getattr(progress, kind)(*rest)
+                worker.progress.step(*rest[:2], schedules=rest[2])
+            else:
+                getattr(worker.progress, kind)(*rest)
     except NoReply as ended:
         return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_output(worker)}")
     worker.child.output.cut()

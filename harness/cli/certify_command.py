@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -63,7 +64,13 @@ BUDGETS: Final = (
     default=0,
     help="Afterwards, run random schedules in the simulated shell for so many minutes.",
 )
-@click.option("--budget", type=Seconds(), help=f"Time for each subject in each shell.  [default: {BUDGETS}]")
+@click.option(
+    "--budget",
+    type=Seconds(),
+    help="Wall time for each subject, in all shells together; the canaries take theirs besides. It is never exceeded: "
+    f"what is missing by then leaves UNKNOWN.  [default: {BUDGETS}; half of it for a sink that breaks a claim, more "
+    "while something is missing that the verdict needs]",
+)
 @click.option(
     "--hang",
     type=Seconds(),
@@ -108,6 +115,7 @@ def certify(
     chosen = Options(
         shells=shells,
         master=options["master"],
+        budget_holds=options["budget"] is not None,
         budget_seconds=options["budget"] or default_budget(subjects, shells, everything=not (subjects or command_line)),
         seed=options["seed"],
         soak_seconds=60 * options["minutes"],
@@ -119,6 +127,7 @@ def certify(
     )
     try:
         with closing(progress_on(quiet=options["quiet"])) as progress:
+            progress.say(f"certifying {', '.join(subjects) or f'{len(locators)} sinks'} ({', '.join(shells)} shell)")
             document = run(locators, out, options=chosen, progress=progress)
     except (KeyboardInterrupt, Terminated):
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
@@ -199,5 +208,5 @@ def _summary(document: Document, out: Path) -> str:
     from sinkproof.reports import terminal
 
     width = shutil.get_terminal_size((120, 24)).columns
-    text = terminal.render(document, width=width, color=sys.stdout.isatty())
+    text = terminal.render(document, width=width, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
     return f"{text.rstrip()}\n\nReport: {out / 'report.html'}"

@@ -28,7 +28,7 @@ OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
 
 class MachineFinding(NamedTuple):
     name: str
-    state: str  # lacking: something cannot be certified without it; optional: there is another way
+    state: str  # lacking: something that was installed does not work without it; optional: nothing that was needs it
     found: str
     next_step: str = ""
 
@@ -70,11 +70,17 @@ def _data_room() -> MachineFinding:
     return MachineFinding("room for data", state, f"{free >> 20} MiB in {home}", advice)
 
 
+def _needed(*packages: str) -> str:
+    """Lacking if one of these was installed, which does not work without; optional otherwise."""
+    return LACKING if any(map(find_spec, packages)) else OPTIONAL
+
+
 def _java() -> MachineFinding:
     try:
         java = find_java()
     except ServiceUnavailable as error:
-        return MachineFinding("Java", LACKING, error.evidence, error.next_step)
+        state = _needed("pyspark", "confluent_kafka", "cassandra")
+        return MachineFinding("Java", state, f"{error.evidence}: Spark, Kafka and Cassandra need it", error.next_step)
     return MachineFinding("Java", OK, f"{java_version(java)} at {java}")
 
 
@@ -82,7 +88,7 @@ def _spark() -> MachineFinding:
     problem = spark_problem()
     if problem:
         what, _, advice = problem.partition("Run: ")
-        return MachineFinding("Spark", LACKING, what.strip(), f"Run: {advice}" if advice else "")
+        return MachineFinding("Spark", _needed("pyspark"), what.strip(), f"Run: {advice}" if advice else "")
     return MachineFinding("Spark", OK, f"PySpark {metadata.version('pyspark')}")
 
 
@@ -99,7 +105,7 @@ def _client(name: str) -> MachineFinding:
     try:
         return MachineFinding(name, OK, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return MachineFinding(name, LACKING, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
+        return MachineFinding(name, OPTIONAL, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
 
 
 def _resolver() -> MachineFinding:
@@ -107,7 +113,8 @@ def _resolver() -> MachineFinding:
     found = [f"{name} at {place}" for name, find in ways if (place := find())]
     if found:
         return MachineFinding("resolver of jars", OK, found[0])
-    return MachineFinding("resolver of jars", LACKING, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
+    state = _needed("confluent_kafka", "cassandra")
+    return MachineFinding("resolver of jars", state, "neither Maven nor PySpark", how_to_install(jars.INSTALL_MAVEN))
 
 
 def _go() -> MachineFinding:

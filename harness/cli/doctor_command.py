@@ -18,7 +18,7 @@ from sinkproof.judging.verdict_and_exit_codes import Verdict
 def doctor(as_json: bool, **chosen: str) -> None:
     """Say what this machine has, what it lacks, and the one command that gets it.
 
-    Exit status 0 if nothing is lacking, 2 if something cannot be certified here.
+    Exit status 0 if what was installed works, 2 if something is lacking for it; the rest is optional.
     """
     from sinkproof.cli.doctor import LACKING, examine
 

@@ -19,8 +19,10 @@ NARROW, WIDE = 80, 120  # characters: narrower timelines show nothing, wider one
 def explain(row: str | None, as_json: bool) -> None:
     """Show one ROW of the semantics (S01 to S27) live: what ran, the crash, the outcome, the checks.
 
-    Without a ROW: all of them, with one sentence each. Exit status 1 if the engine does not do what the row says.
+    Without a ROW: all of them, with one sentence each. A root cause (R1 to R19): the kind of bug, its usual repair, and
+    sinks with that bug beside their right siblings. Exit status 1 if the engine does not do what the row says.
     """
+    from sinkproof.certifier.root_causes import REPAIRS, explained
     from sinkproof.explain.demonstration_text import render
     from sinkproof.explain.semantics_rows import ROWS, demonstrate
 
@@ -30,6 +32,9 @@ def explain(row: str | None, as_json: bool) -> None:
         click.echo(json.dumps(listed, indent=1) if as_json else "\n".join(lines))
         return
     name = row.upper()
+    if name in REPAIRS:
+        click.echo(explained(name))
+        return
     if name not in ROWS:
         raise click.BadParameter(
             f"there is no row {row!r}: rows are {min(ROWS)} to {max(ROWS)}. `sinkproof explain` lists them",

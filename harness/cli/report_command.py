@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -27,5 +29,9 @@ def report(folder: Path, kind: str) -> None:
 
     document = load(folder)
     render = {"text": terminal.render, "markdown": markdown.render, "html": page.render, "junit": junit.render}[kind]
-    click.echo(render(document))
+    if kind == "text":
+        width = shutil.get_terminal_size((120, 24)).columns
+        click.echo(render(document, width=width, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    else:
+        click.echo(render(document))
     sys.exit(Verdict(document["verdict"]).exit_code)

@@ -15,6 +15,8 @@ import importlib.util
 import os
 import signal
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
@@ -35,6 +37,7 @@ EXAMPLE: Final = """
         def sink(self, scratch): ...        # -> a Sink, or a two-phase or write-ahead target
         def committed(self, scratch): ...   # -> (split, offset, key, value) of every row that a reader sees
 """
+RELATIVE: Final = "attempted relative import"  # of the error that Python raises in a file without a package
 HIDDEN: Final = (
     "is defined inside a function, where a child process cannot find it. Move it to the top level of its module"
 )
@@ -48,21 +51,24 @@ def load(locator: str) -> Contract:
     pairs = {**PAIRS, **SERVICE_PAIRS}
     if locator in pairs:
         return Contract(locator, pairs[locator].contract())
-    if ":" not in locator:
+    if ":" not in locator and not locator.endswith(".py"):
         near = ", ".join(sorted(pairs))
         raise ContractError(
-            f"unknown subject {locator!r}. Name a registered pair ({near}), "
+            f"unknown subject {locator!r}{_meant(locator, pairs)}. Name a registered pair ({near}), "
             "or your own contract as path/to/file.py:Class or package.module:Class"
         )
-    place, _, name = locator.rpartition(":")
+    place, _, name = locator.rpartition(":") if ":" in locator else (locator, "", "")
     file = Path(place).resolve() if place.endswith(".py") else None
-    if file is not None:
-        _make_neighbours_importable(file)
+    for folder in (file.parent,) if file is not None else (Path("src").resolve(), Path.cwd()):
+        _make_importable(folder)
     with subjects_state():
         found: Any = _module(place, locator, file)
+        if not name:
+            raise ContractError(f"{place} alone is no subject: name its contract, as in {place}:{_example(found)}")
         for part in name.split("."):
             if not hasattr(found, part):
-                raise ContractError(f"{locator}: there is no {part!r} in {place}. It holds: {_public(found)}")
+                meant = _meant(part, vars(found))
+                raise ContractError(f"{locator}: there is no {part!r} in {place}{meant}. It holds: {_public(found)}")
             found = getattr(found, part)
         if isfunction(found):
             return Contract(locator, of_function(locator, found), kind="foreach_batch")
@@ -72,7 +78,10 @@ def load(locator: str) -> Contract:
 def found_anywhere(locator: str) -> str:
     """For processes with another working directory."""
     place, _, name = locator.rpartition(":")
-    return f"{Path(place).resolve()}:{name}" if place.endswith(".py") and not locator.startswith(PREFIX) else locator
+    if locator.startswith(PREFIX) or not place:
+        return locator
+    file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    return f"{Path(file).resolve()}:{name}" if file else locator
 
 
 def load_to_read(locator: str) -> Contract:
@@ -121,6 +130,16 @@ def locator_of(cls: type) -> str:
     return f"{file}:{cls.__qualname__}"
 
 
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _example(module: ModuleType) -> str:
+    """The first contract of a module, or a name for one."""
+    return next((name for name, value in vars(module).items() if hasattr(value, "committed")), "MyContract")
+
+
 def _public(holder: Any) -> str:
     names = [name for name, value in vars(holder).items() if isinstance(value, type) and not name.startswith("_")]
     return ", ".join(sorted(names)) or "no class"
@@ -138,10 +157,10 @@ def _module(place: str, locator: str, file: Path | None) -> ModuleType:
         raise ContractError(f"{locator}: importing {place} failed: {described(error)}") from error
 
 
-def _make_neighbours_importable(path: Path) -> None:
-    """As when the file is run."""
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
+def _make_importable(folder: Path) -> None:
+    """As when a file in it is run."""
+    if folder.is_dir() and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -151,12 +170,27 @@ def _module_of_file(path: Path) -> ModuleType:
         file = getattr(module, "__file__", None)
         if file and module.__name__ != "__main__" and Path(file) == path:
             return module
-    _make_neighbours_importable(path)
+    _make_importable(path.parent)
     name = path.stem if path.stem not in sys.modules else f"sinkproof_subject_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ContractError(f"{path} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if RELATIVE not in str(error):
+            raise
+        del sys.modules[name]
+        return _module_of_package(path)
     return module
+
+
+def _module_of_package(path: Path) -> ModuleType:
+    """A file that imports its neighbours by their place, as in `from .rows import Row`."""
+    root, parts = path.parent.parent, [path.parent.name, path.stem]
+    while (root / "__init__.py").is_file():
+        root, parts = root.parent, [root.name, *parts]
+    _make_importable(root)
+    return importlib.import_module(".".join(parts))

@@ -2,7 +2,8 @@
 
 A comment on the line before a block of bash or Python says how the test treats it:
 
-    <!-- run -->          it is run and must succeed
+    <!-- run -->          it is run and must succeed; `run 1`: it must end with this status
+    <!-- prints -->       a block of text: the block that ran last has printed its lines, in this order; … is anything
     <!-- show -->         it is only parsed; targets of make and subcommands of sinkproof must exist
     <!-- file NAME -->    it is written to the file NAME, for the blocks after it
 """
@@ -20,9 +21,14 @@ import pytest
 
 from sinkproof.cli.main import cli
 
-DOCUMENTS = ("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md")
+DOCUMENTS = (
+    *("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md", "reports/REPORTS.md"),
+    *("chaos/faults/FAULTS.md", "chaos/services/CONTAINERS.md", "harness/pipeline/PIPELINES.md", "harness/table/TABLE.md"),
+    *("sink_adapters/kafka/KAFKA.md", "sink_adapters/cassandra/CASSANDRA.md"),
+    *("reference_engine/shells/process/COMMANDS.md", "reference_engine/shells/spark/SPARK.md"),
+)
 BLOCK = re.compile(
-    r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python|text)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 SECONDS_PER_BLOCK = 300.0  # the examples are small; less than the time a test may take, so that the block is named
 
@@ -46,12 +52,14 @@ def blocks(document: str, text: str) -> list[Block]:
 def parse(block: Block) -> None:
     if block.language == "python":
         ast.parse(block.code, filename=block.place)
+    if block.language != "bash":
         return
     bash = subprocess.run(("bash", "-n"), input=block.code, capture_output=True, text=True, check=False)
     assert bash.returncode == 0, f"{block.place}: {bash.stderr}"
 
 
-def run(block: Block, folder: Path, environment: dict[str, str]) -> None:
+def run(block: Block, folder: Path, environment: dict[str, str]) -> str:
+    """What it printed."""
     command = (sys.executable, "-c") if block.language == "python" else ("bash", "-eu", "-o", "pipefail", "-c")
     done = subprocess.run(
         (*command, block.code),
@@ -63,7 +71,19 @@ def run(block: Block, folder: Path, environment: dict[str, str]) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{block.place} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    expected = int(block.mark.removeprefix("run") or 0)
+    assert done.returncode == expected, f"{block.place} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def lines_not_printed(code: str, output: str) -> list[str]:
+    """Those that are not in the output, or not in this order."""
+    missing, rest = [], iter(output.splitlines())
+    for line in code.splitlines():
+        pattern = ".*".join(map(re.escape, line.strip().split("…")))
+        if not any(re.fullmatch(pattern, each.strip()) for each in rest):
+            missing.append(line)
+    return missing
 
 
 def commands_that_do_not_exist(code: str, project: Path) -> list[str]:
@@ -79,15 +99,18 @@ def commands_that_do_not_exist(code: str, project: Path) -> list[str]:
 def test_the_code_blocks_work(
     document: str, project: Path, tmp_path: Path, command_environment: dict[str, str]
 ) -> None:
+    output = ""
     for block in blocks(document, (project / document).read_text(encoding="utf-8")):
         parse(block)
-        if block.mark == "run":
-            run(block, tmp_path, command_environment)
+        if re.fullmatch(r"run( \d+)?", block.mark):
+            output = run(block, tmp_path, command_environment)
+        elif block.mark == "prints":
+            assert [] == lines_not_printed(block.code, output), f"{block.place}: not in\n{output}"
         elif block.mark.startswith("file "):
             (tmp_path / block.mark.removeprefix("file ")).write_text(block.code, encoding="utf-8")
         else:
             assert block.mark == "show", (
-                f"{block.place}: put <!-- run -->, <!-- show --> or <!-- file NAME --> before it"
+                f"{block.place}: put <!-- run -->, <!-- show -->, <!-- prints --> or <!-- file NAME --> before it"
             )
 
 
@@ -148,3 +171,9 @@ def test_a_command_that_does_not_exist_is_noticed(project: Path) -> None:
     assert ["make nothing-of-this-kind"] == commands_that_do_not_exist(
         "make nothing-of-this-kind\nmake test\n", project
     )
+
+
+def test_a_line_that_is_not_printed_is_noticed() -> None:
+    output = "certifying\n  why  3 rows lost\nUPHELD in 20 s\n"
+    assert [] == lines_not_printed("why  … lost\nUPHELD in … s\n", output)
+    assert ["certifying"] == lines_not_printed("why  3 rows lost\ncertifying\n", output)

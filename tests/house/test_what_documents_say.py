@@ -50,11 +50,11 @@ def test_there_is_a_sentence_for_every_word() -> None:
 @pytest.mark.parametrize(
     ("options", "command"),
     [
-        (Options(), "sinkproof certify 'my sink.py:Mine' --budget 30s"),
-        (Options(shells=("process",), seed=3),
-         "sinkproof certify 'my sink.py:Mine' --on process --seed 3 --budget 30s"),
+        (Options(), "sinkproof certify 'my sink.py:Mine'"),
+        (Options(shells=("process",), seed=3, budget_seconds=15, budget_holds=True),
+         "sinkproof certify 'my sink.py:Mine' --on process --seed 3 --budget 15s"),
         (Options(shells=("simulated", "process", "spark"), canaries=False),
-         "sinkproof certify 'my sink.py:Mine' --on all --budget 30s --no-canaries"),
+         "sinkproof certify 'my sink.py:Mine' --on all --no-canaries"),
     ],
 )  # fmt: skip
 def test_the_command_that_repeats_a_run(options: Options, command: str) -> None:

@@ -1,0 +1,97 @@
+"""What kind of bug a finding shows, how it is usually repaired, and which canaries have the same one.
+
+A cause is *likely*: the one that most canaries have which the same fault convicts by the same oracle.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import unified_diff
+from textwrap import dedent, indent
+from typing import Any, Final, NamedTuple
+
+from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES, Canary
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.reports.document import Finding
+
+
+class Repair(NamedTuple):
+    row: str  # of the semantics, which demonstrates it
+    how: str
+
+
+REPAIRS: Final = {
+    "R1": Repair("S20", "make rows and marker one step: one transaction, or a file whose name is the marker"),
+    "R2": Repair("S19", "make names of what is the same in every attempt, and differs elsewhere: subtask, checkpoint"),
+    "R3": Repair("S20", "skip exactly what is recorded as done, one by one; a largest id says nothing of those below"),
+    "R4": Repair("S06", "flush, and wait for every reply, before `snapshot` returns"),
+    "R5": Repair("S18", "show rows in `notify_complete` and in `open` only: a snapshot is a vote, not a decision"),
+    "R6": Repair("S21", "let errors of a commit out, or return the checkpoint id as unsettled; forget it on success only"),
+    "R7": Repair("S21", "after an error look what is there, and repeat the same step under the same name"),
+    "R8": Repair("S23", "keep in the handle what names this very transaction: id and epoch, not a slot in a pool"),
+    "R9": Repair("S21", "keep the target's limits longer than any outage, and raise TransactionLost beyond them"),
+    "R10": Repair("S22", "fence earlier generations in `open`, or publish under a name that is always the same"),
+    "R11": Repair("S22", "remove in `open` what earlier generations left, of removed subtasks, too; let commits repeat"),
+    "R12": Repair("S18", "keep rows by checkpoint id; a completion covers all earlier ids, an abort covers none"),
+    "R13": Repair("S21", "list in the snapshot every transaction that is open, and record each by itself"),
+    "R14": Repair("S11", "restore every entry of `context.restored`, whichever subtask it came from"),
+    "R15": Repair("S22", "remove only what no checkpoint covers and no other subtask owns, after commits"),
+    "R16": Repair("S22", "force the file, and then its folder, to disk before the vote"),
+    "R17": Repair("S19", "derive keys from split and offset; a batch has other bounds when it is replayed"),
+    "R18": Repair("S24", "use writes of the target that may be repeated: not counters, lists, or timestamps of a clock"),
+    "R19": Repair("S26", "write and restore rows in full, and compare them with what was sent"),
+}
+
+
+def with_likely_cause(finding: Finding) -> Finding:
+    """As it is if no canary looks like it."""
+    if not finding.claimed or not (code := _likely(finding)):
+        return finding
+    what = f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+    return replace(finding, root_cause=what)
+
+
+def _likely(finding: Finding) -> str:
+    schedule = parse(finding.schedule, kinds=frozenset(KINDS))
+    found = Counter(each.root_cause for each in CANARIES if _looks_like(each, finding.oracle, schedule))
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _looks_like(canary: Canary, oracle: str, schedule: Schedule) -> bool:
+    kind = schedule.faults[-1].kind if schedule.faults else ""
+    return oracle in canary.oracles and kind in canary.faults
+
+
+def explained(code: str) -> str:
+    """What kind of bug it is, the usual repair, and each canary beside its right sibling."""
+    lines = [f"{code}: {ROOT_CAUSES[code]}", f"usual repair: {REPAIRS[code].how}"]
+    lines += [f"demonstrated by: sinkproof explain {REPAIRS[code].row}", ""]
+    for canary in (each for each in CANARIES if each.root_cause == code):
+        lines += [f"canary {canary.name!r}: {inspect.getdoc(canary.contract)}", indent(_beside_its_control(canary), "  ")]
+    return "\n".join(lines)
+
+
+def _beside_its_control(canary: Canary) -> str:
+    """Lines that begin with `-` are right, those that begin with `+` are the canary's."""
+    return "\n".join(
+        line
+        for wrong, right in _replaced(canary.contract)
+        for line in unified_diff(_source(right), _source(wrong), "right", "wrong", lineterm="", n=2)
+    )
+
+
+def _replaced(contract: type) -> Iterator[tuple[Any, Any]]:
+    """(function of the canary, the one that it replaces)."""
+    for made in (contract, vars(contract).get("make")):
+        for name, function in vars(made).items() if isinstance(made, type) else ():
+            right = next((vars(base)[name] for base in made.__mro__[1:] if name in vars(base)), None)
+            if inspect.isfunction(function):
+                yield function, right
+
+
+def _source(function: Any) -> list[str]:
+    return dedent(inspect.getsource(function)).splitlines() if inspect.isfunction(function) else []
