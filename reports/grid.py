@@ -58,6 +58,15 @@ class Grid:
                 found.append((cell, row.first, 1))
         return found
 
+    def broken(self) -> dict[str, list[str]]:
+        """Fault and shell -> the steps at which it broke a claim."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            for (shell, fault), cell in zip(self.columns, row.cells, strict=True):
+                if cell.outcome == "violated":
+                    found.setdefault(f"{fault} ({shell})", []).append(row.point)
+        return found
+
     def counts(self) -> dict[str, int]:
         """Outcome -> how many cells have it; those that were not tried are not counted."""
         found = [cell.outcome for row in self.rows for cell in row.cells]

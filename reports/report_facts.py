@@ -6,7 +6,7 @@ No function here knows an output format. A fact that two reports show must read 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Final
@@ -23,6 +23,7 @@ from sinkproof.reports.document import (
     SubjectResult,
     plain,
 )
+from sinkproof.reports.finding_groups import by_weight
 
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
@@ -84,7 +85,7 @@ def _filled_subject(subject: Mapping[str, Any]) -> Document:
         **_filled(SubjectResult, subject),
         "shells": [_filled_shell(shell) for shell in subject["shells"]],
         "code": [_filled(CodeCoverage, file) for file in subject.get("code", [])],
-        "findings": [_filled(Finding, finding) for finding in by_weight(subject["findings"])],
+        "findings": [_filled(Finding, finding) for finding in by_weight(subject["findings"], subject=subject["name"])],
     }
 
 
@@ -107,40 +108,6 @@ def _defaults(part: type) -> Document:
         each.name: each.default if each.default_factory is MISSING else each.default_factory() for each in fields(part)
     }
     return {name: plain(value) for name, value in values.items() if value is not MISSING}
-
-
-def by_weight(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Broken claims first, then the smallest schedules, of those the ones that struck a line of the user's code;
-    otherwise in the order in which they were found.
-    """
-
-    def weight(finding: Mapping[str, Any]) -> tuple[bool, int, bool]:
-        faults = sum("#" in word for word in finding["schedule"].split())
-        return not finding["claimed"], faults, not finding.get("line")
-
-    return sorted(findings, key=weight)
-
-
-def by_cause(findings: Iterable[Document]) -> list[list[Document]]:
-    """Findings of one oracle and one likely cause are one bug, as far as a report can tell."""
-    groups: dict[tuple[object, ...], list[Document]] = {}
-    for finding in findings:
-        groups.setdefault((finding["claimed"], finding["oracle"], finding["root_cause"]), []).append(finding)
-    return list(groups.values())
-
-
-def also_at(group: Sequence[Document]) -> str:
-    """Where the other findings of a group struck: ranges of lines by file, and steps."""
-    lines: dict[str, list[int]] = {}
-    for finding in group:
-        if finding["line"]:
-            lines.setdefault(finding["line"]["file"], []).append(finding["line"]["number"])
-    places = [
-        f"{file}:{min(numbers)}" if min(numbers) == max(numbers) else f"{file}:{min(numbers)} to {max(numbers)}"
-        for file, numbers in lines.items()
-    ]
-    steps = (finding["schedule"].split()[-1] for finding in group if not finding["line"])
-    return ", ".join([*places, *dict.fromkeys(step.partition("#")[0] for step in steps)])
 
 
 def worst_first(document: Document) -> list[Document]:
@@ -243,6 +210,10 @@ def doubts(document: Document) -> list[str]:
 def canary_is_right(canary: Document) -> bool:
     """Convicted for its own root cause; for a control: acquitted."""
     return bool(canary["convicted"] != canary["control"])
+
+
+def canaries_are_right(document: Document) -> bool:
+    return all(map(canary_is_right, document["canaries"]))
 
 
 def canary_outcome(canary: Document) -> str:

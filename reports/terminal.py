@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
-from sinkproof.reports import story
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
@@ -96,7 +96,7 @@ def _findings(console: Console, subject: Document) -> None:
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
-    groups = facts.by_cause(findings)
+    groups = finding_groups.by_cause(findings)
     claimed = [group for group in groups if group[0]["claimed"]]
     unclaimed = [group for group in groups if not group[0]["claimed"]]
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
@@ -120,7 +120,7 @@ def _finding(console: Console, subject: Document, group: Sequence[Document], *, 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    also = [("also", f"{facts.plural(len(others), 'finding')} at {facts.also_at(others)}")] if others else []
+    also = [("also", f"{facts.plural(len(others), 'finding')} at {finding_groups.also_at(others)}")] if others else []
     for name, value in [*_evidence(finding), *also]:
         grid.add_row(Text(f"  {name}"), _text(value))
     console.print(grid)

@@ -27,6 +27,8 @@ from sinkproof.subject.services_in_use import ServicesInUse
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
 SLOW_SECONDS: Final = 240.0
 BUDGETS_MOST: Final = 8.0
+CONFIRMING_SECONDS: Final = 2.0  # findings of the simulated shell are run again in processes
+CONFIRMING_SHARE: Final = 0.2  # of a budget that holds, at most
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
 BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
@@ -43,7 +45,9 @@ def within_budget(task: Task) -> ShouldStop:
     def should_stop(results: CampaignResults) -> bool:
         spent = now() - began
         if task.budget_holds:
-            return spent >= task.budget_seconds
+            confirms = task.shell == "simulated" and results.breaks_a_claim and not results.contract.is_ours
+            left = min(CONFIRMING_SECONDS, CONFIRMING_SHARE * task.budget_seconds) if confirms else 0
+            return spent >= task.budget_seconds - left
         if spent < task.budget_seconds * (SHARE_IF_VIOLATED if results.breaks_a_claim else 1):
             return False
         least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]

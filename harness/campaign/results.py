@@ -76,7 +76,7 @@ class CampaignResults:
             kept.clear()
         self.report_findings()
 
-    def report_findings(self, newest: str = "") -> None:
+    def report_findings(self, *, newest: str = "") -> None:
         self.progress.found(sum(finding.claimed for finding in self.findings), newest)
 
     @property
@@ -104,7 +104,7 @@ class CampaignResults:
         found = self._finding(anomaly, schedule, result)
         self.findings.append(found)
         if found.claimed:
-            self.report_findings(newest_finding(self.contract, found))
+            self.report_findings(newest=newest_finding(self.contract, found))
 
     def replay_line(self, schedule: Schedule) -> str:
         return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)

@@ -274,8 +274,8 @@ def _take_subject(
             subject.unknowns.append(_missed(result.never_struck, result.result))
         elif result.ended_before and not result.unknowns:
             subject.unknowns.append(
-                f"the budget ended in the {result.result.shell} shell before its stage {result.ended_before!r}; give it "
-                "a larger --budget, or none"
+                f"the budget ended in the {result.result.shell} shell before its stage {result.ended_before!r}; give "
+                "it a larger --budget, or none"
             )
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))
     _write_verdict(writer, subject, doubts=doubts)

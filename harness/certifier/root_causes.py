@@ -25,24 +25,24 @@ class Repair(NamedTuple):
 
 
 REPAIRS: Final = {
-    "R1": Repair("S20", "make rows and marker one step: one transaction, or a file whose name is the marker"),
+    "R1": Repair("S20", "make rows and marker one step: one transaction, or a file with the marker as its name"),
     "R2": Repair("S19", "make names of what is the same in every attempt, and differs elsewhere: subtask, checkpoint"),
     "R3": Repair("S20", "skip exactly what is recorded as done, one by one; a largest id says nothing of those below"),
     "R4": Repair("S06", "flush, and wait for every reply, before `snapshot` returns"),
     "R5": Repair("S18", "show rows in `notify_complete` and in `open` only: a snapshot is a vote, not a decision"),
-    "R6": Repair("S21", "let errors of a commit out, or return the checkpoint id as unsettled; forget it on success only"),
+    "R6": Repair("S21", "let errors of a commit out, or return the id as unsettled; forget it on success only"),
     "R7": Repair("S21", "after an error look what is there, and repeat the same step under the same name"),
     "R8": Repair("S23", "keep in the handle what names this very transaction: id and epoch, not a slot in a pool"),
     "R9": Repair("S21", "keep the target's limits longer than any outage, and raise TransactionLost beyond them"),
     "R10": Repair("S22", "fence earlier generations in `open`, or publish under a name that is always the same"),
-    "R11": Repair("S22", "remove in `open` what earlier generations left, of removed subtasks, too; let commits repeat"),
+    "R11": Repair("S22", "remove in `open` what earlier generations left; let commits repeat"),
     "R12": Repair("S18", "keep rows by checkpoint id; a completion covers all earlier ids, an abort covers none"),
     "R13": Repair("S21", "list in the snapshot every transaction that is open, and record each by itself"),
     "R14": Repair("S11", "restore every entry of `context.restored`, whichever subtask it came from"),
     "R15": Repair("S22", "remove only what no checkpoint covers and no other subtask owns, after commits"),
     "R16": Repair("S22", "force the file, and then its folder, to disk before the vote"),
     "R17": Repair("S19", "derive keys from split and offset; a batch has other bounds when it is replayed"),
-    "R18": Repair("S24", "use writes of the target that may be repeated: not counters, lists, or timestamps of a clock"),
+    "R18": Repair("S24", "use writes of the target that may be repeated: not counters, lists, or times of a clock"),
     "R19": Repair("S26", "write and restore rows in full, and compare them with what was sent"),
 }
 
@@ -71,7 +71,8 @@ def explained(code: str) -> str:
     lines = [f"{code}: {ROOT_CAUSES[code]}", f"usual repair: {REPAIRS[code].how}"]
     lines += [f"demonstrated by: sinkproof explain {REPAIRS[code].row}", ""]
     for canary in (each for each in CANARIES if each.root_cause == code):
-        lines += [f"canary {canary.name!r}: {inspect.getdoc(canary.contract)}", indent(_beside_its_control(canary), "  ")]
+        lines += [f"canary {canary.name!r}: {inspect.getdoc(canary.contract)}"]
+        lines += [indent(_beside_its_control(canary), "  ")]
     return "\n".join(lines)
 
 
@@ -86,11 +87,11 @@ def _beside_its_control(canary: Canary) -> str:
 
 def _replaced(contract: type) -> Iterator[tuple[Any, Any]]:
     """(function of the canary, the one that it replaces)."""
-    for made in (contract, vars(contract).get("make")):
-        for name, function in vars(made).items() if isinstance(made, type) else ():
-            right = next((vars(base)[name] for base in made.__mro__[1:] if name in vars(base)), None)
-            if inspect.isfunction(function):
-                yield function, right
+    wrong = {made for canary in CANARIES for made in (canary.contract, vars(canary.contract).get("make"))}
+    for made in filter(inspect.isclass, (contract, vars(contract).get("make"))):
+        for name, function in filter(lambda member: inspect.isfunction(member[1]), vars(made).items()):
+            bases = [vars(base) for base in made.__mro__[1:] if base not in wrong]
+            yield function, next((members[name] for members in bases if name in members), None)
 
 
 def _source(function: Any) -> list[str]:

@@ -101,6 +101,8 @@ def certify(
     SUBJECTS are registered pairs (`sinkproof table --registered`), path/to/file.py:Contract or package.module:Contract.
     Without SUBJECTS: every pair that needs only the memory and files of this machine.
     """
+    if not (options["quiet"] or options["plan"]):  # the imports below take half a second
+        click.echo(f"certifying {', '.join(subjects) or command_line or 'every pair of memory and files'} …", err=True)
     from sinkproof.certifier.certify import Options, exit_status
     from sinkproof.certifier.certify import certify as run
 
@@ -127,7 +129,6 @@ def certify(
     )
     try:
         with closing(progress_on(quiet=options["quiet"])) as progress:
-            progress.say(f"certifying {', '.join(subjects) or f'{len(locators)} sinks'} ({', '.join(shells)} shell)")
             document = run(locators, out, options=chosen, progress=progress)
     except (KeyboardInterrupt, Terminated):
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)

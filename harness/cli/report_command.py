@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -25,13 +27,16 @@ from sinkproof.judging.verdict_and_exit_codes import Verdict
 def report(folder: Path, kind: str) -> None:
     """Render the certificate in FOLDER again. The exit status is that of its verdict."""
     from sinkproof.reports import junit, markdown, page, terminal
-    from sinkproof.reports.document import load
+    from sinkproof.reports.document import Document, load
 
     document = load(folder)
-    render = {"text": terminal.render, "markdown": markdown.render, "html": page.render, "junit": junit.render}[kind]
-    if kind == "text":
-        width = shutil.get_terminal_size((120, 24)).columns
-        click.echo(render(document, width=width, color=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-    else:
-        click.echo(render(document))
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = partial(terminal.render, width=shutil.get_terminal_size((120, 24)).columns, color=color)
+    kinds: dict[str, Callable[[Document], str]] = {
+        "text": text,
+        "markdown": markdown.render,
+        "html": page.render,
+        "junit": junit.render,
+    }
+    click.echo(kinds[kind](document))
     sys.exit(Verdict(document["verdict"]).exit_code)

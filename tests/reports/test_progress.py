@@ -1,10 +1,16 @@
-"""Progress shows the current fault, redrawn on a terminal and as few lines in a log."""
+"""Progress shows for each subject the fault in words, redrawn on a terminal and as few lines in a log."""
 
 from __future__ import annotations
 
 import io
+import re
+
+import pytest
 
 from sinkproof.reports import progress
+
+SUBJECT = "my_package/my_long_module_name/my_sink.py:MyContract"
+FOUND = "✗ my_sink.py: NO_LOSS: 3 rows lost\n  replay  sinkproof replay ..."
 
 
 class Terminal(io.StringIO):
@@ -12,38 +18,107 @@ class Terminal(io.StringIO):
         return True
 
 
-def play(now: list[float], view: progress.Progress) -> None:
-    """A short run: one subject, twenty schedules, a second each."""
-    view.start("files/two-phase", "process", 20)
+def play(now: list[float], view: progress.Progress, *, subject: str = "files/two-phase") -> None:
+    """A short run: one subject in one shell, twenty schedules, a second each."""
+    shell = view.of(subject, "process", 15.0)
+    shell.start(subject, "kill at each step", 20)
     for kills in range(20):
         now[0] += 1.0
-        view.step("sink[0].commit.after = kill", kills)
-    view.done("upheld")
+        shell.step("sink[0].commit.after#1=kill", kills)
+    shell.done()
     view.close()
     view.close()
 
 
-def test_progress_on_a_terminal_shows_the_current_fault_and_leaves_one_line() -> None:
+def shown(stream: io.StringIO) -> list[str]:
+    """Every line that was ever drawn, without control sequences."""
+    return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "\n", stream.getvalue().replace("\r", "\n")).splitlines()
+
+
+def test_progress_on_a_terminal_shows_the_current_fault_and_leaves_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     now, stream = [0.0], Terminal()
     play(now, progress.open_progress(stream, clock=lambda: now[0]))
-    text = stream.getvalue()
-    for fact in ("files/two-phase [process]", "injecting sink[0].commit.after = kill", "7/20", "19 kills"):
-        assert fact in text, fact
-    assert "upheld    files/two-phase [process]  20/20, 19 kills, 20.0 s" == text.splitlines()[-1].split("\x1b[2K")[-1]
-    assert text.count("\x1b[?25l") == text.count("\x1b[?25h")
+    doing = "kill at each step [process]: killing sink[0] after commit"
+    assert f"files/two-phase  7 of 15 s  no finding  7 schedules, 6 kills  {doing}" in shown(stream)
+    assert f"files/two-phase  16 s  no finding  16 schedules, 15 kills  {doing}" in shown(stream)
+    assert "files/two-phase  no finding  20 schedules, 19 kills  20.0 s" in shown(stream)
+    assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h")
 
 
-def test_progress_in_a_log_is_one_line_every_few_seconds_at_most() -> None:
+def test_a_narrow_terminal_is_never_overrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    now, stream = [0.0], Terminal()
+    play(now, progress.open_progress(stream, clock=lambda: now[0]), subject=SUBJECT)
+    redrawn = [line for line in shown(stream) if " of 15 s" in line]
+    assert len(redrawn) > 10
+    assert max(map(len, redrawn)) < 60
+    assert all("MyContract  " in line and "no finding" in line for line in redrawn)
+
+
+def test_both_shells_of_a_subject_share_its_line_and_findings_belong_to_it() -> None:
+    now, stream = [0.0], io.StringIO()
+    view = progress.open_progress(stream, clock=lambda: now[0])
+    simulated, process = (view.of("a.py:A", shell, 40.0) for shell in ("simulated", "process"))
+    other = view.of("b.py:B", "simulated", 40.0)
+    simulated.found(1, FOUND)
+    process.found(2, "the same again")
+    now[0] = 11.0
+    process.step("sink[0].commit.after#1=kill", 4, schedules=9)
+    other.step("no-fault", 0)
+    for each in (simulated, process, other):
+        each.done()
+    assert [
+        *FOUND.splitlines(),
+        "a.py:A  11 of 40 s  3 findings  9 schedules, 4 kills  killing sink[0] after commit",
+        "b.py:B  11 of 40 s  no finding  1 schedule  no fault",
+        "a.py:A  3 findings  9 schedules, 4 kills  11.0 s",
+        "b.py:B  no finding  1 schedule  11.0 s",
+    ] == stream.getvalue().splitlines()
+
+
+def test_what_convicts_a_canary_is_no_finding() -> None:
+    stream = io.StringIO()
+    canaries = progress.open_progress(stream, clock=lambda: 0.0).of("canaries", "simulated", None)
+    canaries.start("canary: marker after data", "kill at each step", None)
+    canaries.found(1, FOUND)
+    canaries.done()
+    assert ["canaries  0 s  0 schedules  canary: marker after data", "canaries  0 schedules  0.0 s"] == (
+        stream.getvalue().splitlines()
+    )
+
+
+def test_progress_in_a_log_is_one_line_every_ten_seconds() -> None:
     now, stream = [0.0], io.StringIO()
     play(now, progress.open_progress(stream, clock=lambda: now[0]))
-    lines = stream.getvalue().splitlines()
+    doing = "kill at each step [process]: killing sink[0] after commit"
     assert [
-        "files/two-phase [process] 0/20, 0 kills: starts",
-        "files/two-phase [process] 5/20, 4 kills: injecting sink[0].commit.after = kill",
-        "files/two-phase [process] 10/20, 9 kills: injecting sink[0].commit.after = kill",
-    ] == lines[:3]
-    assert 5 == len(lines)
+        "files/two-phase  0 of 15 s  no finding  0 schedules  kill at each step [process]",
+        f"files/two-phase  10 of 15 s  no finding  10 schedules, 9 kills  {doing}",
+        f"files/two-phase  20 s  no finding  20 schedules, 19 kills  {doing}",
+        "files/two-phase  no finding  20 schedules, 19 kills  20.0 s",
+    ] == stream.getvalue().splitlines()
     assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("no-fault", "no fault"),
+        ("closure: 12 states run", "closure: 12 states run"),
+        ("sink[0].line(my_sink.py:42)#3=pause", "pausing sink[0] at my_sink.py:42, time 3"),
+        (
+            "job=sparse checkpoint.persist.after#1=kill-job",
+            "killing the whole job after checkpoint.persist, in job sparse",
+        ),
+        (
+            "checkpoint.notify#1=lose sink[1].open.before#2=rewind",
+            "losing a notification at checkpoint.notify, then rewind of sink[1] before open, time 2",
+        ),
+    ],
+)
+def test_a_schedule_is_shown_in_words(schedule: str, words: str) -> None:
+    assert words == progress.in_words(schedule)
 
 
 def test_quiet_progress_writes_nothing() -> None:

@@ -1,0 +1,45 @@
+"""In which order findings are shown, and which of them show the same bug."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sinkproof.reports.document import Document
+
+
+def by_weight(findings: Iterable[Mapping[str, Any]], *, subject: str = "") -> list[Mapping[str, Any]]:
+    """Broken claims first, then the smallest schedules. Of those, deaths, and then faults in the file that the name of
+    the subject begins with, tell most; otherwise in the order in which they were found.
+    """
+    file = subject.rpartition(":")[0]
+
+    def weight(finding: Mapping[str, Any]) -> tuple[bool, int, bool, bool]:
+        faults = sum("#" in word for word in finding["schedule"].split())
+        line = finding.get("line")
+        is_in_file = line is not None and f"/{file}".endswith(f"/{line['file']}")
+        return not finding["claimed"], faults, "=kill" not in finding["schedule"], not is_in_file
+
+    return sorted(findings, key=weight)
+
+
+def by_cause(findings: Iterable[Document]) -> list[list[Document]]:
+    """Findings of one oracle and one likely cause are one bug, as far as a report can tell."""
+    groups: dict[tuple[object, ...], list[Document]] = {}
+    for finding in findings:
+        groups.setdefault((finding["claimed"], finding["oracle"], finding["root_cause"]), []).append(finding)
+    return list(groups.values())
+
+
+def also_at(group: Sequence[Document]) -> str:
+    """Where the other findings of a group struck: ranges of lines by file, and steps."""
+    lines: dict[str, list[int]] = {}
+    for finding in group:
+        if finding["line"]:
+            lines.setdefault(finding["line"]["file"], []).append(finding["line"]["number"])
+    places = [
+        f"{file}:{min(numbers)}" if min(numbers) == max(numbers) else f"{file}:{min(numbers)} to {max(numbers)}"
+        for file, numbers in lines.items()
+    ]
+    steps = (finding["schedule"].split()[-1] for finding in group if not finding["line"])
+    return ", ".join([*places, *dict.fromkeys(step.partition("#")[0] for step in steps)])
