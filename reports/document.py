@@ -60,6 +60,7 @@ class SourceLine:
     file: str
     number: int
     text: str = ""
+    around: Sequence[str] = ()  # this line and those around it, with their numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

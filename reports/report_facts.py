@@ -323,6 +323,12 @@ def line_text(line: Document) -> str:
     return f"{line['file']}:{line['number']}"
 
 
+def lines_around(line: Document) -> list[str]:
+    """The struck line is marked."""
+    struck = f"{line['number']} "
+    return [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]
+
+
 def count(number: int) -> str:
     return f"{number:,}"
 

@@ -94,8 +94,6 @@ def _findings(console: Console, subject: Document) -> None:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
         console.print(_text(f"  {subject['why']}"))
         console.print()
-    for sentence in (*code_lines(subject), *caveat_lines(subject)):
-        console.print(_text(f"  {subject['name']}: {sentence}"))
     groups = finding_groups.by_cause(findings)
     claimed = [group for group in groups if group[0]["claimed"]]
     unclaimed = [group for group in groups if not group[0]["claimed"]]
@@ -107,6 +105,8 @@ def _findings(console: Console, subject: Document) -> None:
         more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
+    for sentence in (*code_lines(subject), *caveat_lines(subject)):
+        console.print(_text(f"  {subject['name']}: {sentence}"))
 
 
 def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool) -> None:
@@ -148,6 +148,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
     if line := finding["line"]:
         found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
+        found += [("", text) for text in facts.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
     if finding["root_cause"]:

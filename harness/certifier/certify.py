@@ -35,6 +35,7 @@ POINTS_LISTED_MOST: Final = 6
 SLOW_SECONDS: Final = 1.0  # per schedule; with a process for each attempt, a schedule takes a tenth of it
 CONTROL_SECONDS: Final = 1.0  # for each control in each shell, before a certificate
 CONTROL_SECONDS_IN_FULL: Final = 5.0  # the same for `sinkproof canaries`
+LEAST_SECONDS: Final = 1.0  # the budget that is left when nothing is missing any more that the verdict needs
 CANARIES_UNTRIED: Final = "the canaries were not tried yet"
 
 
@@ -75,7 +76,8 @@ def command_line(locators: Sequence[str], options: Options) -> str:
     if tuple(options.shells) != WITHOUT_SPARK:
         words += ["--on", options.shells[0] if len(options.shells) == 1 else "all"]
     words += ["--seed", str(options.seed)] if options.seed else []
-    words += ["--budget", f"{options.budget_seconds:g}s"] if options.budget_holds else []
+    if options.budget_holds or options.budget_seconds == LEAST_SECONDS:
+        words += ["--budget", f"{options.budget_seconds:g}s" if options.budget_holds else "least"]
     words += ["--strict"] if options.strict else []
     words += [] if options.canaries else ["--no-canaries"]
     return shlex.join(words)

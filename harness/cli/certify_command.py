@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sinkproof.cli.command_parts import SHELL_CHOICE, Seconds, in_words, progress_on, shells_for
+from sinkproof.cli.command_parts import SHELL_CHOICE, Budget, Seconds, in_words, progress_on, shells_for
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
@@ -66,10 +66,10 @@ BUDGETS: Final = (
 )
 @click.option(
     "--budget",
-    type=Seconds(),
+    type=Budget(),
     help="Wall time for each subject, in all shells together; the canaries take theirs besides. It is never exceeded: "
-    f"what is missing by then leaves UNKNOWN.  [default: {BUDGETS}; half of it for a sink that breaks a claim, more "
-    "while something is missing that the verdict needs]",
+    "what is missing by then leaves UNKNOWN. `least`: until nothing is missing that the verdict needs.  [default: "
+    f"{BUDGETS}; half of it for a sink that breaks a claim, more while something is missing that the verdict needs]",
 )
 @click.option(
     "--hang",
@@ -103,7 +103,7 @@ def certify(
     """
     if not (options["quiet"] or options["plan"]):  # the imports below take half a second
         click.echo(f"certifying {', '.join(subjects) or command_line or 'every pair of memory and files'} …", err=True)
-    from sinkproof.certifier.certify import Options, exit_status
+    from sinkproof.certifier.certify import LEAST_SECONDS, Options, exit_status
     from sinkproof.certifier.certify import certify as run
 
     if options["plan"]:
@@ -114,11 +114,13 @@ def certify(
         locators.append(locator(command_line, reader, options["claims"]))
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
+    budget = options["budget"]
+    default = default_budget(subjects, shells, everything=not (subjects or command_line))
     chosen = Options(
         shells=shells,
         master=options["master"],
-        budget_holds=options["budget"] is not None,
-        budget_seconds=options["budget"] or default_budget(subjects, shells, everything=not (subjects or command_line)),
+        budget_holds=bool(budget),
+        budget_seconds=default if budget is None else budget or LEAST_SECONDS,
         seed=options["seed"],
         soak_seconds=60 * options["minutes"],
         canaries=not options["no_canaries"],

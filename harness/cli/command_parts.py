@@ -12,6 +12,7 @@ from sinkproof.chaos.clock import now
 from sinkproof.subject.contract import ContractError
 
 Command = Callable[..., Any]
+LEAST: Final = "least"
 SHELL_CHOICE: Final = click.Choice(["simulated", "process", "spark", "all"])
 
 
@@ -45,6 +46,13 @@ class Seconds(click.ParamType[float]):
         if not 0 < seconds < float("inf"):
             self.fail(f"{value!r} is not a time to spend", param, ctx)
         return seconds
+
+
+class Budget(Seconds):
+    """A time, or `least`: 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return 0.0 if value == LEAST else super().convert(value, param, ctx)
 
 
 def in_words(seconds: float) -> str:

@@ -27,6 +27,7 @@ from sinkproof.subject.user_code import code_of_package, source_of, user_code
 
 OURS: Final = Path(sinkproof.sink_adapters.__file__ or "").parent
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
+LINES_AROUND: Final = 2  # of a struck line, shown before and after it
 DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
 ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
@@ -132,7 +133,9 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
         return None
     file, number = match["file"].replace("%20", " "), int(match["number"])
     path = next((path for path, name in files.items() if name == file), "")
-    return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip())
+    around = range(max(1, number - LINES_AROUND), number + LINES_AROUND + 1)
+    shown = [f"{each:5}  {text.rstrip()}" for each in around if (text := linecache.getline(path, each)).strip()]
+    return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip(), around=shown)
 
 
 def _name_in_package(module: str, file: Path) -> str:

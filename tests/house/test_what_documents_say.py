@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.finding_text import STEPS_SHOWN, steps
-from sinkproof.certifier.certify import Options, command_line
+from sinkproof.certifier.certify import LEAST_SECONDS, Options, command_line
 from sinkproof.certifier.glossary import glossary
 from sinkproof.chaos.points import CATALOGUE
 from sinkproof.chaos.schedule import Schedule, parse
@@ -55,6 +55,7 @@ def test_there_is_a_sentence_for_every_word() -> None:
          "sinkproof certify 'my sink.py:Mine' --on process --seed 3 --budget 15s"),
         (Options(shells=("simulated", "process", "spark"), canaries=False),
          "sinkproof certify 'my sink.py:Mine' --on all --no-canaries"),
+        (Options(budget_seconds=LEAST_SECONDS), "sinkproof certify 'my sink.py:Mine' --budget least"),
     ],
 )  # fmt: skip
 def test_the_command_that_repeats_a_run(options: Options, command: str) -> None:

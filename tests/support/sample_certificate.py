@@ -172,7 +172,12 @@ def violated() -> SubjectResult:
                 root_cause="R1 data and progress marker not atomic",
                 timeline=timeline(),
                 steps=["open.after", "notify_complete.before", "commit.before", "commit.after"],
-                line=SourceLine(file="my_sink.py", number=42, text="    os.replace(pending, final)"),
+                line=SourceLine(
+                    file="my_sink.py",
+                    number=42,
+                    text="    os.replace(pending, final)",
+                    around=("   41  final = name", "   42      os.replace(pending, final)"),
+                ),
                 traceback="Traceback (most recent call last):\n  ...\nFileNotFoundError: part-0-1",
             ),
         ],

@@ -47,8 +47,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("certify files/nonsense", "unknown subject 'files/nonsense'. Name a registered pair (cassandra/idempotent, "),
+        (
+            "certify files/nonsense",
+            "unknown subject 'files/nonsense' (did you mean 'files/two-phase'?). Name a registered ",
+        ),
         ("certify missing.py:Mine", "there is no file"),
+        ("certify {bad}", "alone is no subject: name its contract, as in"),
         ("certify no_such_module:Mine", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("certify {bad}:Missing", "there is no 'Missing' in"),
         ("certify {bad}:WithoutCommitted", "it has no method committed(scratch). A contract looks like this"),
@@ -157,7 +161,7 @@ FRUITLESS = {
 
 @pytest.mark.slow
 def test_a_sink_that_fails_without_faults_gets_no_verdict(sinkproof_command: Run) -> None:
-    status, subjects, _ = certify(sinkproof_command, list(FRUITLESS), "--hang", "2s", "--budget", "1s")
+    status, subjects, _ = certify(sinkproof_command, list(FRUITLESS), "--hang", "2s", "--budget", "least")
     assert 2 == status
     assert {(name, "unknown", "unknown", 0) for name in FRUITLESS} == {
         (name, subject["verdict"], subject["grade"], len(subject["findings"])) for name, subject in subjects.items()
@@ -169,7 +173,7 @@ def test_a_sink_that_fails_without_faults_gets_no_verdict(sinkproof_command: Run
 @pytest.mark.slow
 def test_a_sink_that_only_fails_to_recover_is_convicted(sinkproof_command: Run) -> None:
     names = ["RaisesInRecovery", "ExitsInRecovery"]
-    status, subjects, _ = certify(sinkproof_command, names, "--budget", "2s")
+    status, subjects, _ = certify(sinkproof_command, names, "--budget", "least")
     assert 1 == status
     words = {"RaisesInRecovery": "LookupError: no transaction of that name", "ExitsInRecovery": "log is locked"}
     for name, subject in subjects.items():

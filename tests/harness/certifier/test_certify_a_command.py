@@ -69,7 +69,7 @@ def certify(run: Run, sink: str, reader: str, *more: str) -> tuple[int, dict[str
 def test_no_claim_about_rows_of_a_command_is_upheld_because_its_interior_was_not_explored(
     sinkproof_command: Run, programs: tuple[str, str]
 ) -> None:
-    status, subject = certify(sinkproof_command, *programs, "--budget", "1s")
+    status, subject = certify(sinkproof_command, *programs, "--budget", "least")
     assert ("unknown", 2) == (subject["verdict"], status), subject["why"]
     assert "a death inside its calls" in subject["why"]
     assert (programs[0], "unknown") == (subject["name"], subject["grade"])
@@ -86,7 +86,7 @@ def test_no_claim_about_rows_of_a_command_is_upheld_because_its_interior_was_not
 def test_a_wrong_command_is_convicted_and_its_replay_is_violated_again(
     sinkproof_command: Run, programs: tuple[str, str], flag: str, oracle: str
 ) -> None:
-    status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "1s")
+    status, subject = certify(sinkproof_command, f"{programs[0]} {flag}", programs[1], "--budget", "least")
     assert ("violated", 1) == (subject["verdict"], status)
     finding = next(finding for finding in subject["findings"] if finding["oracle"] == oracle)
     again = sinkproof_command(*shlex.split(finding["replay"])[1:])
@@ -108,7 +108,7 @@ def shell(program: str) -> str:
 def test_a_failing_reader_is_named(
     sinkproof_command: Run, programs: tuple[str, str], reader: str, expected: str
 ) -> None:
-    status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "1s")
+    status, subject = certify(sinkproof_command, programs[0], reader, "--budget", "least")
     assert ("unknown", 2) == (subject["verdict"], status)
     assert expected in subject["why"]
 
@@ -127,7 +127,7 @@ def test_a_failing_reader_is_named(
 def test_a_command_that_fails_without_faults_is_unknown(
     sinkproof_command: Run, programs: tuple[str, str], sink: str, expected: str
 ) -> None:
-    status, subject = certify(sinkproof_command, shell(sink), programs[1], "--budget", "1s", "--hang", "1s")
+    status, subject = certify(sinkproof_command, shell(sink), programs[1], "--budget", "least", "--hang", "1s")
     assert ("unknown", 2) == (subject["verdict"], status)
     assert expected in subject["why"]
     assert [] == subject["findings"]

@@ -141,7 +141,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
 
 
 def test_the_same_file_is_certified_by_the_command(folder: Path, command_environment: dict[str, str]) -> None:
-    arguments = ["--no-canaries", "--json", "--quiet", "--budget", f"{BUDGET_SECONDS}s"]
+    arguments = ["--no-canaries", "--json", "--quiet", "--budget", "least"]
     done = subprocess.run(
         [sys.executable, "-m", "sinkproof", "certify", WRONG, *arguments],
         cwd=folder,

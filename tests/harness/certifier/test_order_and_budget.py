@@ -1,0 +1,87 @@
+"""Subjects are tried before the canaries, a budget that holds is never exceeded, and seconds are those of the wall."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign import campaign_budget
+from sinkproof.campaign.campaign_budget import run_campaign, within_budget
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.certify import CANARIES_UNTRIED, Options, _take_subject, _tasks
+from sinkproof.certifier.subject_progress import SubjectProgress
+from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.document import Finding
+from sinkproof.reports.document import load as load_certificate
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.loading import load
+
+ZOO = Path(__file__).parents[2] / "zoo"
+LOCATOR = f"{ZOO / 'sqlite_tables.py'}:RowsAndMarker"
+FINDING = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
+
+
+def test_subjects_come_before_canaries() -> None:
+    tasks = _tasks(["memory/two-phase", "memory/plain"], Options())
+    assert ["memory/two-phase"] * 2 + ["memory/plain"] * 2 + ["canaries"] * 2 == [task.name for task in tasks]
+
+
+@pytest.mark.parametrize(
+    ("cores", "holds", "seconds"), [(2, True, 30.0), (1, True, 15.0), (2, False, 30.0), (1, False, 30.0)]
+)
+def test_a_budget_that_holds_is_shared_by_shells_that_run_one_after_the_other(
+    cores: int, holds: bool, seconds: float
+) -> None:
+    tasks = _tasks(["memory/plain"], Options(budget_seconds=30, budget_holds=holds, cores=cores, canaries=False))
+    assert [(seconds, holds)] * 2 == [(task.budget_seconds, task.budget_holds) for task in tasks]
+
+
+@pytest.mark.parametrize(
+    ("holds", "shell", "is_convicted", "ends_after"),
+    [
+        (True, "process", False, 10.0),
+        (True, "process", True, 10.0),
+        (True, "simulated", True, 8.0),  # its findings are still to be confirmed
+        (False, "process", True, 5.0),
+        (False, "process", False, 90.0),  # much is missing that a verdict needs
+    ],
+)
+def test_when_a_campaign_ends(
+    holds: bool, shell: str, is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(campaign_budget, "now", lambda: clock[0])
+    monkeypatch.setattr(campaign_budget, "seconds_if_slow", lambda budget, *, busy: 8 * budget)
+    results = CampaignResults(contract=load(LOCATOR), shell=shell)
+    results.findings += [FINDING] if is_convicted else []
+    should_stop = within_budget(Task(locator=LOCATOR, shell=shell, budget_seconds=10, budget_holds=holds))
+    clock[0] = ends_after - 0.1
+    assert not should_stop(results)
+    clock[0] = ends_after + 0.1
+    assert should_stop(results)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_budget_that_ends_before_a_required_stage_leaves_unknown_until_the_canaries_are_tried(
+    holds: bool, tmp_path: Path
+) -> None:
+    task = Task(locator=LOCATOR, shell="process", budget_seconds=0, budget_holds=holds)
+    outcome = run_campaign(
+        load(LOCATOR), task, folder=tmp_path, progress=SILENT, should_stop=lambda results: bool(results.coverage.runs)
+    )
+    assert ("zombies within commits" if holds else "") == outcome.ended_before
+    subject = SubjectProgress(load(LOCATOR))
+    writer = CertificateWriter(tmp_path, clock=lambda: 0.0)
+    _take_subject(writer, subject, outcome, doubts=[CANARIES_UNTRIED])
+    (written,) = load_certificate(tmp_path)["subjects"]
+    assert written["why"].endswith(CANARIES_UNTRIED)
+    assert CANARIES_UNTRIED not in subject.unknowns
+
+
+def test_seconds_of_shells_that_ran_at_the_same_time_count_once() -> None:
+    subject = SubjectProgress(load(LOCATOR))
+    for until, seconds in ((10.0, 6.0), (12.0, 10.0), (20.0, 3.0)):
+        subject.ran(until=until, seconds=seconds)
+    assert 10.0 + 3.0 == subject.seconds

@@ -1,0 +1,50 @@
+"""A finding names its likely root cause, the usual repair, and canaries with the same sin beside right siblings."""
+
+from __future__ import annotations
+
+import pytest
+
+from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES
+from sinkproof.certifier.root_causes import REPAIRS, explained, with_likely_cause
+from sinkproof.explain.semantics_rows import ROWS
+from sinkproof.reports.document import Finding
+
+
+def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
+    assert set(ROOT_CAUSES) == set(REPAIRS)
+    assert set() == {repair.row for repair in REPAIRS.values()} - set(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "schedule", "code"),
+    [
+        ("O2", "sink[0].line(my_sink.py:7)#1=kill-job", "R1"),
+        ("O9", "sink[0].write.after#1=stop", "R10"),
+        ("O3", "no-fault", "R5"),
+        ("O12", "sink[0].open.after#1=kill", "R19"),
+        ("O8", "sink[0].open.after#1=lose-power", "R16"),
+    ],
+)
+def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: str, code: str) -> None:
+    finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
+    cause = with_likely_cause(finding).root_cause
+    assert cause == f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+
+
+def test_what_no_canary_looks_like_gets_no_cause() -> None:
+    finding = Finding(oracle="O4", claimed=True, shell="process", schedule="sink[0].a.b#1=kill", why="", replay="-")
+    assert with_likely_cause(finding).root_cause is None
+
+
+@pytest.mark.parametrize("code", ROOT_CAUSES)
+def test_each_canary_of_a_cause_is_shown_beside_its_control(code: str) -> None:
+    text = explained(code)
+    assert REPAIRS[code].how in text
+    for canary in CANARIES:
+        assert (canary.root_cause == code) == (f"canary {canary.name!r}: {code}: " in text)
+    assert "  +" in text
+
+
+def test_what_is_called_right_is_no_other_canary() -> None:
+    (before,) = (part for part in explained("R1").split("canary ") if part.startswith("'marker before data'"))
+    assert '  -    """The rename is both data and marker."""' in before

@@ -1,0 +1,68 @@
+"""A subject is found as users name it, and an error says what was probably meant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import found_anywhere, load
+
+CONTRACT = """
+class {name}:
+    claims = "NO_LOSS"
+    def sink(self, scratch): ...
+    def committed(self, scratch): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory. What was imported from it is forgotten."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("root", [".", "src"])
+def test_a_module_is_found_from_the_current_folder_and_from_src(folder: Path, root: str) -> None:
+    package = folder / root / f"sinks_below_{len(root)}"
+    package.mkdir(parents=True)
+    (package / "orders.py").write_text(CONTRACT.format(name="Orders"))
+    locator = f"{package.name}.orders:Orders"
+    assert "Orders" == type(load(locator).given).__name__
+    assert f"{package / 'orders.py'}:Orders" == found_anywhere(locator)
+
+
+@pytest.mark.parametrize("is_package", [True, False])
+def test_a_file_may_import_its_neighbours_by_their_place(folder: Path, is_package: bool) -> None:
+    package = folder / "outer" / f"inner_{is_package}".lower()
+    package.mkdir(parents=True)
+    if is_package:
+        (package / "__init__.py").touch()
+    (package / "names.py").write_text("NAME = 'of a neighbour'")
+    (package / "orders.py").write_text("from .names import NAME\n" + CONTRACT.format(name="Orders"))
+    given = load(f"{package}/orders.py:Orders").given
+    assert "of a neighbour" == vars(sys.modules[type(given).__module__])["NAME"]
+
+
+def test_another_failed_import_is_reported_as_it_is(folder: Path) -> None:
+    (folder / "needs_more.py").write_text("import no_such_module_at_all")
+    with pytest.raises(ContractError, match="No module named 'no_such_module_at_all'"):
+        load("needs_more.py:Orders")
+
+
+def test_an_error_says_what_was_probably_meant(folder: Path) -> None:
+    (folder / "spelled.py").write_text(CONTRACT.format(name="OrdersContract"))
+    with pytest.raises(ContractError, match=r"no 'OrderContract' in spelled\.py \(did you mean 'OrdersContract'\?\)"):
+        load("spelled.py:OrderContract")
+    with pytest.raises(ContractError, match=r"name its contract, as in spelled\.py:OrdersContract"):
+        load("spelled.py")
+    with pytest.raises(ContractError, match=r"'files/two_phase' \(did you mean 'files/two-phase'\?\)"):
+        load("files/two_phase")

@@ -1,0 +1,34 @@
+"""Findings of one bug are one group, and the one that tells most comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sinkproof.reports.finding_groups import also_at, by_cause, by_weight
+
+
+def finding(schedule: str, *, line: int = 0, file: str = "my_sink.py", **keys: Any) -> dict[str, Any]:
+    at = {"file": file, "number": line, "text": ""} if line else None
+    return {"oracle": "O2", "claimed": True, "root_cause": "R1", "schedule": schedule, "line": at, **keys}
+
+
+ZOMBIE = finding("sink[0].line(my_sink.py:7)#1=stop", line=7)
+LIBRARY = finding("sink[0].line(other.py:9)#1=kill", line=9, file="other.py")
+STEP = finding("sink[0].commit.after#1=kill")
+DEATH = finding("sink[0].line(my_sink.py:8)#1=kill", line=8)
+TWO = finding("sink[0].line(my_sink.py:3)#1=kill sink[0].line(my_sink.py:4)#1=kill", line=4)
+UNCLAIMED = finding("sink[0].line(my_sink.py:2)#1=kill", line=2, claimed=False)
+LOSS = finding("sink[0].line(my_sink.py:1)#1=kill", line=1, oracle="O1")
+
+
+def test_a_death_at_a_line_of_the_users_file_tells_most() -> None:
+    found = by_weight([UNCLAIMED, TWO, ZOMBIE, LIBRARY, STEP, DEATH], subject="src/my_sink.py:Contract")
+    assert [DEATH, LIBRARY, STEP, ZOMBIE, TWO, UNCLAIMED] == found
+
+
+def test_findings_of_one_oracle_and_cause_are_one_group() -> None:
+    assert [[DEATH, STEP], [LOSS], [UNCLAIMED]] == by_cause([DEATH, LOSS, STEP, UNCLAIMED])
+
+
+def test_the_other_places_of_a_group_are_ranges_of_lines_and_steps() -> None:
+    assert "my_sink.py:4 to 8, other.py:9, sink[0].commit.after" == also_at([DEATH, STEP, LIBRARY, TWO, STEP])
