@@ -27,8 +27,8 @@ from sinkproof.subject.services_in_use import ServicesInUse
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
 SLOW_SECONDS: Final = 240.0
 BUDGETS_MOST: Final = 8.0
-CONFIRMING_SECONDS: Final = 2.0  # findings of the simulated shell are run again in processes
-CONFIRMING_SHARE: Final = 0.2  # of a budget that holds, at most
+CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
+CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
 BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone

@@ -272,13 +272,13 @@ def _take_subject(
         subject.lines_struck |= result.lines_struck
         subject.add_code(result)
         subject.add_comparison(result)
-        if result.never_struck and not result.unknowns:
-            subject.unknowns.append(_missed(result.never_struck, result.result))
-        elif result.ended_before and not result.unknowns:
+        if result.ended_before and not result.unknowns:
             subject.unknowns.append(
                 f"the budget ended in the {result.result.shell} shell before its stage {result.ended_before!r}; give "
                 "it a larger --budget, or none"
             )
+        if result.never_struck and not result.unknowns:
+            subject.unknowns.append(_missed(result.never_struck, result.result))
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))
     _write_verdict(writer, subject, doubts=doubts)
 

@@ -43,7 +43,7 @@ def test_a_budget_that_holds_is_shared_by_shells_that_run_one_after_the_other(
     [
         (True, "process", False, 10.0),
         (True, "process", True, 10.0),
-        (True, "simulated", True, 8.0),  # its findings are still to be confirmed
+        (True, "simulated", True, 7.5),  # its findings are still to be confirmed
         (False, "process", True, 5.0),
         (False, "process", False, 90.0),  # much is missing that a verdict needs
     ],
