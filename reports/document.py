@@ -77,6 +77,7 @@ class Finding:
     extra: Sequence[RowId] = ()
     lost_total: int | None = None  # where `lost` was cut short; None: it was not
     extra_total: int | None = None
+    contents: Sequence[str] = ()  # "split:offset key=value" of some lost or superfluous rows, as they were sent
     claim: str | None = None  # the claim that the oracle belongs to
     root_cause: str | None = None
     timeline: Sequence[TimelineEvent] = ()

@@ -324,8 +324,7 @@ def line_text(line: Document) -> str:
 
 
 def lines_around(line: Document) -> list[str]:
-    """The struck line is marked."""
-    struck = f"{line['number']} "
+    struck = f"{line['number']} "  # is marked
     return [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]
 
 

@@ -146,6 +146,7 @@ def _timeline(console: Console, finding: Document) -> None:
 def _evidence(finding: Document) -> list[tuple[str, str]]:
     found = [("why", finding["why"])]
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
+    found += [("rows", ", ".join(finding["contents"]))] if finding["contents"] else []
     if line := finding["line"]:
         found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
         found += [("", text) for text in facts.lines_around(line)]

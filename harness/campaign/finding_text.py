@@ -10,9 +10,14 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
+from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import Finding, TimelineEvent
 from sinkproof.subject.contract import Contract
+from sinkproof.workload.jobs import input_of
+from sinkproof.workload.ledger import Identity
 
+ROWS_SHOWN: Final = 4  # with their contents
+VALUE_SHOWN: Final = 40  # characters
 STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to show its place in the protocol
 
 
@@ -34,6 +39,19 @@ def newest_finding(contract: Contract, finding: Finding) -> str:
             *(["  found in a simulation: real deaths have to confirm it"] if unconfirmed else []),
         ]
     )
+
+
+def contents_of(anomaly: Anomaly, job: str) -> list[str]:
+    """Key and value of some of its rows, as the source of this job sends them."""
+    source = input_of(job)
+    rows = [row for row in dict.fromkeys((*anomaly.lost, *anomaly.extra)) if _is_sent(row, source)][:ROWS_SHOWN]
+    sent = [source.batch(split, offset).rows[0] for split, offset in rows]
+    return [f"{row.split}:{row.offset} {row.key}={row.value[:VALUE_SHOWN]}" for row in sent]
+
+
+def _is_sent(row: Identity, source: Input) -> bool:
+    split, offset = row
+    return 0 <= split < source.splits and 0 <= offset < source.length(split)
 
 
 def row_of(point: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
-from sinkproof.campaign.finding_text import newest_finding, place_of, replay_line, row_of, steps, timeline
+from sinkproof.campaign.finding_text import contents_of, newest_finding, place_of, replay_line, row_of, steps, timeline
 from sinkproof.campaign.steering import Steering
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
@@ -126,6 +126,7 @@ class CampaignResults:
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
             extra=anomaly.extra[:ROWS_LISTED_MOST],
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
+            contents=contents_of(anomaly, schedule.job),
             timeline=timeline(result) if result else (),
             steps=steps(result) if result and self.shell != "spark" else (),  # on Spark points are only counted
             line=result.struck_line if result else source_line(last, self.own_code.files),

@@ -205,11 +205,14 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
     file.write_text("first = 1\nsecond = 2\n")
     results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
     results.own_code = OwnCode(files={str(file): "my_sink.py"})
-    results.find(Anomaly(oracle="O1", why="a row is lost"), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
+    lost = ((0, 3), (9, 9))  # the second one was never sent
+    results.find(Anomaly(oracle="O1", why="a row is lost", lost=lost), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
     results.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
     (at_line, without_faults) = results.findings
     assert at_line.line is not None
     assert ("my_sink.py", 2, "second = 2") == (at_line.line.file, at_line.line.number, at_line.line.text)
+    assert ["    1  first = 1", "    2  second = 2"] == at_line.line.around
+    assert ["0:3 k0=v0.3"] == at_line.contents
     assert (None, "a row too many") == (without_faults.line, without_faults.why)
 
 
