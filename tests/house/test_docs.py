@@ -28,7 +28,8 @@ DOCUMENTS = (
     *("reference_engine/shells/process/COMMANDS.md", "reference_engine/shells/spark/SPARK.md"),
 )
 BLOCK = re.compile(
-    r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python|text)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python|(?<=<!-- prints -->\n```)text)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 SECONDS_PER_BLOCK = 300.0  # the examples are small; less than the time a test may take, so that the block is named
 
