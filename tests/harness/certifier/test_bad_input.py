@@ -273,7 +273,8 @@ class Started:
             process_group=0,
         )
         assert self.process.stderr is not None
-        self.first_line = self.process.stderr.readline()  # progress: workers run by now
+        assert self.process.stderr.readline().startswith("certifying ")
+        assert "files/two-phase  " in self.process.stderr.readline()  # progress: workers run by now
 
     def processes(self) -> list[int]:
         mark, found = f"SINKPROOF_TEST={self.environment['SINKPROOF_TEST']}".encode(), []
