@@ -205,7 +205,7 @@ def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) ->
     file.write_text("first = 1\nsecond = 2\n")
     results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="simulated")
     results.own_code = OwnCode(files={str(file): "my_sink.py"})
-    lost = ((0, 3), (9, 9))  # the second one was never sent
+    lost = ((0, 3), (0, 99), (9, 9))  # two of them were never sent
     results.find(Anomaly(oracle="O1", why="a row is lost", lost=lost), parse("sink[0].line(my_sink.py:2)#3=kill-job"))
     results.find(Anomaly(oracle="O2", why="a row too many"), Schedule())
     (at_line, without_faults) = results.findings
