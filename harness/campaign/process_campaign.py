@@ -10,18 +10,19 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
-from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import high_yield
+from sinkproof.generators import high_yield, lines_never_run
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
+from sinkproof.workload.jobs import JOBS, PLAIN_JOBS
 
-FAR_LARGER_SECONDS: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
+SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
+SLOW_SECONDS: Final = 1.0  # of 120,000 rows; a run in another situation takes a tenth of it
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -83,22 +84,38 @@ class ProcessCampaign(CampaignInProcesses):
         if native:
             self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
 
-    def search_in_far_larger_data(self) -> None:
-        """While statements of a user's sink have not run. Lines that run there are struck there.
-
-        What does not finish is not judged: a call that takes long looks like a hung one. What is slow is not repeated.
+    def search_unusual_situations(self) -> None:
+        """While statements of a user's sink have not run. Where one of them does, faults are tried next: at its lines,
+        and at steps of the same job.
         """
-        if not self.unexecuted:
-            return
-        deadline = Deadline(FAR_LARGER_SECONDS)
-        result = self.play(Schedule(job=FAR_LARGER_DATA_JOB), lines=True)
-        if result.finished:
-            self.take(result)
-            self.lines_were_traced()
-        if deadline.over or not result.finished:
-            self.stage.cut = "far larger data was given up: the sink takes too long, or fails, with 120,000 rows"
-            return
-        self.strike_lines_of_recoveries()
+        given_up = []
+        if self.unexecuted:
+            for schedule in lines_never_run.unusual_situations(self):
+                if not self._search(schedule):
+                    given_up.append(schedule.job)
+                if not self.unexecuted:
+                    break
+        if given_up:
+            self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
+
+    def _search(self, schedule: Schedule) -> bool:
+        """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one. What
+        is slow is not repeated.
+        """
+        left, began = len(self.unexecuted), now()
+        result = self.play(schedule, lines=True)
+        if not result.finished:
+            return False
+        self.take(result)
+        self.lines_were_traced()
+        self.stop_if_asked()
+        seconds = now() - began
+        if seconds > SEARCH_SECONDS_MOST:
+            return False
+        if len(self.unexecuted) < left:
+            self.strike_lines_of_recoveries()
+            self.run_schedules(lines_never_run.faults_next(result, deaths_only=seconds > SLOW_SECONDS), lines=True)
+        return True
 
     def trace_recoveries(self) -> None:
         """Records the lines of recoveries from deaths in every phase of a checkpoint, and those that zombies execute;

@@ -14,7 +14,7 @@ from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import high_yield, interleavings, service_faults, single_faults
+from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
 
 
@@ -74,6 +74,32 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE,),
     ),
     Stage(
+        name="faults in commits of two checkpoints",
+        schedules=interleavings.faults_in_commits_of_two_checkpoints,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="second faults within recoveries",
+        schedules=interleavings.crashes_within_recoveries,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="aborts after the next snapshot",
+        schedules=rare.aborts_after_the_next_snapshot,
+        needs=(Need.FOREIGN_CODE,),
+    ),
+    Stage(
+        name="twelve sink subtasks",
+        schedules=high_yield.twelve_sinks,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="threads of the sink slowed",
+        schedules=high_yield.slowed_threads,
+        needs=(Need.FOREIGN_CODE,),
+        lines=True,
+    ),
+    Stage(
         name="zombies without a successor",
         schedules=single_faults.zombies_without_successor,
         needs=(Need.NO_SERVICE, Need.RESCALES),
@@ -127,8 +153,8 @@ HIGH_YIELD: Final[Plan] = (
         schedules=high_yield.whole_job_kills_in_other_jobs,
     ),
     Stage(
-        name="far larger data, while statements never ran",
-        explore=ProcessCampaign.search_in_far_larger_data,
+        name="unusual situations, while statements never ran",
+        explore=ProcessCampaign.search_unusual_situations,
         needs=(Need.FOREIGN_CODE,),
         required=True,
     ),

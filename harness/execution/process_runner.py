@@ -114,7 +114,7 @@ class ProcessRunner(ScheduleRunner):
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
-        self.host = self._make_host(wall_clock)
+        self.host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         self.target.ages_files = wall_clock is None
         return self.host
 
@@ -123,7 +123,7 @@ class ProcessRunner(ScheduleRunner):
         """Services keep the true time, and so does what is not written in Python."""
         return self.contract.kind != "command" and not self.scratch.services.used
 
-    def _make_host(self, wall_clock: WallClock | None) -> AttemptHost:
+    def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         if self.contract.kind == "command":
             from sinkproof.reference_engine.shells.process.command_host import CommandHost
 
@@ -133,7 +133,12 @@ class ProcessRunner(ScheduleRunner):
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
-            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch)), wall_clock=wall_clock),
+            Recipe(
+                maker=MAKER,
+                arguments=(self.contract.locator, plain_scratch(self.scratch)),
+                wall_clock=wall_clock,
+                threads_slowed=threads_slowed,
+            ),
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),

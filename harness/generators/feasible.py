@@ -10,7 +10,15 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, MADE, PLAIN_JOBS, TWO_SINKS_JOB, VIRTUAL_JOBS, WALL_CLOCK_JOBS
+from sinkproof.workload.jobs import (
+    MADE,
+    PLAIN_JOBS,
+    RARE_JOBS,
+    SLOW_THREADS_JOB,
+    TWO_SINKS_JOB,
+    VIRTUAL_JOBS,
+    WALL_CLOCK_JOBS,
+)
 
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
@@ -39,10 +47,12 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
 def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, FAR_LARGER_DATA_JOB) and shell == "spark":
+    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS) and shell == "spark":
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
+    if schedule.job == SLOW_THREADS_JOB and shell != "process":
+        return f"job={schedule.job} slows threads of processes. Replay it with --on process"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):

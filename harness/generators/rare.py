@@ -28,6 +28,7 @@ from sinkproof.workload.jobs import (
 MESSAGES: Final = ("late", "repeat")
 ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
 CONCURRENT_KINDS: Final = ("kill-job", "kill", "stop")
+AFTER_ABORTS: Final = ("notify_aborted.after", "notify_complete.before", DECIDED)
 TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9
 
 
@@ -45,13 +46,27 @@ def late_and_repeated_messages(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     for kind in MESSAGES:
         yield from (Schedule((fault,)) for fault in spread(baseline, kind, times=8))
-    decline = next(spread(baseline, "decline"), None)
+    for kind in MESSAGES:
+        yield from map(Schedule, aborts_that_are(campaign, kind))
+
+
+def aborts_that_are(campaign: CampaignView, kind: str) -> Iterator[tuple[Fault, ...]]:
+    """A declined vote, and a notification of the abort that arrives in this way."""
+    decline = next(spread(campaign.baseline, "decline"), None)
     if decline is None:
         return
     declined = campaign.run(Schedule((decline,)))
-    for kind in MESSAGES:
-        faults = (fault for fault in spread(declined, kind, times=4) if fault.point == "checkpoint.abort")
-        yield from (Schedule((decline, fault)) for fault in faults)
+    faults = (fault for fault in spread(declined, kind, times=4) if fault.point == "checkpoint.abort")
+    yield from ((decline, fault) for fault in faults)
+
+
+def aborts_after_the_next_snapshot(campaign: CampaignView) -> Iterator[Schedule]:
+    """The abort is late: alone, and with a death of the whole job once it has arrived."""
+    for faults in aborts_that_are(campaign, "late"):
+        late = campaign.run(Schedule(faults))
+        yield late.schedule
+        deaths = [fault for fault in spread(late, "kill-job") if fault.point in AFTER_ABORTS]
+        yield from (Schedule((*faults, death)) for death in deaths)
 
 
 def many_lost_messages(campaign: CampaignView) -> Iterator[Schedule]:
