@@ -10,7 +10,7 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
-from sinkproof.chaos.clock import now
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -19,10 +19,9 @@ from sinkproof.generators.fault_sites import places
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules
-from sinkproof.workload.jobs import JOBS, PLAIN_JOBS
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
-SLOW_SECONDS: Final = 1.0  # of 120,000 rows; a run in another situation takes a tenth of it
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -99,22 +98,24 @@ class ProcessCampaign(CampaignInProcesses):
             self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
 
     def _search(self, schedule: Schedule) -> bool:
-        """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one. What
-        is slow is not repeated.
+        """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one.
+        What is slow is not repeated.
         """
-        left, began = len(self.unexecuted), now()
+        left, deadline = len(self.unexecuted), Deadline(SEARCH_SECONDS_MOST)
         result = self.play(schedule, lines=True)
+        is_slow = deadline.over
         if not result.finished:
             return False
         self.take(result)
         self.lines_were_traced()
         self.stop_if_asked()
-        seconds = now() - began
-        if seconds > SEARCH_SECONDS_MOST:
+        if is_slow:
             return False
         if len(self.unexecuted) < left:
             self.strike_lines_of_recoveries()
-            self.run_schedules(lines_never_run.faults_next(result, deaths_only=seconds > SLOW_SECONDS), lines=True)
+            self.run_schedules(
+                lines_never_run.faults_next(result, deaths_only=schedule.job == FAR_LARGER_DATA_JOB), lines=True
+            )
         return True
 
     def trace_recoveries(self) -> None:

@@ -14,6 +14,7 @@ from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.rare import (
     MESSAGES,
     TWO_DIGITS,
+    VOTE,
     expiry_then_maintenance_after,
     expiry_then_maintenance_before_commits,
     no_notifications_then_death,
@@ -40,7 +41,6 @@ from sinkproof.workload.jobs import (
 )
 
 NOTIFIED: Final = "notify_complete.before"
-VOTE: Final = "acknowledge.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
 CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
@@ -127,7 +127,7 @@ def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def slowed_threads(campaign: CampaignView) -> Iterator[Schedule]:
-    """A sink's own threads have not done yet what its calls have promised: without faults, and with deaths of the job."""
+    """Threads of the sink have not done yet what its calls have promised: without faults, and with deaths."""
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3)]
     yield from (Schedule(faults, job=SLOW_THREADS_JOB) for faults in ((), *((each,) for each in decided)))
 

@@ -91,8 +91,8 @@ def _recovery_of_several(campaign: CampaignView) -> tuple[tuple[Fault, ...], Run
 
 
 def faults_in_commits_of_two_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
-    """The notifications of the first checkpoint are lost, so the next one commits two: errors, zombies and deaths of the
-    whole job between their effects, and restarts with another parallelism.
+    """The notifications of the first checkpoint are lost, so the next one commits two: errors, zombies and deaths of
+    the whole job between their effects, and restarts with another parallelism.
     """
     sinks = sum(name.startswith("sink[") for name in campaign.baseline.names)
     lost = tuple(Fault(COORDINATOR, "checkpoint.notify", number, "lose") for number in range(1, sinks + 1))

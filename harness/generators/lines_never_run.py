@@ -49,7 +49,7 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
 
 def faults_next(run: RunResult, *, deaths_only: bool) -> Iterator[Schedule]:
     """After the faults that led there, at the first, the middle and the last pass of each step: deaths of the whole job
-    around decisions, then zombies, then calls to the target that fail.
+    around decisions, then zombies, then calls to the target that fail. `deaths_only`: a run takes seconds.
     """
     for kind, points in (DEATHS if deaths_only else {**DEATHS, **OTHERS}).items():
         for point in points:
