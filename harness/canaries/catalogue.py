@@ -95,7 +95,7 @@ CANARIES: Final = (
     Canary("marker before data", write_ahead.MarkerBeforeData, "R1", LOSS, DEATHS),
     Canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
     Canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", "O2", DEATHS),
-    Canary("installed, marks first", users.InstalledAndMarksFirst, "R1", LOSS, DEATHS, at_lines=True),
+    Canary("installed, notes first", users.InstalledAndNotesFirst, "R1", LOSS, DEATHS, at_lines=True),
     # R2: names and keys of rows and files.
     Canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", "O2", DEATHS),
     Canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", "O1", "none"),
@@ -224,7 +224,7 @@ CONTROLS: Final = (
     ("rows in full", write_ahead.WholeRowsControl),
 )
 CONTROLS_OF_TESTS: Final = (
-    ("installed journal", users.JournalControl),
-    ("journal elsewhere", users.ElsewhereControl),
-    ("journal that spills", users.SpillControl),
+    ("two logs, installed", users.TwoLogsControl),
+    ("two logs elsewhere", users.ElsewhereControl),
+    ("two logs and many rows", users.SpillingControl),
 )

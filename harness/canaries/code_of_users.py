@@ -1,7 +1,7 @@
 """Sinks with one sin each, and their controls, that are certified as the code of users is.
 
 `laid_out` copies this file to where users keep theirs, `laid_out_in` says where, and the contract is loaded from
-there: so it is held against every rule that our own code is spared. It imports what users import.
+there: so it is held against every rule that our own code is spared.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from sinkproof import Batch, Claim, Context, Scratch
+from sinkproof.sink_adapters.protocol import Batch, Context
+from sinkproof.subject.claims import Claim
+from sinkproof.subject.scratch import Scratch
 
 INSTALLED = "lib/site-packages"
 BESIDE_THE_USER = "project"
 
 
-class Journal:
+class TwoLogs:
     """Appends the rows of a checkpoint to one log, then the checkpoint to another one. Both are open all the time, so
     that nothing but lines lies between the two.
     """
@@ -60,12 +62,12 @@ class Journal:
         log.flush()
 
 
-class JournalControl:
+class TwoLogsControl:
     """Correct: a reader takes the rows of each name once."""
 
     laid_out_in = INSTALLED
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
-    make: Any = Journal
+    make: Any = TwoLogs
 
     def folder(self, scratch: Scratch) -> Path:
         return scratch.path
@@ -79,19 +81,19 @@ class JournalControl:
             yield from rows
 
 
-class MarksFirst(Journal):
+class NotesFirst(TwoLogs):
     def publish(self, name: str, rows: Any) -> None:
         self.append(self.done, name)
         self.append(self.data, json.dumps([name, rows]))
 
 
-class InstalledAndMarksFirst(JournalControl):
+class InstalledAndNotesFirst(TwoLogsControl):
     """R1: a package in site-packages that notes a checkpoint as done, and then writes its rows."""
 
-    make = MarksFirst
+    make = NotesFirst
 
 
-class ElsewhereControl(JournalControl):
+class ElsewhereControl(TwoLogsControl):
     """Correct: what lies outside of the scratch folder is removed between two runs."""
 
     laid_out_in = BESIDE_THE_USER
@@ -103,7 +105,7 @@ class ElsewhereControl(JournalControl):
         shutil.rmtree(self.folder(scratch), ignore_errors=True)
 
 
-class ForgetsWithoutRows(Journal):
+class ForgetsWithoutRows(TwoLogs):
     def snapshot(self, checkpoint_id: int) -> bytes:
         if not self.rows:
             self.pending.clear()
@@ -116,7 +118,7 @@ class LosesWhatAnEarlierRunLeft(ElsewhereControl):
     make = ForgetsWithoutRows
 
 
-class Spills(Journal):
+class Spills(TwoLogs):
     def write(self, batch: Batch) -> None:
         super().write(batch)
         if len(self.rows) > 15_000:
@@ -126,7 +128,7 @@ class Spills(Journal):
         self.spilled = self.rows
 
 
-class SpillControl(JournalControl):
+class SpillingControl(TwoLogsControl):
     """Correct: 15,000 rows in a checkpoint lead to a line of its own."""
 
     laid_out_in = BESIDE_THE_USER
@@ -138,7 +140,7 @@ class LosesInSpills(Spills):
         self.rows = self.rows[1:]
 
 
-class LosesBehindManyRows(SpillControl):
+class LosesBehindManyRows(SpillingControl):
     """R3: loses a row in a branch that only 15,000 rows in a checkpoint lead to."""
 
     make = LosesInSpills

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
+from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
+from sinkproof.reports.document import ShellResult
 from sinkproof.subject.reachable_lines import MARK, Duty
 from sinkproof.subject.source_files import source_line
 
@@ -129,12 +131,24 @@ def _never_run(subject: SubjectProgress) -> str:
 
 
 def _budget_for(subject: SubjectProgress) -> str:
-    """From the rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
+    """From the rate of the shell with real deaths: for what is left of its bound, for each line and kind, and for the
+    stages without which it does not end, as long as those before were.
+    """
     shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
     lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
+    begun = [stage.run for stage in shell.stages if stage.run]
     left = lines + shell.schedules_in_bound - shell.schedules_run
+    left += ceil(len(_required_and_not_begun(shell)) * sum(begun) / max(len(begun), 1))
     seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
     return f"{ceil(seconds / 10) * 10}s"
+
+
+def _required_and_not_begun(shell: ShellResult) -> list[str]:
+    plan = plan_of(shell.shell)
+    last = max((number for number, stage in enumerate(plan, 1) if stage.required), default=0)
+    done = {stage.name for stage in shell.stages if stage.run or stage.finished or stage.skipped}
+    planned = {stage.name for stage in shell.stages}
+    return [stage.name for stage in plan[:last] if stage.name in planned - done]
 
 
 def _left_over(subject: SubjectProgress) -> str:

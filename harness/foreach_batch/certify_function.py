@@ -91,7 +91,8 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         return None
     canaries = laid_out(scratch.path.parent / "canaries")
     with simulated_query(results.contract, scratch, progress=progress) as query:
-        results.unknowns += blind_spots(scratch, query.session, canaries)
+        with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
+            results.unknowns += blind_spots(scratch, query.session, canaries)
         campaign = SimulatedFunctionCampaign(query, results, deadline=deadline)
         campaign.carry_out(SIMULATED_FUNCTION_PLAN)
     return campaign.closure()

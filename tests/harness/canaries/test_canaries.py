@@ -17,42 +17,21 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.campaign_budget import run_campaign
-from sinkproof.campaign.loop import CampaignStopped, ShouldStop
-from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.loop import CampaignStopped
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction
-from sinkproof.canaries import code_of_users as users
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries.catalogue import (
-    CANARIES,
-    CANARIES_OF_TESTS,
-    CONTROLS,
-    CONTROLS_OF_TESTS,
-    CONTROLS_ON_SPARK,
-    ON_SPARK,
-    ROOT_CAUSES,
-    Canary,
-)
-from sinkproof.canaries.conviction import (
-    CampaignFunction,
-    campaign_functions,
-    canaries_for,
-    laid_out,
-    try_canary,
-    try_control,
-)
+from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
+from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
-from sinkproof.canaries.search import campaign_in
 from sinkproof.canaries.try_canaries import try_all
 from sinkproof.certifier.certify import WITHOUT_SPARK
 from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
-from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.reports.document import CanaryResult, plain
@@ -63,7 +42,6 @@ from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import check, locator_of
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.source_files import own_code
 from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
 
 # Attempts that died in this process never close their files: that is what a death is.
@@ -98,42 +76,10 @@ def test_a_canary_is_convicted_of_its_own_sin(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", WITHOUT_SPARK)
-@pytest.mark.parametrize(
-    ("name", "contract"), [*CONTROLS, *CONTROLS_OF_TESTS], ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize(("name", "contract"), CONTROLS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_control_is_acquitted(name: str, contract: type, shell: str) -> None:
     result = try_control(name, contract, shell, seconds=SECONDS_MOST, run_as=in_schedules(CONTROL_SCHEDULES[shell]))
     assert not result.convicted, result.why
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("canary", CANARIES_OF_TESTS, ids=lambda canary: canary.name)
-def test_what_only_an_unusual_situation_shows_is_searched_and_convicted(canary: Canary) -> None:
-    result = try_canary(canary, "process", run_as=campaign_in(search_unusual_situations))
-    assert result.convicted, result.why
-
-
-@pytest.mark.slow
-def test_a_control_is_acquitted_in_unusual_situations() -> None:
-    run_as = campaign_in(search_unusual_situations)
-    result = try_control("spills", users.SpillControl, "process", seconds=SECONDS_MOST, run_as=run_as)
-    assert not result.convicted, result.why
-
-
-def search_unusual_situations(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
-    plan = [stage for stage in PROCESS_PLAN if stage.explore is ProcessCampaign.search_unusual_situations]
-    with process_runner(results.contract, scratch) as runner:
-        campaign = ProcessCampaign(runner, results, should_stop=should_stop)
-        campaign.carry_out(plan)
-    assert campaign.unexecuted == [] or should_stop(results)
-
-
-@pytest.mark.parametrize("contract", [users.JournalControl, users.ElsewhereControl])
-def test_code_of_users_is_loaded_from_where_theirs_lies(contract: Any, tmp_path: Path) -> None:
-    loaded = laid_out(contract, tmp_path)
-    assert not loaded.is_ours
-    (file,) = own_code(loaded.given, loaded.given.sink(Scratch(name="x", path=tmp_path / "x"))).files
-    assert tmp_path / contract.laid_out_in / "code_of_users.py" == Path(file)
 
 
 def in_schedules(most: int) -> CampaignFunction:

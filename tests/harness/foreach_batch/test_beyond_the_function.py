@@ -70,7 +70,7 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., l
     monkeypatch.chdir(scratch.path)
     session: Any = Frame(range(0))
 
-    def blind(change: Callable[[dict[str, Contract]], None] = lambda contracts: None) -> list[str]:
+    def blind(*, change: Callable[[dict[str, Contract]], None] = lambda contracts: None) -> list[str]:
         contracts = laid_out(tmp_path / "canaries")
         change(contracts)
         return blind_to_users(scratch, session, contracts)
@@ -88,7 +88,7 @@ def test_without_points_in_a_helper_the_shell_is_blind(canaries: Callable[..., l
             contract.given.files = {contract.given.file: "canary_functions.py"}
 
     assert ["canary marks_in_helper_first was not crashed", "control marks_in_helper_last was not crashed"] == [
-        " ".join(reason.split()[1:6]) for reason in canaries(only_its_own_file)
+        " ".join(reason.split()[1:6]) for reason in canaries(change=only_its_own_file)
     ]
 
 
@@ -96,5 +96,5 @@ def test_rows_that_are_not_seen_after_a_run_make_the_shell_blind(canaries: Calla
     def reads_the_folder_only(contracts: dict[str, Contract]) -> None:
         contracts[NAMES[2]].given.committed = lambda scratch: ()
 
-    (reason,) = canaries(reads_the_folder_only)
+    (reason,) = canaries(change=reads_the_folder_only)
     assert "left outside of the folder were not seen" in reason
