@@ -19,7 +19,6 @@ from sinkproof.certifier.certify import Options, certify
 from sinkproof.foreach_batch.function_canaries import laid_out
 
 from ...support.explored_functions import FUNCTIONS
-from ..campaign.test_moved_wall_clock import RIGHT, SINK
 
 pytestmark = [pytest.mark.longer, pytest.mark.slow, pytest.mark.timeout(900)]
 Locate = Callable[[Path], str]
@@ -44,10 +43,56 @@ def function(name: str) -> Locate:
     return locate
 
 
-def by_the_clock(**sin: str) -> Locate:
+BY_DAY: Final = """\
+import json, os, time
+from sinkproof import Claim
+
+
+class Sink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.staged = folder, [], {}
+
+    def open(self, context):
+        self.me = f"{context.subtask}-{context.generation}"
+        for _, state in context.restored:
+            for name in json.loads(state).values():
+                self.publish(name)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        name = self.staged[checkpoint_id] = f"{self.me}-{checkpoint_id}-{time.strftime('%Y%m%d')}"
+        (self.folder / f"{name}.staged").write_text(json.dumps(self.rows))
+        self.rows = []
+        return json.dumps(self.staged).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for older in [each for each in self.staged if each <= checkpoint_id]:
+            self.publish(self.staged.pop(older))
+
+    def publish(self, name):
+        staged = self.folder / f"{MISTAKE}.staged"
+        if staged.exists():
+            os.rename(staged, self.folder / f"{name}.json")
+
+
+class Of:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+
+    def sink(self, scratch):
+        return Sink(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+"""
+
+
+def by_day(name: str) -> Locate:
     def locate(folder: Path) -> str:
         file = folder / f"sink_of_{folder.name}.py"
-        file.write_text(SINK.format(**{**RIGHT, **sin}))
+        file.write_text(BY_DAY.replace("MISTAKE", name))
         return f"{file}:Of"
 
     return locate
@@ -59,7 +104,7 @@ WRONG: Final[dict[str, tuple[Locate, str]]] = {  # and the reason, unless it is 
     "in what an earlier run has left elsewhere": (function("writes_elsewhere"), "rows of an earlier run are still"),
     "in what is removed between two runs": (of_user(users.LosesWhatAnEarlierRunLeft), ""),
     "behind far more rows": (of_user(users.LosesBehindManyRows), ""),
-    "in the wall clock": (by_the_clock(day="time.strftime('%Y')"), ""),
+    "in the wall clock": (by_day("{name.rpartition('-')[0]}-{time.strftime('%Y%m%d')}"), ""),
 }
 SIBLINGS: Final[dict[str, Locate]] = {
     "in an installed package": of_user(users.TwoLogsControl),
@@ -67,7 +112,7 @@ SIBLINGS: Final[dict[str, Locate]] = {
     "in what is removed between two runs of a function": lambda folder: f"{FUNCTIONS}/elsewhere_once.py:write",
     "in what is removed between two runs": of_user(users.ElsewhereControl),
     "behind far more rows": of_user(users.SpillingControl),
-    "in the wall clock": by_the_clock(),
+    "in the wall clock": by_day("{name}"),
 }
 
 
