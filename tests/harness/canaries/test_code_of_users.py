@@ -21,6 +21,7 @@ from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import own_code
 
 from .test_canaries import CONTROL_SCHEDULES, SECONDS_MOST, in_schedules
+from .test_canaries import pytestmark as pytestmark  # attempts that died in this process never close their files
 
 
 @pytest.mark.slow

@@ -90,6 +90,8 @@ class Of:
 
 
 def by_day(name: str) -> Locate:
+    """`name`: where `publish` looks for the file that was staged."""
+
     def locate(folder: Path) -> str:
         file = folder / f"sink_of_{folder.name}.py"
         file.write_text(BY_DAY.replace("MISTAKE", name))
@@ -104,7 +106,7 @@ WRONG: Final[dict[str, tuple[Locate, str]]] = {  # and the reason, unless it is 
     "in what an earlier run has left elsewhere": (function("writes_elsewhere"), "rows of an earlier run are still"),
     "in what is removed between two runs": (of_user(users.LosesWhatAnEarlierRunLeft), ""),
     "behind far more rows": (of_user(users.LosesBehindManyRows), ""),
-    "in the wall clock": (by_day("{name.rpartition('-')[0]}-{time.strftime('%Y%m%d')}"), ""),
+    "in the wall clock": (by_day("name.rpartition('-')[0]}-{time.strftime('%Y%m%d')"), ""),
 }
 SIBLINGS: Final[dict[str, Locate]] = {
     "in an installed package": of_user(users.TwoLogsControl),
@@ -112,7 +114,7 @@ SIBLINGS: Final[dict[str, Locate]] = {
     "in what is removed between two runs of a function": lambda folder: f"{FUNCTIONS}/elsewhere_once.py:write",
     "in what is removed between two runs": of_user(users.ElsewhereControl),
     "behind far more rows": of_user(users.SpillingControl),
-    "in the wall clock": by_day("{name}"),
+    "in the wall clock": by_day("name"),
 }
 
 
