@@ -95,7 +95,7 @@ class PlaceNames:
             self._resolved(tracee.path(None if folder is None else _signed(arguments[folder]), arguments[path]))
             for folder, path in call.paths
         )
-        inside = next((name for path in paths if (name := self.below(path))), "")
+        inside = next(filter(None, map(self.below, paths)), "")
         return Change(name, inside, paths) if inside else None
 
     def _to_file(self, tracee: Tracee, name: str, descriptor: int) -> Change | None:

@@ -69,7 +69,8 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
     early = process and not (contract.is_ours or results.services.used or results.steering.required_stages_done)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
-    return resumed and lines and not early and not unread and not coverage.never_struck()
+    outward = bool(coverage.outward.unwatched or coverage.outward.is_enough())
+    return resumed and lines and outward and not early and not unread and not coverage.never_struck()
 
 
 def begin(
@@ -127,10 +128,6 @@ def _process(
     from sinkproof.campaign.workers.process_workers import workers_beside
     from sinkproof.execution.process_runner import process_runner
 
-    if results.contract.kind == "command":
-        results.notes.append(
-            "a command's interior is not explored: it dies and stops between requests and replies only"
-        )
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
         workers_beside(runner, task.cores) as workers,
@@ -185,6 +182,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     if unstruck := coverage.lines_unstruck():
         some = ", ".join(unstruck[:10])
         results.notes.append(f"{len(unstruck)} of {len(coverage.lines_passed)} executed lines were not struck: {some}")
+    if coverage.outward.unwatched:
+        results.notes.append(f"the command dies and stops between its calls only: {coverage.outward.unwatched}")
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []

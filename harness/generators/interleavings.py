@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import is_interior
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
@@ -104,7 +104,7 @@ def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, .
 
 
 def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
-    """The first time that each line is executed within such a call, without an actor's first calls; and the `last`
+    """The first time that each line, or system call, is executed within such a call, without an actor's first calls; and the `last`
     time.
     """
     inside: set[str] = set()
@@ -114,7 +114,7 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
-        elif actor in inside and is_line(point):
+        elif actor in inside and is_interior(point):
             executed.setdefault(point, []).append(Fault(actor, point, occurrence, kind))
     for faults in executed.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]
