@@ -1,8 +1,9 @@
 """The catalogue of named points: the steps of the commit protocol at which a shell may inject a fault.
 
-A point is either *named* (below; these are the protocol steps that reports speak of), or a *line* that the sink's own
-code executes, written `line(file.py:42)`, or a *system call* of another program, written `syscall(rename out/part-*)`.
-Named points are reached through `context.reach(...)` in this project's sinks, and around every call into any other sink.
+A point is either *named* (below; these are the protocol steps that reports speak of), or a *line* that the sink's
+own code executes, written `line(file.py:42)`, or a *system call* of another program, written
+`syscall(rename out/part-*)`. Named points are reached through `context.reach(...)` in this project's sinks, and around
+every call into any other sink.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class OutwardCall(NamedTuple):
     paths: tuple[tuple[int | None, int], ...] = ()
 
 
-def _of_file(x86_64: int, aarch64: int, descriptor: int = 0) -> OutwardCall:
-    return OutwardCall(x86_64, aarch64, descriptor=descriptor)
+def _of_file(x86_64: int, aarch64: int, *argument: int) -> OutwardCall:
+    return OutwardCall(x86_64, aarch64, descriptor=argument[0] if argument else 0)
 
 
 def _of_path(x86_64: int, aarch64: int | None, *arguments: int) -> OutwardCall:

@@ -1,7 +1,7 @@
 """How is an outward call named in a schedule? `syscall(rename out/part-*)`: the call, and what it changes.
 
-A path is relative to the watched folder. A part of it that a run draws anew (a number, random letters) is written `*`, so
-that the same call has the same name in each run; further calls of that name are told apart by their occurrence.
+A path is relative to the watched folder. A part of it that a run may draw anew (a number, random letters) is written
+`*`, so that the same call has the same name in each run; calls of one name are told apart by their occurrence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DRAWN: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|tmp[a-z_]{8}")
 MAY_WRITE: Final = os.O_WRONLY | os.O_RDWR
 
 
-class Change(NamedTuple):
+class OutwardChange(NamedTuple):
     """What a call changes. `paths`: absolute, in the order of the call's table."""
 
     call: str
@@ -84,7 +84,7 @@ class PlaceNames:
     def __init__(self, folder: str) -> None:
         self.folder = os.path.realpath(folder)
 
-    def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> Change | None:
+    def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
         """None: it changes nothing that an independent reader of the folder, or a server, could see."""
         call = CALLS[name]
         if call.descriptor is not None:
@@ -96,17 +96,17 @@ class PlaceNames:
             for folder, path in call.paths
         )
         inside = next(filter(None, map(self.below, paths)), "")
-        return Change(name, inside, paths) if inside else None
+        return OutwardChange(name, inside, paths) if inside else None
 
-    def _to_file(self, tracee: Tracee, name: str, descriptor: int) -> Change | None:
+    def _to_file(self, tracee: Tracee, name: str, descriptor: int) -> OutwardChange | None:
         try:
             path = tracee.opened(descriptor)
         except FileNotFoundError:  # no such descriptor: the call fails
             return None
         if path.startswith("socket:"):
-            return Change(name, SOCKET)
+            return OutwardChange(name, SOCKET)
         inside = "" if name in SOCKET_CALLS else self.below(path.removesuffix(DELETED))
-        return Change(name, inside, (path,)) if inside else None
+        return OutwardChange(name, inside, (path,)) if inside else None
 
     def _resolved(self, path: str) -> str:
         """Its folder may be reached by a link."""

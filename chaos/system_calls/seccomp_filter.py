@@ -70,8 +70,8 @@ def program() -> bytes:
 
 
 def put_on(channel: socket.socket) -> None:
-    """Called by the process that is about to become the program, in its main thread. The other end of `channel` gets the
-    listener, or the number of an error; then the calls of this thread are watched.
+    """Called by the process that is about to become the program, in its main thread. The other end of `channel` gets
+    the listener, or the number of an error; then the calls of this thread are watched.
 
     The listener is sent by a second thread, which has no filter, and ends with the exec: a `sendmsg` of this thread
     would wait for a listener that has not been received.

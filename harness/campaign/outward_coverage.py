@@ -1,7 +1,8 @@
 """Which system calls of a command change something outside of it, and at which of them did each kind of fault strike?
 
-A campaign kills a command before each outward call of the run without faults, and then before each call that the recovery
-from such a death makes while it opens. Recoveries with the same calls are struck once, before the last decision and after.
+A campaign kills a command before each outward call of the run without faults, and then before each call that the
+recovery from such a death makes while it opens. Recoveries with the same calls are struck once before the last
+decision, and once after it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ NO_CALL: Final = (
     "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
 )
 INTERIOR_UNSEEN: Final = (
-    "this command died and stopped between requests and replies only: what a death inside its calls leaves was not examined"
+    "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "
+    "examined"
 )
 NO_OUTWARD_CALL: Final = (
     "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"

@@ -104,8 +104,8 @@ def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, .
 
 
 def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
-    """The first time that each line, or system call, is executed within such a call, without an actor's first calls; and the `last`
-    time.
+    """The first time that each line, or system call, is executed within such a call, without an actor's first calls;
+    and the `last` time.
     """
     inside: set[str] = set()
     executed: dict[str, list[Fault]] = {}

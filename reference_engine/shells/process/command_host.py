@@ -42,18 +42,14 @@ import json
 import math
 import os
 import select
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
-from sinkproof.chaos.system_calls.seccomp_filter import put_on, reason, receive_listener
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import ENTRY, NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
@@ -68,11 +64,9 @@ from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fen
 
 __all__ = ["CommandHost", "CommandSink", "ReaderFailed", "read_command"]
 
-ENTRY: Final = "sinkproof.reference_engine.shells.process.command_host:become"
 LINE_BYTES_MOST: Final = 1 << 26  # 64 MiB: a snapshot in base64 and room; a longer line has no end
 READ_BYTES: Final = 1 << 16
 QUOTED_BYTES: Final = 200
-EXIT_NOT_FOUND: Final = 127
 ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys(DEADLY, Act.KILL),
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
@@ -80,22 +74,6 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     "unanswered": Act.LOSE_REPLY,
     "short-write": Act.CUT,
 }
-
-
-def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, str]]) -> NoReturn:
-    """The entry of the process, which turns into the command. `place`: its working folder, and its variables."""
-    folder, variables = place
-    os.dup2(inside.descriptors[0], 0)
-    os.dup2(inside.descriptors[1], 1)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that is inherited
-        signal.signal(number, signal.SIG_DFL)
-    put_on(inside.channel)
-    try:
-        os.chdir(folder)
-        os.execvpe(words[0], list(words), {**os.environ, **variables})
-    except OSError as error:
-        print(f"cannot run {words[0]}: {error}", file=sys.stderr, flush=True)
-        os._exit(EXIT_NOT_FOUND)
 
 
 class CommandHost(AttemptHost):
@@ -141,17 +119,11 @@ class CommandHost(AttemptHost):
         return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out), watch=watch))
 
     def _watch(self, child: ChildProcess) -> SystemCallWatch | None:
-        """None, and why, where the kernel does not offer it."""
         try:
-            child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(self.hang_seconds))
-        except NoReply as silence:  # it died before it became the command, which the next call shows
-            self.unwatched = f"no listener of its system calls came: {silence}"
+            return watch_of(child, self.scratch)
+        except NotWatched as why:
+            self.unwatched = str(why)
             return None
-        listener = receive_listener(child.channel)
-        if listener < 0:
-            self.unwatched = reason(-listener)
-            return None
-        return SystemCallWatch(listener, str(self.scratch), kill=partial(child.signal, signal.SIGKILL))
 
 
 class CommandSink(ProcessAttempt):

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline
