@@ -112,6 +112,8 @@ def _outward_lines(outward: Document) -> list[str]:
     faults = f"; at {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
     lines = [f"killed before {calls}{recoveries}{faults}"] if outward["calls"] else []
     lines += [f"system calls were not watched: {outward['unwatched']}"] if outward["unwatched"] else []
+    elsewhere = ", ".join(outward["elsewhere"])
+    lines += [f"it also changed files elsewhere, and was not struck there: {elsewhere}"] if elsewhere else []
     return [*lines, *outward["unseen"]]
 
 

@@ -175,6 +175,7 @@ class OutwardCalls:
     left: Sequence[str] = ()  # some of the schedules that were to be run, and did not strike
     left_total: int = 0
     unseen: Sequence[str] = ()  # why changes may have been missed
+    elsewhere: Sequence[str] = ()  # files that it changed outside of its folder, where it was not struck
     unwatched: str = ""  # why no call was watched
 
 

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 CREATES: Final = 0o100 | 0o1000  # O_CREAT | O_TRUNC
 SHARED: Final = 1  # MAP_SHARED, which MAP_SHARED_VALIDATE contains
 CLONES: Final = (0x40049409, 0x4020940D)  # FICLONE, FICLONERANGE
-SOCKET_CALLS: Final = ("sendto", "sendmsg", "sendmmsg")
 
 
 class OutwardCall(NamedTuple):

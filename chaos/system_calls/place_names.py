@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.points import system_call_point
-from sinkproof.chaos.system_calls.outward_calls import CALLS, CREATES, SOCKET_CALLS
+from sinkproof.chaos.system_calls.outward_calls import CALLS, CREATES
 
 AT_FDCWD: Final = -100
 PATH_BYTES_MOST: Final = 4096
 SOCKET: Final = "socket"
 DELETED: Final = " (deleted)"
-UNREADABLE: Final = "unknown"
+NO_FILES: Final = ("/proc/", "/sys/", "/dev/null", "/dev/tty", "/dev/pts/", "/memfd:")
 PART: Final = re.compile(r"tmp[a-z0-9_]{8}(?![0-9A-Za-z_])|[0-9A-Za-z]+")  # the former: of Python's tempfile
 DRAWN: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|tmp[a-z_]{8}")
 MAY_WRITE: Final = os.O_WRONLY | os.O_RDWR
@@ -83,6 +83,7 @@ class PlaceNames:
 
     def __init__(self, folder: str) -> None:
         self.folder = os.path.realpath(folder)
+        self.elsewhere: dict[str, None] = {}  # names of files and folders outside of it that were changed
 
     def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
         """None: it changes nothing that an independent reader of the folder, or a server, could see."""
@@ -95,8 +96,7 @@ class PlaceNames:
             self._resolved(tracee.path(None if folder is None else _signed(arguments[folder]), arguments[path]))
             for folder, path in call.paths
         )
-        inside = next(filter(None, map(self.below, paths)), "")
-        return OutwardChange(name, inside, paths) if inside else None
+        return self._below_or_elsewhere(name, paths)
 
     def _to_file(self, tracee: Tracee, name: str, descriptor: int) -> OutwardChange | None:
         try:
@@ -105,8 +105,13 @@ class PlaceNames:
             return None
         if path.startswith("socket:"):
             return OutwardChange(name, SOCKET)
-        inside = "" if name in SOCKET_CALLS else self.below(path.removesuffix(DELETED))
-        return OutwardChange(name, inside, (path,)) if inside else None
+        return self._below_or_elsewhere(name, (path.removesuffix(DELETED),)) if path.startswith("/") else None
+
+    def _below_or_elsewhere(self, name: str, paths: tuple[str, ...]) -> OutwardChange | None:
+        inside = next(filter(None, map(self.below, paths)), "")
+        if not inside and not paths[0].startswith(NO_FILES):
+            self.elsewhere[canonical_name(paths[0])] = None
+        return OutwardChange(name, inside, paths) if inside else None
 
     def _resolved(self, path: str) -> str:
         """Its folder may be reached by a link."""

@@ -69,6 +69,7 @@ class SystemCallWatch:
         self.listener, self.names, self.kill = listener, PlaceNames(folder), kill
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
+        self.elsewhere = self.names.elsewhere  # files that it changed outside of the folder
         self._lock = threading.Lock()  # of all that follows
         self._points: list[str] = []  # passed since they were last taken
         self._passed: Counter[str] = Counter()
@@ -139,9 +140,10 @@ class SystemCallWatch:
                 if not is_over:
                     self._receive()
         finally:
-            os.close(self.listener)
             if not is_over:
                 self.unseen["the supervisor of its system calls has failed"] = None
+                self.kill()  # else its calls would fail with ENOSYS
+            os.close(self.listener)
 
     def _receive(self) -> None:
         message = bytearray(NOTIFICATION.size)
@@ -200,7 +202,12 @@ class SystemCallWatch:
             case Act.LOSE_REPLY:
                 self._answer(call, error=_carried_out(call) or errno.EIO)
             case Act.CUT:
-                self._answer(call, value=_half_written(call))
+                try:
+                    self._answer(call, value=_half_written(call))
+                except OSError:  # the container forbids pidfd_getfd(2): the whole of it is written, and nothing struck
+                    self._waits = False
+                    self._answer(call)
+                    return
         self._strike = act
         os.eventfd_write(self.struck, 1)
 

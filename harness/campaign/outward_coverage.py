@@ -21,6 +21,7 @@ from sinkproof.reports.document import OutwardCalls
 KINDS_AT_OUTWARD_CALLS: Final = ("kill", "stop", "pause", "error", "land", "unanswered")
 SINK: Final = "sink[0]"  # at the calls of all subtasks the same faults can strike
 LEFT_LISTED_MOST: Final = 3
+ELSEWHERE_LISTED_MOST: Final = 5
 
 
 @dataclass(slots=True)
@@ -31,11 +32,13 @@ class OutwardCoverage:
     passed: set[str] = field(default_factory=set)  # in any run
     by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_OUTWARD_CALLS})
     unseen: dict[str, None] = field(default_factory=dict)  # why changes may have been missed
+    elsewhere: dict[str, None] = field(default_factory=dict)  # files outside of the command's folder
     unwatched: str = ""  # why no call was watched
 
     def add(self, result: RunResult) -> None:
         schedule = result.schedule
         self.unseen |= dict.fromkeys(result.unseen)
+        self.elsewhere |= dict.fromkeys(result.elsewhere)
         self.unwatched = self.unwatched or result.unwatched
         self.passed |= {point for _, point in result.trace if is_system_call(point)}
         for fault in result.struck:
@@ -96,6 +99,7 @@ class OutwardCoverage:
             left=left[:LEFT_LISTED_MOST],
             left_total=len(left),
             unseen=list(self.unseen),
+            elsewhere=list(self.elsewhere)[:ELSEWHERE_LISTED_MOST],
             unwatched=self.unwatched,
         )
 

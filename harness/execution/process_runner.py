@@ -176,7 +176,8 @@ class ProcessRunner(ScheduleRunner):
             if not schedule.faults:
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
             if isinstance(self.host, CommandHost):
-                result = replace(result, unwatched=self.host.unwatched, unseen=tuple(self.host.unseen))
+                unseen, elsewhere = tuple(self.host.unseen), tuple(self.host.elsewhere)
+                result = replace(result, unwatched=self.host.unwatched, unseen=unseen, elsewhere=elsewhere)
             elif not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
             struck = *struck_messages(self.scratch.services), *result.struck

@@ -92,6 +92,7 @@ class CommandHost(AttemptHost):
         self.words, self.scratch = tuple(words), scratch
         self.unwatched = ""  # why system calls of its attempts were not watched
         self.unseen: dict[str, None] = {}  # why the watch may have missed changes
+        self.elsewhere: dict[str, None] = {}  # files that attempts changed outside of their folder
 
     def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
         variables = {
@@ -302,6 +303,7 @@ class CommandSink(ProcessAttempt):
             return
         points = self.watch.take_points()
         self.host.unseen |= self.watch.unseen
+        self.host.elsewhere |= self.watch.elsewhere
         if points:
             self.host.overseer.passed(self.actor, points)
 
