@@ -108,8 +108,8 @@ def _outward_lines(outward: Document) -> list[str]:
     recoveries = f", and of their recoveries' {count(more)}" if more else ""
     if outward["recovery_killed"] < more:
         recoveries = f", and {count(outward['recovery_killed'])} of their recoveries' {count(more)}"
-    others = [f"{count(names)} {kind}" for kind, names in outward["struck"].items() if kind != "kill" and names]
-    faults = f"; at {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
+    others = [f"{kind} at {count(names)}" for kind, names in outward["struck"].items() if kind != "kill" and names]
+    faults = f"; of {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
     lines = [f"killed before {calls}{recoveries}{faults}"] if outward["calls"] else []
     lines += [f"system calls were not watched: {outward['unwatched']}"] if outward["unwatched"] else []
     elsewhere = ", ".join(outward["elsewhere"])

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.watched_program import crash_at_each_call, why_not_watched
+from sinkproof.chaos.system_calls.watched_program import crash_at_each_call
 
-WHY_NOT = why_not_watched()
-needs_watch = pytest.mark.skipif(bool(WHY_NOT), reason=f"system calls cannot be watched here: {WHY_NOT}")
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,10 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP
 from sinkproof.chaos.system_calls.place_names import canonical_name
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
-from sinkproof.chaos.system_calls.watched_program import watched, why_not_watched
+from sinkproof.chaos.system_calls.watched_program import watched
 
 SECONDS = 60.0  # a test that waits for so long has failed
-WHY_NOT = why_not_watched()
-needs_watch = pytest.mark.skipif(bool(WHY_NOT), reason=f"system calls cannot be watched here: {WHY_NOT}")
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 HEADERS = {"x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), "aarch64": Path("/usr/include/asm-generic")}
 
 
