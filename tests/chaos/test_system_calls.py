@@ -17,7 +17,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP
+from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP, number_of
 from sinkproof.chaos.system_calls.place_names import canonical_name
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
@@ -171,17 +171,34 @@ def test_a_held_call_takes_effect_when_it_is_let_go_and_then_the_program_dies_at
         assert (LEFT[4], PLACES) == (left_in(tmp_path), watch.take_points())
 
 
+TWO_THREADS = """
+import threading
+def waits_in_mkdir(thread):
+    return open(f"/proc/self/task/{thread}/syscall").read().split()[0] == "MKDIR"
+first = threading.Thread(target=os.mkdir, args=["a"])
+first.start()
+while not waits_in_mkdir(first.native_id): pass
+os.mkdir("b")
+first.join()
+"""
+
+
 @needs_watch
 def test_while_one_thread_is_held_the_calls_of_the_others_wait(server: ForkServer, tmp_path: Path) -> None:
-    program = "for name in ('a', 'b'):\n threading.Thread(target=os.mkdir, args=[name]).start()"
-    words = python(f"import threading\n{program}")
+    number = str(number_of(CALLS["mkdir"]) or number_of(CALLS["mkdirat"]))
+    words = python(TWO_THREADS.replace("MKDIR", number))
     with watched(server, words, tmp_path, variables={"FOLDER": str(tmp_path)}) as (child, watch):
         watch.arm("syscall(mkdir a)", 1, Act.HOLD)
         assert ended(child, watch) is None
-        watch.take_strike()
-        assert "a" not in left_in(tmp_path)
+        assert Act.HOLD is watch.take_strike()
+        deadline = Deadline(SECONDS)
+        waiting = 0
+        while waiting < 2 and not left_in(tmp_path) and not deadline.over:
+            tasks = [task.read_text().split() for task in Path(f"/proc/{child.pid}/task").glob("*/syscall")]
+            waiting = sum(words[0] == number for words in tasks)
+        assert [] == left_in(tmp_path)
         watch.go_on()
-        assert 0 == child.join(Deadline(SECONDS))
+        assert 0 == child.join(deadline)
     assert ["a", "b"] == left_in(tmp_path)
 
 

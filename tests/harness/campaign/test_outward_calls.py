@@ -111,6 +111,7 @@ def test_a_late_effect_of_a_zombie_is_seen_although_nothing_follows_it() -> None
     with runner_of(f"perl {COMMANDS / 'sink.pl'} wrong") as runner:
         (landed,) = run(runner, "sink[0].syscall(write out-*)#1=land")
     assert {"O2", "O9"} == oracles(landed)
+    assert ["died"] == [what for _, actor, _, what, _ in landed.history if actor == "sink[0]" and what == "died"]
     assert 1 == landed.kills
 
 
