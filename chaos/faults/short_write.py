@@ -6,7 +6,7 @@ Healed by writing the rest. A kill at the next call is a large write that a deat
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.points import call_of
-from sinkproof.chaos.system_calls.supervisor import CUT
+from sinkproof.chaos.system_calls.outward_calls import CUT
 
 
 def inject(shell: FaultableShell) -> None:

@@ -7,7 +7,7 @@ from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import call_of
-from sinkproof.chaos.system_calls.supervisor import BY_PATH
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH
 
 CALLS = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory")
 

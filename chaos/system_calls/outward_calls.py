@@ -6,7 +6,9 @@ Between two of them a SIGKILL leaves the same outside. Left out are calls that c
 from __future__ import annotations
 
 import errno
+import os
 import platform
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 CREATES: Final = 0o100 | 0o1000  # O_CREAT | O_TRUNC
@@ -92,6 +94,13 @@ IO_URING: Final = OutwardCall(425, 425)  # io_uring_setup: its requests are no c
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_... of the filter's data
 SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 TRIED: Final = ("x86_64",)
+CUT: Final = ("write", "pwrite64")  # a short write can cut their data
+BY_PATH: Final[dict[str, Callable[..., None]]] = {  # which the supervisor can carry out, so that replies can be lost
+    **dict.fromkeys(("rename", "renameat", "renameat2"), lambda new, old: os.rename(old, new)),
+    **dict.fromkeys(("unlink", "unlinkat"), os.unlink),
+    **dict.fromkeys(("mkdir", "mkdirat"), os.mkdir),
+    "rmdir": os.rmdir,
+}
 NEEDS_ROOM: Final = ("write", "pwrite", "open", "creat", "mk", "link", "symlink", "fallocate", "copy_", "sendfile")
 
 
@@ -100,7 +109,8 @@ def machine() -> str:
 
 
 def number_of(call: OutwardCall) -> int | None:
-    number: int | None = getattr(call, machine())
+    """None: this architecture has no such call, or there is no table of its numbers."""
+    number: int | None = getattr(call, machine(), None)
     return number
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from sinkproof.chaos.system_calls.outward_calls import CALLS, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
@@ -32,13 +32,6 @@ PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
 MAP_NUMBER: Final = number_of(MAP)
 END_SECONDS: Final = 10.0
-CUT: Final = ("write", "pwrite64")  # a short write can cut their data
-BY_PATH: Final[dict[str, Callable[..., None]]] = {  # carried out by this process: their replies can be lost
-    **dict.fromkeys(("rename", "renameat", "renameat2"), lambda new, old: os.rename(old, new)),
-    **dict.fromkeys(("unlink", "unlinkat"), os.unlink),
-    **dict.fromkeys(("mkdir", "mkdirat"), os.mkdir),
-    "rmdir": os.rmdir,
-}
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 

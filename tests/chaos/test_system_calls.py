@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -17,7 +18,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP, number_of
+from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import canonical_name
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
@@ -273,6 +274,20 @@ def test_a_supervisor_that_dies_leaves_nothing_waiting(tmp_path: Path) -> None:
         assert poll.poll(int(SECONDS * 1000))
         os.close(held)
     assert [] == left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_socket", "error"),
+    [
+        ("pwrite64", False, errno.ENOSPC),
+        ("mkdirat", False, errno.ENOSPC),
+        ("renameat2", False, errno.EACCES),
+        ("fdatasync", False, errno.EIO),
+        ("write", True, errno.ECONNRESET),
+    ],
+)
+def test_an_error_is_one_that_the_call_may_return(call: str, is_socket: bool, error: int) -> None:
+    assert error == error_of(call, is_socket=is_socket)
 
 
 def test_parts_that_a_run_draws_anew_are_no_part_of_a_name() -> None:
