@@ -24,7 +24,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
 # time, several times its budget, and more of it on a busy machine. By then the campaign ends.
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
-SLOW_SECONDS: Final = 240.0
+SLOW_SECONDS: Final = 240.0  # a command gets them whatever its budget: some hundred runs of a JVM
 BUDGETS_MOST: Final = 8.0
 BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
@@ -42,7 +42,9 @@ def within_budget(task: Task) -> ShouldStop:
             return False
         least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-        if spent > max(least, seconds_if_slow(task.budget_seconds, busy=busy)):
+        is_command = results.contract.kind == "command"
+        budget_seconds = max(task.budget_seconds, SLOW_SECONDS / BUDGETS_MOST) if is_command else task.budget_seconds
+        if spent > max(least, seconds_if_slow(budget_seconds, busy=busy)):
             return True
         if results.steering.deferred_to_processes:
             return True
