@@ -3,13 +3,14 @@
 cd "$SINKPROOF_SCRATCH" || exit 1
 me=$SINKPROOF_SUBTASK rows="" mode=$1
 declare -A pending
+print_rows() { [[ -z ${1// } ]] || printf '[%s]\n' $1; }
 publish() {
     if [[ $mode == wrong ]]; then
         [[ -e done-$1-$2 ]] && return
-        printf '[%s]\n' $3 >> "out-$1" || exit 1
+        print_rows "$3" >> "out-$1" || exit 1
         : > "done-$1-$2" || exit 1
     else
-        printf '[%s]\n' $3 > "temp-$me-$SINKPROOF_GENERATION" || exit 1
+        print_rows "$3" > "temp-$me-$SINKPROOF_GENERATION" || exit 1
         mv -f "temp-$me-$SINKPROOF_GENERATION" "out-$1-$2" || exit 1
     fi
 }
