@@ -32,6 +32,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
+def watch_of_system_calls() -> None:
+    """Skips a test, in one line, where the kernel or the container does not offer it."""
+    from sinkproof.chaos.system_calls.watched_program import why_not_watched
+
+    if why := why_not_watched():
+        pytest.skip(f"system calls cannot be watched here: {why}")
+
+
+@pytest.fixture(scope="session")
 def project() -> Path:
     """The root of the checkout."""
     return Path(__file__).resolve().parents[1]

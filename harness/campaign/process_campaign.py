@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
+TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
 
@@ -75,6 +76,18 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
+
+    def kill_before_outward_calls(self) -> None:
+        self._kill(self.results.coverage.outward.calls)
+
+    def kill_before_outward_calls_of_recoveries(self) -> None:
+        self._kill(self.results.coverage.outward.recoveries)
+
+    def _kill(self, kills: Mapping[Schedule, bool]) -> None:
+        for _ in range(TIMES_AT_A_CALL):
+            left = [schedule for schedule, done in kills.items() if not done]
+            self.tried.difference_update(left)
+            self.run_schedules(left)
 
     def pass_midnight(self) -> None:
         """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""

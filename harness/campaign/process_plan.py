@@ -35,7 +35,28 @@ KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's 
     Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
     Stage(name="declined votes", schedules=single_faults.declined_votes),
 )
+OUTWARD_CALLS: Final[Plan] = (
+    Stage(
+        name="kill before each outward call",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="zombie, pause, error and late effect at each outward call",
+        schedules=single_faults.at_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="kill before each outward call of recoveries",
+        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+)
 HIGH_YIELD: Final[Plan] = (
+    *OUTWARD_CALLS,
     Stage(
         name="zombies within commits",
         schedules=interleavings.zombies_within_commits,

@@ -18,16 +18,19 @@ NO_CALL: Final = (
     "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
 )
 INTERIOR_UNSEEN: Final = (
-    "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
+    "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "
+    "examined"
+)
+NO_OUTWARD_CALL: Final = (
+    "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
 RESERVE: Final = 1.5  # schedules that are left may take longer than those before
 
 
 def not_examined(subject: SubjectProgress) -> str:
     """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
-    if subject.contract.kind == "command":
-        return INTERIOR_UNSEEN
     reasons = [
+        _unseen_interior(subject),
         _left_over(subject),
         _never_struck_code(subject),
         _never_run(subject),
@@ -44,6 +47,27 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         yield f"statements for exceptions that never ran: {left}"
     if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
         yield NO_CALL
+
+
+def _unseen_interior(subject: SubjectProgress) -> str:
+    """What may have changed outside of a command without a death before it; empty if nothing."""
+    if subject.contract.kind != "command":
+        return ""
+    outward = next((shell.outward for shell in subject.shells if shell.outward is not None), None)
+    if outward is None:
+        return NO_OUTWARD_CALL
+    if outward.unwatched:
+        return f"{INTERIOR_UNSEEN}, because {outward.unwatched}"
+    if outward.unseen:
+        return f"changes outside may have been missed: {'; '.join(outward.unseen)}"
+    if not outward.calls:
+        return NO_OUTWARD_CALL
+    if outward.left_total:
+        return (
+            f"{outward.left_total} faults at outward calls did not strike, such as {outward.left[0]}; give it a larger "
+            f"--budget: {_budget_for(subject)} may suffice"
+        )
+    return ""
 
 
 def _unstruck(subject: SubjectProgress) -> str:

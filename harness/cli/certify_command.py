@@ -25,9 +25,11 @@ BUDGET_SECONDS: Final = 40.0  # enough to kill at every step and line of a file 
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
+BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
     f"{in_words(BUDGET_SECONDS)}; {in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "
-    f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"
+    f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; "
+    f"{in_words(BUDGET_SECONDS_OF_COMMAND)} for a command; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"
 )
 
 
@@ -108,7 +110,8 @@ def certify(
     chosen = Options(
         shells=shells,
         master=options["master"],
-        budget_seconds=options["budget"] or default_budget(subjects, shells, everything=not (subjects or command_line)),
+        budget_seconds=options["budget"]
+        or (BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, everything=not subjects)),
         seed=options["seed"],
         soak_seconds=60 * options["minutes"],
         canaries=not options["no_canaries"],

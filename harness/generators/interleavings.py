@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
@@ -152,8 +152,8 @@ def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, .
 
 
 def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
-    """The first time that each line is executed within such a call, without an actor's first calls; and the `last`
-    time.
+    """The first time that each line, or system call, is executed within such a call, without an actor's first calls;
+    and the `last` time.
     """
     inside: set[str] = set()
     executed: dict[str, list[Fault]] = {}
@@ -162,7 +162,7 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
-        elif actor in inside and is_line(point):
+        elif actor in inside and is_interior(point):
             executed.setdefault(point, []).append(Fault(actor, point, occurrence, kind))
     for faults in executed.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]
