@@ -50,6 +50,6 @@ def load_registered(group: str, kind: type[Registered], *, name_in: str, taken: 
 
 def _error(entry: EntryPoint, evidence: str) -> RegistrationError:
     return RegistrationError(
-        f"{package_of(entry)} registers {entry.name} = {entry.value} in {entry.group}, which cannot be used: {evidence}. "
-        "Correct or uninstall that package"
+        f"{package_of(entry)} registers {entry.name} = {entry.value} in {entry.group}, which cannot be used: "
+        f"{evidence}. Correct or uninstall that package"
     )

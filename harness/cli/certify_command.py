@@ -99,7 +99,7 @@ def certify(
     """
     from sinkproof.certifier.certify import Options
     from sinkproof.certifier.certify import certify as run
-    from sinkproof.certifier.waivers import Gate, waivers_of
+    from sinkproof.certifier.waivers import WaiverCheck, waivers_of
 
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
@@ -129,12 +129,12 @@ def certify(
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
-    gate = Gate(document=document, waivers=waivers, today=utc_now().date())
-    for line in gate.lines():
+    check = WaiverCheck(document=document, waivers=waivers, today=utc_now().date())
+    for line in check.lines():
         click.echo(line, err=options["as_json"])
     for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
         click.echo(f"sinkproof: {why}", err=True)
-    sys.exit(gate.exit_status)
+    sys.exit(check.exit_status)
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:

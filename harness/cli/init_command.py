@@ -22,7 +22,7 @@ class {name}Contract:
     claims = Claim.{claims}
 
     def sink(self, scratch):
-        """Called once for each attempt. What lies below `scratch.path`, an empty folder at first, is kept over restarts."""
+        """Called once for each attempt. `scratch.path` is a folder, empty at first, that is kept over restarts."""
         return {name}({arguments}){fill_in}
 
     def committed(self, scratch):
@@ -41,7 +41,7 @@ Test{name} = certification({name}Contract)
 '''
 CLAIMS: Final = {"an upsert target": "EFFECTIVELY_ONCE", "an append target": "AT_LEAST_ONCE"}  # else exactly once
 A_PATH: Final = re.compile(r"path|folder|dir|root|location", re.IGNORECASE)
-WORKFLOWS: Final = {  # for whom: the file in the repository, and its text here
+WORKFLOWS: Final = {  # by service: the file in the repository, and its text here
     "github": (".github/workflows/sinkproof.yml", "github_workflow.yml"),
     "gitlab": ("sinkproof.gitlab-ci.yml", "gitlab_job.yml"),
 }
@@ -59,8 +59,8 @@ SAMPLE: Final = "my_sink.py:MyContract"  # the subject in these texts
 def init(sink: str, service: str | None) -> None:
     """Write a contract, a test and a CI workflow for the class SINK, to begin with.
 
-    SINK is path/to/file.py:Class or package.module:Class: a sink, or a target that sinkproof puts a strategy around. The
-    contract and its test are written beside it. Files that exist are left as they are.
+    SINK is path/to/file.py:Class or package.module:Class: a sink, or a target that sinkproof puts a strategy around.
+    The contract and its test are written beside it. Files that exist are left as they are.
 
     \b
     sinkproof init my_sink.py:MySink             my_sink_contract.py, test_my_sink.py, .github/workflows/sinkproof.yml
@@ -116,7 +116,8 @@ def _arguments(found: type) -> tuple[list[str], list[str]]:
     ]
     values = {each.name: "scratch.path" if _is_path(each) else "None" for each in needed}
     given = [
-        values[each.name] if each.kind is each.POSITIONAL_ONLY else f"{each.name}={values[each.name]}" for each in needed
+        values[each.name] if each.kind is each.POSITIONAL_ONLY else f"{each.name}={values[each.name]}"
+        for each in needed
     ]
     return given, [name for name, value in values.items() if value == "None"]
 

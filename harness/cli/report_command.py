@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from sinkproof.chaos.clock import utc_now
-from sinkproof.reports.badge import OLD_DAYS
-from sinkproof.reports.document import Document, load, write_errors
+from sinkproof.reports.ci.badge import OLD_DAYS
+from sinkproof.reports.document import load, write_errors
 
 if TYPE_CHECKING:
-    from sinkproof.certifier.waivers import Gate
+    from sinkproof.certifier.waivers import WaiverCheck
 
 FORMATS: Final = ("text", "markdown", "html", "junit", "sarif", "github", "badge", "badge-json")
 FOR_PERSONS: Final = ("text", "github")  # waivers are printed beside them; the others are read by programs
@@ -58,38 +58,41 @@ def report(folder: Path, *, kind: str, summary: Path | None, old_days: int, exit
     sinkproof report .sinkproof/latest --format sarif > sinkproof.sarif   for a code scanner
     sinkproof report .sinkproof/latest --format badge > badge.svg         for a README
     """
-    from sinkproof.certifier.waivers import Gate, waivers_of
+    from sinkproof.certifier.waivers import WaiverCheck, waivers_of
 
-    gate = Gate(document=load(folder), waivers=waivers_of(Path.cwd()), today=utc_now().date())
-    click.echo(_renderer(kind, gate, old_days)(gate.document), nl=kind not in ("sarif", "badge", "badge-json", "github"))
-    for line in gate.lines():
+    check = WaiverCheck(document=load(folder), waivers=waivers_of(Path.cwd()), today=utc_now().date())
+    click.echo(
+        _renderer(kind, check, old_days)(check.document), nl=kind not in ("sarif", "badge", "badge-json", "github")
+    )
+    for line in check.lines():
         click.echo(line, err=kind not in FOR_PERSONS)
     if kind == "github" and summary is not None:
-        _add_summary(gate, summary)
-    sys.exit(0 if exit_zero else gate.exit_status)
+        _add_summary(check, summary)
+    sys.exit(0 if exit_zero else check.exit_status)
 
 
-def _renderer(kind: str, gate: Gate, old_days: int) -> Callable[[Document], str]:
-    from sinkproof.reports import badge, github_annotations, junit, markdown, page, sarif, terminal
+def _renderer(kind: str, check: WaiverCheck, old_days: int) -> Callable[[Mapping[str, Any]], str]:
+    from sinkproof.reports import junit, markdown, page, terminal
+    from sinkproof.reports.ci import badge, github_annotations, sarif
 
-    aged = {"now": utc_now(), "old_days": old_days}
-    renderers: dict[str, Callable[..., str]] = {
+    now = utc_now()
+    renderers: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "text": terminal.render,
         "markdown": markdown.render,
         "html": page.render,
         "junit": junit.render,
-        "sarif": partial(sarif.render, waived=gate.reasons),
-        "github": partial(github_annotations.render, waived=gate.reasons),
-        "badge": partial(badge.render, **aged),
-        "badge-json": partial(badge.endpoint, **aged),
+        "sarif": partial(sarif.render, waived=check.reasons),
+        "github": partial(github_annotations.render, waived=check.reasons),
+        "badge": partial(badge.render, now=now, old_days=old_days),
+        "badge-json": partial(badge.endpoint, now=now, old_days=old_days),
     }
     return renderers[kind]
 
 
-def _add_summary(gate: Gate, path: Path) -> None:
-    from sinkproof.reports.github_annotations import SUMMARY_BYTES_MOST, summary
+def _add_summary(check: WaiverCheck, path: Path) -> None:
+    from sinkproof.reports.ci.github_annotations import SUMMARY_BYTES_MOST, summary
 
-    with write_errors(f"cannot write the summary {path}", next_step="Name another file with --summary"):
-        with path.open("ab") as file:
-            room = SUMMARY_BYTES_MOST - file.tell()
-            file.write(summary(gate.document, waivers=gate.lines(), room=room).encode())
+    next_step = "Name another file with --summary"
+    with write_errors(f"cannot write the summary {path}", next_step=next_step), path.open("ab") as file:
+        room = SUMMARY_BYTES_MOST - file.tell()
+        file.write(summary(check.document, waivers=check.lines(), room=room).encode())

@@ -152,8 +152,8 @@ class ServicesInUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredService:
-    """A running service of a kind that another package registers. `endpoint`: for sinks; `direct_endpoint`: for readers.
-    `own`: it ends with the certification. `identity`: of the service and its data.
+    """A running service of a kind that another package registers. `endpoint`: for sinks; `direct_endpoint`: for
+    readers. `own`: it ends with the certification. `identity`: of the service and its data.
     """
 
     endpoint: str

@@ -47,7 +47,7 @@ def adapt(thing: Any) -> Sink:
 
 
 def family_of(cls: type) -> str:
-    """What the methods of a class make it: "a sink", "a two-phase target". Raises TypeError, which names what is missing."""
+    """What its methods make a class: "a sink", "a two-phase target". Raises TypeError, which names what is missing."""
     for name, calls, _ in FAMILIES:
         if not _missing((cls,), calls):
             return name

@@ -27,7 +27,16 @@ class Shelf(LocalService):
         """It needs no files."""
 
     def command(self, node: ServiceNode) -> list[str]:
-        return [sys.executable, "-m", "http.server", str(node.port), "--bind", node.host, "--directory", str(self.folder)]
+        return [
+            sys.executable,
+            "-m",
+            "http.server",
+            str(node.port),
+            "--bind",
+            node.host,
+            "--directory",
+            str(self.folder),
+        ]
 
     def is_ready(self, node: ServiceNode) -> bool:
         try:
