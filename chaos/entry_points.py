@@ -11,6 +11,7 @@ SINKS: Final = "sinkproof.sinks"
 FAULTS: Final = "sinkproof.faults"
 SERVICES: Final = "sinkproof.services"
 Registered = TypeVar("Registered")
+_errors: list[RegistrationError] = []
 
 
 class RegistrationError(Exception):
@@ -32,20 +33,40 @@ def package_of(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
 
 
+def packages() -> list[str]:
+    """Those that register anything."""
+    return sorted({package_of(entry) for group in (SINKS, FAULTS, SERVICES) for entry in registered(group).values()})
+
+
 def load_registered(group: str, kind: type[Registered], *, name_in: str, taken: Collection[str]) -> list[Registered]:
-    """What the packages register there, loaded. `name_in`: the attribute that must equal the entry's name."""
+    """What the packages register there, loaded. `name_in`: the attribute that must equal the entry's name. Modules call
+    it while they are imported, where no error can be told: `refuse_what_cannot_be_used` raises it.
+    """
     loaded = []
-    for name, entry in registered(group).items():
-        if name in taken:
-            raise _error(entry, f"{name!r} is a name of sinkproof itself")
-        try:
-            value: Any = entry.load()
-        except Exception as error:  # the border to the other package's module
-            raise _error(entry, f"{type(error).__name__}: {error}") from error
-        if not isinstance(value, kind) or getattr(value, name_in) != name:
-            raise _error(entry, f"it is no {kind.__name__} with {name_in} = {name!r}")
-        loaded.append(value)
+    try:
+        for name, entry in registered(group).items():
+            if name in taken:
+                raise _error(entry, f"{name!r} is a name of sinkproof itself")
+            loaded.append(_loaded(entry, kind, name_in))
+    except RegistrationError as error:
+        _errors.append(error)
     return loaded
+
+
+def _loaded(entry: EntryPoint, kind: type[Registered], name_in: str) -> Registered:
+    try:
+        value: Any = entry.load()
+    except Exception as error:  # the border to the other package's module
+        raise _error(entry, f"{type(error).__name__}: {error}") from error
+    if not isinstance(value, kind) or getattr(value, name_in) != entry.name:
+        raise _error(entry, f"it is no {kind.__name__} with {name_in} = {entry.name!r}")
+    return value
+
+
+def refuse_what_cannot_be_used() -> None:
+    """Raises the first RegistrationError: nothing is certified with less than what is installed."""
+    if _errors:
+        raise _errors[0]
 
 
 def _error(entry: EntryPoint, evidence: str) -> RegistrationError:

@@ -19,6 +19,7 @@ from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now, utc_now
+from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.certificate_writer import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
@@ -63,6 +64,7 @@ def environment() -> dict[str, Any]:
         "optimized": bool(sys.flags.optimize),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        **({"registered by": packages()} if packages() else {}),
     }
 
 
@@ -89,6 +91,7 @@ def certify(
 
     Raises ContractError for a bad subject.
     """
+    refuse_what_cannot_be_used()
     sweep_folders_of_the_dead()
     subjects = {locator: SubjectProgress(load_to_read(locator), strict=options.strict) for locator in locators}
     writer = CertificateWriter(

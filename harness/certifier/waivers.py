@@ -20,13 +20,14 @@ from sinkproof.reports.ci.sarif import Reasons
 from sinkproof.reports.ci.violations import Violation, violations
 from sinkproof.reports.report_facts import canary_is_right, filled, visible
 from sinkproof.subject.claims import Claim, names
+from sinkproof.subject.contract import ContractError
 
 FILE: Final = "pyproject.toml"
 TABLE: Final = "tool.sinkproof"
 KEY: Final = "waivers"
 
 
-class WaiverError(ValueError):
+class WaiverError(ContractError):
     """A waiver that cannot be read; the message says where, what, and the next step."""
 
 

@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 
 import click
 
-from sinkproof.certifier.waivers import WaiverError
 from sinkproof.chaos.entry_points import RegistrationError
 from sinkproof.chaos.schedule import ScheduleError
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
@@ -21,10 +20,7 @@ from sinkproof.subject.contract import ContractError
 
 DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # What is given wrongly or missing is for the user to correct; what failed is a failure of sinkproof.
-FOR_THE_USER: Final = (
-    *(ContractError, ScheduleError, DocumentError),
-    *(WaiverError, RegistrationError, ServiceUnavailable),
-)
+FOR_THE_USER: Final = (ContractError, ScheduleError, DocumentError, RegistrationError, ServiceUnavailable)
 
 
 class Terminated(KeyboardInterrupt):

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from sinkproof.chaos.entry_points import refuse_what_cannot_be_used
 from sinkproof.cli.canaries_command import canaries
 from sinkproof.cli.certify_command import certify
 from sinkproof.cli.compare_command import compare
@@ -54,6 +55,7 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # in the background of a shell, Ctrl-C is for another job
         signal.signal(signal.SIGINT, interrupt)
     try:
+        refuse_what_cannot_be_used()
         cli.main(standalone_mode=False)
         sys.exit(0)
     except (Exception, KeyboardInterrupt) as error:  # the border: exit status 1 would look like a verdict

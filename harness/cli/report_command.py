@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.chaos.clock import utc_now
-from sinkproof.reports.ci.badge import OLD_DAYS
 from sinkproof.reports.document import load, write_errors
 
 if TYPE_CHECKING:
     from sinkproof.certifier.waivers import WaiverCheck
 
+OLD_DAYS: Final = 30  # a badge that a weekly run renews stays coloured
 FORMATS: Final = ("text", "markdown", "html", "junit", "sarif", "github", "badge", "badge-json")
 FOR_PERSONS: Final = ("text", "github")  # waivers are printed beside them; the others are read by programs
 

@@ -15,10 +15,9 @@ LABEL: Final = "sinkproof"
 GREY, RED, YELLOW, GREEN, BLUE = "#5f6368", "#b3261e", "#8a6100", "#1a7f37", "#0b62a8"  # white text is legible on each
 COLOURS: Final = {"violated": RED, "unknown": YELLOW}
 CHARACTER: Final = 6.6  # points, at the size of the badge's text
-OLD_DAYS: Final = 30
 
 
-def render(document: Mapping[str, Any], *, now: datetime, old_days: int = OLD_DAYS) -> str:
+def render(document: Mapping[str, Any], *, now: datetime, old_days: int) -> str:
     """SVG."""
     facts_shown = _endpoint(document, now=now, old_days=old_days)
     message = facts_shown["message"]
@@ -26,7 +25,7 @@ def render(document: Mapping[str, Any], *, now: datetime, old_days: int = OLD_DA
     return page.filled("badge.svg.j2", label=LABEL, message=message, color=facts_shown["color"], widths=widths) + "\n"
 
 
-def endpoint(document: Mapping[str, Any], *, now: datetime, old_days: int = OLD_DAYS) -> str:
+def endpoint(document: Mapping[str, Any], *, now: datetime, old_days: int) -> str:
     """JSON, as badge services read it from a URL."""
     return json.dumps(_endpoint(document, now=now, old_days=old_days), indent=1) + "\n"
 

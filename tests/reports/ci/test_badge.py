@@ -34,7 +34,7 @@ def on_day(day: int) -> datetime:
     ],
 )
 def test_a_badge_says_grade_version_and_date(verdict: str, grade: str, message: str, color: str) -> None:
-    found = json.loads(badge.endpoint(certificate(verdict, grade), now=on_day(1)))
+    found = json.loads(badge.endpoint(certificate(verdict, grade), now=on_day(1), old_days=7))
     assert (1, "sinkproof", message, color) == tuple(
         found[key] for key in ("schemaVersion", "label", "message", "color")
     )
@@ -44,21 +44,21 @@ def test_a_badge_says_grade_version_and_date(verdict: str, grade: str, message: 
 def test_the_worst_grade_counts() -> None:
     document = {**certificate("upheld", "exactly-once")}
     document["subjects"] = [*document["subjects"], {**document["subjects"][0], "grade": "at-least-once"}]
-    assert json.loads(badge.endpoint(document, now=on_day(1)))["message"].startswith("at-least-once | ")
+    assert json.loads(badge.endpoint(document, now=on_day(1), old_days=7))["message"].startswith("at-least-once | ")
 
 
 def test_an_old_or_undated_certificate_is_grey() -> None:
     document = certificate("upheld", "exactly-once")
     colours = [json.loads(badge.endpoint(document, now=on_day(day), old_days=7))["color"] for day in (7, 8)]
     assert [badge.GREEN, badge.GREY] == colours
-    undated = json.loads(badge.endpoint({**document, "date": ""}, now=on_day(1)))
+    undated = json.loads(badge.endpoint({**document, "date": ""}, now=on_day(1), old_days=7))
     assert (badge.GREY, True) == (undated["color"], undated["message"].endswith("undated"))
 
 
 def test_the_picture_is_svg_with_the_same_words() -> None:
     document = certificate("upheld", "exactly-once")
     document["environment"]["sinkproof"] = "<&1>"
-    root = ElementTree.fromstring(badge.render(document, now=on_day(1)))
+    root = ElementTree.fromstring(badge.render(document, now=on_day(1), old_days=7))
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert ["sinkproof", "exactly-once | <&1> | 2026-01-31"] == texts
     assert badge.GREEN in {element.get("fill") for element in root.iter()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sinkproof import Claim
+from sinkproof.subject.scratch import freeze_folder, thaw_folder
 
 
 class OrdersSink:
@@ -48,3 +49,9 @@ class OrdersContract:
     def committed(self, scratch: Any) -> Iterator[Any]:
         for file in sorted((scratch.path / "out").glob("*.json")):
             yield from json.loads(file.read_text())
+
+    def freeze(self, scratch: Any) -> Any:
+        return freeze_folder(scratch.path)
+
+    def thaw(self, scratch: Any, copy: Any) -> None:
+        thaw_folder(scratch.path, copy)
