@@ -49,8 +49,14 @@ class Violation:
 
     @property
     def where(self) -> str:
-        """What a waiver may give as its cause to mean no other place."""
         return f"{self.cause} in {self.place}"
+
+    @property
+    def causes(self) -> set[str]:
+        """What a waiver may call it: the root cause or the oracle of all its findings, with the place or without."""
+        oracles = {str(finding["oracle"]) for finding in self.findings}
+        words = {self.cause, *(oracles if len(oracles) == 1 else ())}
+        return words | {f"{word} in {self.place}" for word in words}
 
 
 def violations(document: Mapping[str, Any]) -> list[Violation]:

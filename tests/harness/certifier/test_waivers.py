@@ -46,7 +46,7 @@ def status(document: Document, *waivers: Waiver, today: date = TODAY) -> int:
     return found
 
 
-@pytest.mark.parametrize("cause", ["R1", "R1 in EvilSink.publish"])
+@pytest.mark.parametrize("cause", ["R1", "R1 in EvilSink.publish", "O2", "O2 in EvilSink.publish"])
 def test_a_violation_that_is_waived_leaves_the_verdict_and_gives_status_0(cause: str) -> None:
     waiver = replace(WAIVER, cause=cause)
     assert 1 == status(violated())
@@ -63,7 +63,7 @@ def test_a_violation_that_is_waived_leaves_the_verdict_and_gives_status_0(cause:
         {"subject": "another.py:Sink"},
         {"claim": "NO_LOSS"},
         {"cause": "R5"},
-        {"cause": "O2"},
+        {"cause": "O1"},
         {"cause": "R1 in EvilSink.open"},
     ],
 )
@@ -72,6 +72,13 @@ def test_a_waiver_that_met_nothing_is_reported(other: dict[str, str]) -> None:
     assert 1 == status(violated(), waiver)
     (line,) = WaiverCheck(document=violated(), waivers=[waiver], today=TODAY).lines()
     assert f"a waiver met nothing: {waiver.text}. Remove it if the violation is mended" == line
+
+
+def test_a_subject_that_pytest_names_by_its_full_path_is_met() -> None:
+    document = violated()
+    document["subjects"][0]["name"] = "/home/me/sinks/my_sink.py:Mine"
+    found = [replace(WAIVER, subject=name) for name in ("sinks/my_sink.py:Mine", "y_sink.py:Mine", "/home/me:Mine")]
+    assert [0, 1, 1] == [status(document, waiver) for waiver in found]
 
 
 def test_a_waiver_counts_until_its_last_day() -> None:
