@@ -156,7 +156,7 @@ def test_a_package_that_cannot_be_loaded_is_no_bug_of_sinkproof(
     package: Callable[[str, str], None], tmp_path: Path, command_environment: dict[str, str]
 ) -> None:
     package("acme", f"[{FAULTS}]\nflood = broken_package:FLOOD\n")
-    command = [sys.executable, "-m", "sinkproof", "certify", "files/plain"]
+    command = [sys.executable, "-m", "sinkproof", "replay", "no-fault", "files/plain"]
     environment = {**command_environment, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (3, "") == (done.returncode, done.stdout)

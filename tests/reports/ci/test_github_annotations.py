@@ -62,3 +62,4 @@ def test_a_summary_fits_into_what_is_left_of_its_limit() -> None:
     assert cut.endswith(CUT)
     assert len(cut.encode()) <= SUMMARY_BYTES_MOST
     assert "" == summary(document, room=10)
+    assert all(len(summary(sample(), room=room).encode()) <= room for room in range(100, 1000, 9))

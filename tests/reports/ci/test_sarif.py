@@ -68,6 +68,12 @@ def test_what_breaks_no_claim_and_what_is_unknown_are_no_results() -> None:
     assert any("NO_LOSS is UNKNOWN: commit.before was never reached" in text for text in said)
 
 
+def test_a_finding_against_a_claim_that_was_not_judged_is_no_result() -> None:
+    document = sample()
+    document["subjects"][1]["claims"][1]["verdict"] = "unknown"
+    assert [] == rendered(document)["results"]
+
+
 def test_findings_of_one_cause_in_one_function_are_one_result() -> None:
     document = sample()
     again = copy.deepcopy(finding_of(document))
