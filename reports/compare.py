@@ -8,12 +8,12 @@ other times and flaws that no claim covers are reported, but do not make it wors
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.ci.violations import faults_of
 from sinkproof.reports.coverage_text import stage_coverage
 from sinkproof.reports.document import Document
 
@@ -23,7 +23,6 @@ GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-o
 ENDINGS: Final = ("finished", "did not finish")
 HEADINGS: Final = ("✗ worse", "✓ better", "changed")  # of groups of subjects
 SEARCHES: Final = ("not found", "found")
-PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
 REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
 FINDINGS_SHOWN: Final = 4  # of one subject
 
@@ -326,9 +325,8 @@ def _only_in(subject: Document, other: Document) -> list[FindingChange]:
 
 def _key(finding: Document) -> tuple[str, bool, str]:
     """Equal for the same flaw in two runs: the attempt and the occurrence of the point do not matter."""
-    last = finding["schedule"].split()[-1] if finding["schedule"].split() else ""
-    match = PLACE.fullmatch(last)
-    return finding["oracle"], finding["claimed"], f"{match['point']}={match['kind']}" if match else last
+    places = [f"{point}={kind}" for point, _, kind in faults_of(finding)] or finding["schedule"].split()[-1:]
+    return finding["oracle"], finding["claimed"], places[-1] if places else ""
 
 
 def _paired(

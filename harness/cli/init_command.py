@@ -15,6 +15,7 @@ from sinkproof.reports.document import write_errors
 CONTRACT: Final = '''"""What {name} promises, how one is made, and what a reader sees."""
 
 from sinkproof import Claim
+
 from {module} import {name}
 
 
