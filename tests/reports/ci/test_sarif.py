@@ -105,6 +105,16 @@ def test_the_fingerprint_knows_claim_cause_and_function_but_no_line() -> None:
     assert 3 == len({fingerprint(sample()), fingerprint(caused), fingerprint(renamed)})
 
 
+def test_the_fingerprint_of_a_line_outside_of_functions_has_no_line_either() -> None:
+    marks = set()
+    for number in (3, 4):
+        document = sample()
+        finding_of(document)["line"].update(number=number, function="")
+        finding_of(document)["schedule"] = f"sink[1].line(my_sink.py:{number})#3=kill"
+        marks.add(fingerprint(document))
+    assert 1 == len(marks)
+
+
 def test_the_code_flow_follows_the_schedule() -> None:
     document = sample()
     finding_of(document)["schedule"] = f"sink[1].line(my_sink.py:17)#2=pause {SCHEDULE}"
