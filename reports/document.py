@@ -57,9 +57,13 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
+    """`function`: the one around it, by its qualified name. `path`: of the file in its repository; empty: in none."""
+
     file: str
     number: int
     text: str = ""
+    function: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +265,12 @@ class Measurement:
     name: str
     value: str
     note: str = ""
+
+
+def line_of(finding: Mapping[str, Any]) -> SourceLine:
+    """The line that was struck; an empty one where it is not known."""
+    given = finding["line"] or {"file": "", "number": 0}
+    return SourceLine(**{key: given[key] for key in SourceLine.__dataclass_fields__ if key in given})
 
 
 def load(folder_or_file: Path | str) -> Document:

@@ -50,6 +50,7 @@ OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are
     "failures": [],
     "measurements": [],
     "command": "",
+    "date": "",
     "glossary": {},
 }
 PARTS_OF_SHELL: Final = {"stages": StageResult, "outcomes": PointOutcome}

@@ -143,7 +143,8 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     found = [("why", finding["why"])]
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
     if line := finding["line"]:
-        found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
+        inside = f" in {line['function']}" if line.get("function") else ""
+        found.append(("line", f"{facts.line_text(line)}{inside}  {line['text'].strip()}"))
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
     if finding["root_cause"]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,3 +84,24 @@ def sinkproof_command(
         return subprocess.run(command, cwd=tmp_path, env=command_environment, capture_output=True, text=True)
 
     return run
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """The console command in this process: (status, stdout, stderr)."""
+    from sinkproof.cli.main import main
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sinkproof", *arguments])
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capfd.readouterr())  # type: ignore[return-value]
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

@@ -12,6 +12,7 @@ from typing import Final
 
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
@@ -209,4 +210,4 @@ AT_LINES: Final[Plan] = (
     ),
     Stage(name="later occurrences", schedules=single_faults.later_occurrences),
 )
-PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *AT_LINES)
+PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *REGISTERED_FAULTS, *AT_LINES)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.cli.command_parts import SHELL_CHOICE, Seconds, in_words, progress_on, shells_for
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
@@ -95,9 +96,12 @@ def certify(
 
     SUBJECTS are registered pairs (`sinkproof table --registered`), path/to/file.py:Contract or package.module:Contract.
     Without SUBJECTS: every pair that needs only the memory and files of this machine.
+
+    The exit status is that of the verdict (`sinkproof --help`), and 0 for a violation that is waived in pyproject.toml.
     """
-    from sinkproof.certifier.certify import Options, exit_status
+    from sinkproof.certifier.certify import Options
     from sinkproof.certifier.certify import certify as run
+    from sinkproof.certifier.waivers import WaiverCheck, waivers_of
 
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
@@ -105,6 +109,7 @@ def certify(
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(locator(command_line, reader, options["claims"]))
+    waivers = waivers_of(Path.cwd())  # before anything runs: a mistake there is told at once
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     chosen = Options(
@@ -127,9 +132,12 @@ def certify(
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
+    check = WaiverCheck(document=document, waivers=waivers, today=utc_now().date())
+    for line in check.lines():
+        click.echo(line, err=options["as_json"])
     for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
         click.echo(f"sinkproof: {why}", err=True)
-    sys.exit(exit_status(document))
+    sys.exit(check.exit_status)
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:

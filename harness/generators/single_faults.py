@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from sinkproof.chaos.faults import REGISTERED_KINDS
 from sinkproof.chaos.points import AROUND_CALLS, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
@@ -22,6 +23,7 @@ from sinkproof.generators.fault_sites import (
     places,
     spread,
 )
+from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
 
@@ -36,6 +38,12 @@ DECLINES_FIRST: Final = 4
 
 def at_every_step(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for fault in places(campaign.baseline, kind))
+
+
+def registered_faults(campaign: CampaignView) -> Iterator[Schedule]:
+    """Kinds that other packages register: some occurrences of each named point at which they apply."""
+    kinds = offered(campaign.contract, *(kind.word for kind in REGISTERED_KINDS))
+    yield from in_turn((Schedule((fault,)) for fault in spread(campaign.baseline, kind)) for kind in kinds)
 
 
 def late_zombies_at_every_step(campaign: CampaignView) -> Iterator[Schedule]:

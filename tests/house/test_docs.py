@@ -20,7 +20,7 @@ import pytest
 
 from sinkproof.cli.main import cli
 
-DOCUMENTS = ("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md")
+DOCUMENTS = ("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md", "harness/cli/CI.md")
 BLOCK = re.compile(
     r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
