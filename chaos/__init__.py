@@ -2,8 +2,8 @@
 
 `Schedule` (schedule.py) is the main type: which faults are injected at which points. faults/ has one module per fault
 kind, messages/ breaks single broker messages, processes/ forks and kills processes, services/ runs and breaks external
-systems, shared/ has state that survives a SIGKILL. crash_closure.py covers every sequence of crashes. May import: chaos
-only.
+systems, shared/ has state that survives a SIGKILL, system_calls/ strikes any program before its system calls.
+crash_closure.py covers every sequence of crashes. May import: chaos only.
 """
 
 if __name__ != "sinkproof.chaos":

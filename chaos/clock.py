@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 now = time.monotonic  # seconds
+
+
+def utc_now() -> datetime:
+    """The date of a result. Nothing waits for it: it may jump."""
+    return datetime.now(UTC)
 
 
 class Deadline:

@@ -1,8 +1,9 @@
 """The catalogue of named points: the steps of the commit protocol at which a shell may inject a fault.
 
-A point is either *named* (below; these are the protocol steps that reports speak of) or a *line* that the sink's own
-code executes, written `line(file.py:42)`. Named points are reached through `context.reach(...)` in this project's
-sinks, and around every call into any other sink.
+A point is either *named* (below; these are the protocol steps that reports speak of), or a *line* that the sink's
+own code executes, written `line(file.py:42)`, or a *system call* of another program, written
+`syscall(rename out/part-*)`. Named points are reached through `context.reach(...)` in this project's sinks, and around
+every call into any other sink.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from typing import Final
 
 LINE: Final = re.compile(r"line\((?P<file>[^()\s]+):(?P<number>\d+)\)")
+SYSTEM_CALL: Final = re.compile(r"syscall\((?P<call>[a-z0-9_]+) (?P<about>[^()\s]+)\)")
+UNSAFE: Final = re.compile(r"[^\w/*.~+=,:@-]")
 
 AROUND_CALLS: Final[dict[str, str]] = {
     "open.before": "a new attempt is about to be opened; nothing was restored yet",
@@ -109,8 +112,30 @@ def is_line(point: str) -> bool:
     return point.startswith("line(")
 
 
+def system_call_point(call: str, about: str) -> str:
+    """`about`: what it changes. Schedules are split at blanks, and `#` begins an occurrence."""
+    return f"syscall({call} {UNSAFE.sub(lambda match: f'%{ord(match[0]):02X}', about)})"
+
+
+def is_system_call(point: str) -> bool:
+    return point.startswith("syscall(")
+
+
+def call_of(point: str) -> str:
+    """The name of the system call; empty for any other point."""
+    match = SYSTEM_CALL.fullmatch(point)
+    return match["call"] if match else ""
+
+
+def is_interior(point: str) -> bool:
+    """Inside a call of the protocol, where a sink's bug sits: between two lines, or two system calls."""
+    return is_line(point) or is_system_call(point)
+
+
 def sentence(point: str) -> str:
     """What a point means, for reports."""
+    if match := SYSTEM_CALL.fullmatch(point):
+        return f"the system call {match['call']} of {match['about']} is about to be carried out"
     if match := LINE.fullmatch(point):
         return f"line {match['number']} of {match['file']} is about to be executed"
     return CATALOGUE.get(point, "a point that the sink itself defines")

@@ -1,6 +1,7 @@
 """A schedule: which faults are injected where, as one line that can be read, pasted and replayed.
 
     seed=7 sink[1].commit.after#2=kill checkpoint.notify#3=lose sink[0].line(two_phase.py:42)#1=stop
+    sink[0].syscall(rename out/part-*)#2=kill
     ids=8 orders=notify/open+snapshot sink[0].commit.before#1=kill-job
 
 Each fault names an actor and a point, the occurrence of that point in that actor (counted over all its attempts,
@@ -45,9 +46,11 @@ FORMER_JOB_NAMES = {  # still read, never written
 }
 FAULT = re.compile(
     r"(?:(?P<actor>[A-Za-z_][\w-]*\[\d+\])\.)?"
-    r"(?P<point>line\([^()\s]+:\d+\)|[a-z_]+(?:\.[a-z_]+)*)"
+    r"(?P<point>line\([^()\s]+:\d+\)|syscall\([a-z0-9_]+ [^()\s]+\)|[a-z_]+(?:\.[a-z_]+)*)"
     r"#(?P<occurrence>[1-9]\d*)=(?P<kind>[a-z-]+)"
 )
+
+WORD = re.compile(r"(?:syscall\([^()]*\)|\S)+")  # a system call's name has a blank
 
 
 class ScheduleError(ValueError):
@@ -116,7 +119,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
     """The inverse of `str(schedule)`. `kinds`: the fault kinds to accept (None: any)."""
     faults, seed, job, ids = [], 0, STANDARD, 0
     orders: tuple[str, ...] = ()
-    words = text.split()
+    words = WORD.findall(text)
     if not words:
         raise ScheduleError(f"empty schedule. Write faults as {example()!r}, or {NO_FAULT!r}")
     for word in words:

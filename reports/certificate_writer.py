@@ -32,9 +32,10 @@ class CertificateWriter:
         clock: Callable[[], float],
         environment: Mapping[str, object] | None = None,
         command: str = "",
+        date: str = "",
         glossary: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`command`: repeats the run. `glossary`: a sentence for each word, by the kind of word."""
+        """`command`: repeats the run. `date`: when it began. `glossary`: a sentence for each word, by its kind."""
         self.path = folder / FILE_NAME
         self._clock, self._started = clock, clock()
         self._document: Document = {
@@ -43,6 +44,7 @@ class CertificateWriter:
             "complete": False,
             "environment": plain(environment or {}),
             "command": plain(command),
+            "date": date,
             "glossary": plain(glossary or {}),
             "seconds": 0.0,
             "notes": [],

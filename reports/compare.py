@@ -1,18 +1,20 @@
 """Compares two certificates: a pure function of two documents, and its text.
 
-The second one is worse if it upholds less or covers less: a verdict or grade fell, a new claim is broken, a known step
-no longer has a fault, a closure is no longer complete, a subject is missing, a canary escapes. More schedules, other
-times and flaws that no claim covers are reported, but do not make it worse.
+The second one is worse if it upholds less or if less was looked at: a verdict or grade fell, a new claim is broken, a
+claim is no longer made, a known step or more lines have no fault, more statements never ran, a stage or a closure is no
+longer finished, a subject is missing, a canary escapes. Numbers of schedules and kills change with the load: they,
+other times and flaws that no claim covers are reported, but do not make it worse.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.ci.violations import faults_of
+from sinkproof.reports.coverage_text import stage_coverage
 from sinkproof.reports.document import Document
 
 # The best first.
@@ -21,7 +23,6 @@ GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-o
 ENDINGS: Final = ("finished", "did not finish")
 HEADINGS: Final = ("✗ worse", "✓ better", "changed")  # of groups of subjects
 SEARCHES: Final = ("not found", "found")
-PLACE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\[\d+\]\.)?(?P<point>.+)#\d+=(?P<kind>.+)")
 REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
 FINDINGS_SHOWN: Final = 4  # of one subject
 
@@ -160,6 +161,7 @@ def _subject_change(name: str, old: Document | None, new: Document | None) -> Su
         *_claim_changes(old, new),
         *_broken_claims(old, new),
         *_coverage(old, new),
+        *_code(old, new),
         *_time(facts.totals(old).seconds, facts.totals(new).seconds),
     ]
     return SubjectChange(
@@ -176,14 +178,14 @@ def _ranked(what: str, before: str, after: str, *, ranks: Sequence[str]) -> Chan
 
 
 def _claim_changes(old: Document, new: Document) -> list[Change]:
-    """Claims and their verdicts. A claim that is no longer made is neither better nor worse."""
+    """Claims and their verdicts. A claim that is no longer made was not looked at."""
     changes = []
     for claim, before, after in _paired(old["claims"], new["claims"], ("claim",)):
         if before is not None and after is not None:
             changes.append(_ranked(claim, before["verdict"], after["verdict"], ranks=VERDICTS))
         else:
             texts = [value and f"claimed, {value['verdict']}" for value in (before, after)]
-            changes.append(Change(what=claim, before=texts[0], after=texts[1]))
+            changes.append(Change(what=claim, before=texts[0], after=texts[1], worse=after is None))
     return changes
 
 
@@ -209,6 +211,11 @@ def _coverage(old: Document, new: Document) -> list[Change]:
             was, now = map(len, examined)
             what = f"{shell} shell, steps with a fault (no longer {', '.join(lost)})"
             changes.append(Change(what=what, before=was, after=now, worse=True))
+        if not new["code"]:
+            left, still = (_lines_left(each) for each in (before, after))
+            what = f"{shell} shell, executed lines without a fault"
+            worse = left is not None and (still is None or still > left)
+            changes.append(Change(what=what, before=left, after=still, worse=worse))
         numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines with a fault", "lines_reached"))
         changes += [
             Change(what=f"{shell} shell, {what}", before=before[key], after=after[key])
@@ -219,7 +226,57 @@ def _coverage(old: Document, new: Document) -> list[Change]:
             _closure(f"{shell} shell, closure of {of}", one, other)
             for of, one, other in _paired(before["closures"], after["closures"], ("of",))
         ]
+        changes += [
+            _stage(f"{shell} shell, stage {name!r}", one, other)
+            for name, one, other in _paired(before["stages"], after["stages"], ("name",))
+            if one is not None and one["finished"]
+        ]
     return changes
+
+
+def _lines_left(shell: Document) -> int | None:
+    """None: the shell has not looked inside."""
+    if shell["lines_total"] is None:
+        return None
+    return int(shell["lines_total"] - (shell["lines_reached"] or 0) - shell["lines_covered"])
+
+
+def _stage(what: str, before: Document, after: Document | None) -> Change:
+    """Of a stage that was run to its end."""
+    if after is None:
+        return Change(what=what, before="finished", after=None, worse=True)
+    left = "finished" if after["finished"] else stage_coverage(after)
+    return Change(what=what, before="finished", after=left, worse=not after["finished"])
+
+
+def _code(old: Document, new: Document) -> list[Change]:
+    """The user's own code. What was left out counts: the number of its lines changes with every edit."""
+    changes = []
+    for file, before, after in _paired(old["code"], new["code"], ("file",)):
+        if before is None:
+            continue
+        if after is None:
+            fewer = sum(each["executed"] for each in new["code"]) < sum(each["executed"] for each in old["code"])
+            lines = facts.plural(before["executed"], "executed line")
+            changes.append(Change(what=file, before=lines, after=None, worse=fewer))
+            continue
+        was, now = _left_out(before), _left_out(after)
+        changes += [
+            Change(what=f"{file}: {what}", before=was[what], after=now[what], worse=was[what] < now[what])
+            for what in was
+        ]
+    return changes
+
+
+def _left_out(file: Document) -> dict[str, int]:
+    executed = file["executed"]
+    return {
+        "executed lines never killed": executed - file["killed"] - file["covered"],
+        "executed lines never stopped": executed - file["stopped"],
+        "executed lines never paused": executed - file["paused"],
+        "statements that never ran": len(file["never_run"]),
+        "statements left out by a mark": len(file["excluded"]),
+    }
 
 
 def _closure(what: str, before: Document | None, after: Document | None) -> Change:
@@ -268,9 +325,8 @@ def _only_in(subject: Document, other: Document) -> list[FindingChange]:
 
 def _key(finding: Document) -> tuple[str, bool, str]:
     """Equal for the same flaw in two runs: the attempt and the occurrence of the point do not matter."""
-    last = finding["schedule"].split()[-1] if finding["schedule"].split() else ""
-    match = PLACE.fullmatch(last)
-    return finding["oracle"], finding["claimed"], f"{match['point']}={match['kind']}" if match else last
+    places = [f"{point}={kind}" for point, _, kind in faults_of(finding)] or finding["schedule"].split()[-1:]
+    return finding["oracle"], finding["claimed"], places[-1] if places else ""
 
 
 def _paired(

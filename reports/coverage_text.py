@@ -89,8 +89,10 @@ def caveat_lines(subject: Document) -> list[str]:
 
 
 def code_lines(subject: Document) -> list[str]:
-    """One sentence for each file of a user's sink: what was struck there, and what never ran."""
-    sentences = []
+    """One sentence for each file of a user's sink: what was struck there, and what never ran. Of a command: at which of
+    its system calls.
+    """
+    sentences = [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
     for file in subject["code"]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
         struck += f", {count(file['covered'])} covered by an equal crash" if file["covered"] else ""
@@ -98,6 +100,25 @@ def code_lines(subject: Document) -> list[str]:
         parts += [f"{what}: {_line_numbers(file[key])}" for key, what in NEVER_RAN.items() if file[key]]
         sentences.append("; ".join(parts))
     return sentences
+
+
+def _outward_lines(outward: Document) -> list[str]:
+    calls = _each(outward["killed"], outward["calls"], "outward call")
+    more = outward["recovery_calls"]
+    recoveries = f", and of their recoveries' {count(more)}" if more else ""
+    if outward["recovery_killed"] < more:
+        recoveries = f", and {count(outward['recovery_killed'])} of their recoveries' {count(more)}"
+    others = [f"{kind} at {count(names)}" for kind, names in outward["struck"].items() if kind != "kill" and names]
+    faults = f"; of {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
+    lines = [f"killed before {calls}{recoveries}{faults}"] if outward["calls"] else []
+    lines += [f"system calls were not watched: {outward['unwatched']}"] if outward["unwatched"] else []
+    elsewhere = ", ".join(outward["elsewhere"])
+    lines += [f"it also changed files elsewhere, and was not struck there: {elsewhere}"] if elsewhere else []
+    return [*lines, *outward["unseen"]]
+
+
+def _each(done: int, whole: int, noun: str) -> str:
+    return f"each of {plural(whole, noun)}" if done >= whole else f"{count(done)} of {plural(whole, noun)}"
 
 
 def _line_numbers(numbers: Sequence[int]) -> str:

@@ -57,10 +57,14 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
+    """`function`: the one around it, by its qualified name. `path`: of the file in its repository; empty: in none."""
+
     file: str
     number: int
     text: str = ""
     around: Sequence[str] = ()  # this line and those around it, with their numbers
+    function: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +167,25 @@ class CodeCoverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutwardCalls:
+    """System calls of a command that change something outside of it: of the run without faults, and of its recoveries
+    from a kill before each. `names`: the different ones of the former; `struck`: at how many names, by kind of fault.
+    """
+
+    calls: int = 0
+    killed: int = 0  # of them: a run died before it
+    recovery_calls: int = 0
+    recovery_killed: int = 0
+    names: Sequence[str] = ()
+    struck: Mapping[str, int] = field(default_factory=dict)
+    left: Sequence[str] = ()  # some of the schedules that were to be run, and did not strike
+    left_total: int = 0
+    unseen: Sequence[str] = ()  # why changes may have been missed
+    elsewhere: Sequence[str] = ()  # files that it changed outside of its folder, where it was not struck
+    unwatched: str = ""  # why no call was watched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
     """The campaign of one shell on one subject. Lines are None where the interior was not explored."""
 
@@ -187,6 +210,7 @@ class ShellResult:
     rows_committed: int = 0
     notes: Sequence[str] = ()
     stages: Sequence[StageResult] = ()
+    outward: OutwardCalls | None = None  # of a command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +268,12 @@ class Measurement:
     name: str
     value: str
     note: str = ""
+
+
+def line_of(finding: Mapping[str, Any]) -> SourceLine:
+    """The line that was struck; an empty one where it is not known."""
+    given = finding["line"] or {"file": "", "number": 0}
+    return SourceLine(**{key: given[key] for key in SourceLine.__dataclass_fields__ if key in given})
 
 
 def load(folder_or_file: Path | str) -> Document:

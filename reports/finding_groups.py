@@ -1,4 +1,4 @@
-"""In which order findings are shown, and which of them show the same bug."""
+"""In which order findings are shown, which of them show the same bug, and the source around a struck line."""
 
 from __future__ import annotations
 
@@ -43,3 +43,8 @@ def also_at(group: Sequence[Document]) -> str:
     ]
     steps = (finding["schedule"].split()[-1] for finding in group if not finding["line"])
     return ", ".join([*places, *dict.fromkeys(step.partition("#")[0] for step in steps)])
+
+
+def lines_around(line: Document) -> list[str]:
+    struck = f"{line['number']} "  # is marked
+    return [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]

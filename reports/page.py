@@ -11,7 +11,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from sinkproof.reports import canary_table, coverage_text, grid, picture, story
+from sinkproof.reports import canary_table, coverage_text, finding_groups, grid, picture, story
 from sinkproof.reports import report_facts as facts
 
 TEMPLATE: Final = "page.html.j2"
@@ -28,6 +28,7 @@ def render(document: Mapping[str, Any]) -> str:
         coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,
+        lines_around=finding_groups.lines_around,
         picture=picture.picture,
         sentence=story.sentence,
         story=story.story,

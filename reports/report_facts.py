@@ -51,6 +51,7 @@ OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are
     "failures": [],
     "measurements": [],
     "command": "",
+    "date": "",
     "glossary": {},
 }
 PARTS_OF_SHELL: Final = {"stages": StageResult, "outcomes": PointOutcome}
@@ -321,11 +322,6 @@ def verdict_text(verdict: str) -> str:
 
 def line_text(line: Document) -> str:
     return f"{line['file']}:{line['number']}"
-
-
-def lines_around(line: Document) -> list[str]:
-    struck = f"{line['number']} "  # is marked
-    return [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]
 
 
 def count(number: int) -> str:

@@ -148,8 +148,9 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
     found += [("rows", ", ".join(finding["contents"]))] if finding["contents"] else []
     if line := finding["line"]:
-        found.append(("line", f"{facts.line_text(line)}  {line['text'].strip()}"))
-        found += [("", text) for text in facts.lines_around(line)]
+        inside = f" in {line['function']}" if line.get("function") else ""
+        found.append(("line", f"{facts.line_text(line)}{inside}  {line['text'].strip()}"))
+        found += [("", text) for text in finding_groups.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
     if finding["root_cause"]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
     for entry in [entry for entry in running() if entry.owner == os.getpid()]:
         ServiceHandle(entry).end()
+
+
+@pytest.fixture(scope="session")
+def watch_of_system_calls() -> None:
+    """Skips a test, in one line, where the kernel or the container does not offer it."""
+    from sinkproof.chaos.system_calls.watched_program import why_not_watched
+
+    if why := why_not_watched():
+        pytest.skip(f"system calls cannot be watched here: {why}")
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +84,24 @@ def sinkproof_command(
         return subprocess.run(command, cwd=tmp_path, env=command_environment, capture_output=True, text=True)
 
     return run
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """The console command in this process: (status, stdout, stderr)."""
+    from sinkproof.cli.main import main
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sinkproof", *arguments])
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capfd.readouterr())  # type: ignore[return-value]
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

@@ -1,12 +1,14 @@
 """Which faults exist, where can each be injected, and what heals it?
 
-One `FaultKind` (fault_kind.py) a module, and its docstring says what heals it. May import: chaos only.
+One `FaultKind` (fault_kind.py) a module, and its docstring says what heals it. Other packages register theirs by the
+entry point `sinkproof.faults`. May import: chaos only.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from sinkproof.chaos.entry_points import FAULTS, load_registered
 from sinkproof.chaos.faults.cancel_job import CANCEL
 from sinkproof.chaos.faults.clock_jump import CLOCK_BACK, CLOCK_FORWARD
 from sinkproof.chaos.faults.decline_vote import DECLINE
@@ -39,15 +41,18 @@ from sinkproof.chaos.faults.rewind_to_older_checkpoint import REWIND
 from sinkproof.chaos.faults.service_kill import SERVICE_KILL
 from sinkproof.chaos.faults.service_pause import SERVICE_PAUSE
 from sinkproof.chaos.faults.service_stop import SERVICE_STOP
+from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.stop_zombie import STOP
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
-EVERY_KIND: Final[tuple[FaultKind[Any], ...]] = (
-    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, LOSE, DECLINE),
+OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
+    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
     *NETWORK,
     *(DROP, DELAY, DOUBLE, HOLD),
 )
+REGISTERED_KINDS: Final = load_registered(FAULTS, FaultKind, name_in="word", taken={kind.word for kind in OWN_KINDS})
+EVERY_KIND: Final = (*OWN_KINDS, *REGISTERED_KINDS)
 KINDS: Final[dict[str, FaultKind[Any]]] = {kind.word: kind for kind in EVERY_KIND}

@@ -2,7 +2,7 @@
 
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
-from sinkproof.chaos.points import SINK_POINTS
+from sinkproof.chaos.points import SINK_POINTS, is_system_call
 
 
 def inject(shell: FaultableShell) -> None:
@@ -12,6 +12,6 @@ def inject(shell: FaultableShell) -> None:
 ERROR = FaultKind[FaultableShell](
     "error",
     "failed request: the call to the target raises OSError; at an `.after` point its effect has happened",
-    applies=lambda actor, point: point in SINK_POINTS and actor.startswith("sink["),
+    applies=lambda actor, point: actor.startswith("sink[") and (point in SINK_POINTS or is_system_call(point)),
     inject=inject,
 )

@@ -6,6 +6,8 @@ Only where the harness itself intercepts the call: a sink that names its own poi
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.lines import Unanswered
+from sinkproof.chaos.points import call_of
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH
 
 CALLS = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory")
 
@@ -17,6 +19,6 @@ def inject(shell: FaultableShell) -> None:
 UNANSWERED = FaultKind[FaultableShell](
     "unanswered",
     "lost reply: a file or folder is changed as requested, and the call fails with an OSError all the same",
-    applies=lambda actor, point: point in CALLS and actor.startswith("sink["),
+    applies=lambda actor, point: actor.startswith("sink[") and (point in CALLS or call_of(point) in BY_PATH),
     inject=inject,
 )

@@ -31,6 +31,7 @@ class Silence(enum.Enum):
     STOPPED = "stopped"
     HUNG = "hung"
     GARBAGE = "garbage"
+    STRUCK = "struck"  # a watch beside it has injected a fault
 
 
 class NoReply(Exception):
@@ -82,6 +83,7 @@ class ChildProcess:
         self.server, self.pid, self.channel, self.output = server, pid, channel, output
         self.wait_status: int | None = None
         self.stopped = False
+        self.struck = -1  # a descriptor that ends every wait when it can be read
         self._buffer = bytearray()
         self._polls: dict[tuple[int, int], select.poll] = {}  # by descriptor and events
         channel.setblocking(False)
@@ -165,6 +167,8 @@ class ChildProcess:
             ready = dict(poll.poll(0 if silence else _milliseconds(deadline)))
             if descriptor in ready:
                 return
+            if self.struck in ready:
+                raise NoReply(Silence.STRUCK)
             if silence is not None:
                 raise NoReply(silence)
             if ready:
@@ -178,6 +182,8 @@ class ChildProcess:
         poll = self._polls[descriptor, events] = select.poll()
         poll.register(descriptor, events)
         poll.register(self.server.control, select.POLLIN)
+        if self.struck >= 0:
+            poll.register(self.struck, select.POLLIN)
         return poll
 
     def _silence(self) -> Silence | None:

@@ -25,7 +25,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
 # time, several times its budget, and more of it on a busy machine. By then the campaign ends.
 LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
-SLOW_SECONDS: Final = 240.0
+SLOW_SECONDS: Final = 240.0  # a command gets them whatever its budget: some hundred runs of a JVM
 BUDGETS_MOST: Final = 8.0
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
 CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
@@ -52,7 +52,9 @@ def within_budget(task: Task) -> ShouldStop:
             return False
         least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-        if spent > max(least, seconds_if_slow(task.budget_seconds, busy=busy)):
+        is_command = results.contract.kind == "command"
+        budget_seconds = max(task.budget_seconds, SLOW_SECONDS / BUDGETS_MOST) if is_command else task.budget_seconds
+        if spent > max(least, seconds_if_slow(budget_seconds, busy=busy)):
             return True
         if results.steering.deferred_to_processes:
             return True
@@ -79,7 +81,8 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
     early = lacks_required_stages(results)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
-    return resumed and lines and not early and not unread and not coverage.never_struck()
+    outward = bool(coverage.outward.unwatched or coverage.outward.is_enough())
+    return resumed and lines and outward and not early and not unread and not coverage.never_struck()
 
 
 def lacks_required_stages(results: CampaignResults) -> bool:
@@ -147,10 +150,6 @@ def _process(
     from sinkproof.campaign.workers.process_workers import workers_beside
     from sinkproof.execution.process_runner import process_runner
 
-    if results.contract.kind == "command":
-        results.notes.append(
-            "a command's interior is not explored: it dies and stops between requests and replies only"
-        )
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
         workers_beside(runner, task.cores) as workers,
@@ -205,6 +204,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     if unstruck := coverage.lines_unstruck():
         some = ", ".join(unstruck[:10])
         results.notes.append(f"{len(unstruck)} of {len(coverage.lines_passed)} executed lines were not struck: {some}")
+    if coverage.outward.unwatched:
+        results.notes.append(f"the command dies and stops between its calls only: {coverage.outward.unwatched}")
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []

@@ -9,9 +9,10 @@ from typing import Final
 
 from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
+from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import COORDINATOR_POINTS, is_line
+from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 
@@ -61,10 +62,12 @@ class Coverage:
     calls_failed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind) of KINDS_AT_CALLS
     stages: list[StageCoverage] = field(default_factory=list)
     bounds: LargestRun = field(default_factory=LargestRun)
+    outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of a command
 
     def add(self, result: RunResult) -> None:
         self._ran(result)
         self.saw({point for _, point in result.trace})
+        self.outward.add(result)
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"
@@ -106,7 +109,8 @@ class Coverage:
 
     def saw(self, points: Iterable[str]) -> None:
         for point in {*points} - self.passed - self.lines_passed:
-            (self.lines_passed if is_line(point) else self.passed).add(point)
+            if not is_system_call(point):
+                (self.lines_passed if is_line(point) else self.passed).add(point)
 
     def crashed(
         self, points: Mapping[str, int], *, covered: Mapping[str, int], kind: str = "kill-job", found: bool = False

@@ -222,4 +222,5 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
     Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
+    Need.OUTWARD_CALLS: lambda campaign: bool(campaign.results.coverage.outward.calls),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,15 +14,16 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import high_yield
+from sinkproof.generators import high_yield, lines_never_run
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
-FAR_LARGER_SECONDS: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
+SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
+TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
 
@@ -76,6 +77,18 @@ class ProcessCampaign(CampaignInProcesses):
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
 
+    def kill_before_outward_calls(self) -> None:
+        self._kill(self.results.coverage.outward.calls)
+
+    def kill_before_outward_calls_of_recoveries(self) -> None:
+        self._kill(self.results.coverage.outward.recoveries)
+
+    def _kill(self, kills: Mapping[Schedule, bool]) -> None:
+        for _ in range(TIMES_AT_A_CALL):
+            left = [schedule for schedule, done in kills.items() if not done]
+            self.tried.difference_update(left)
+            self.run_schedules(left)
+
     def pass_midnight(self) -> None:
         """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""
         self.run_schedules(high_yield.moved_wall_clocks(self))
@@ -83,22 +96,40 @@ class ProcessCampaign(CampaignInProcesses):
         if native:
             self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
 
-    def search_in_far_larger_data(self) -> None:
-        """While statements of a user's sink have not run. Lines that run there are struck there.
-
-        What does not finish is not judged: a call that takes long looks like a hung one. What is slow is not repeated.
+    def search_unusual_situations(self) -> None:
+        """While statements of a user's sink have not run. Where one of them does, faults are tried next: at its lines,
+        and at steps of the same job.
         """
-        if not self.unexecuted:
-            return
-        deadline = Deadline(FAR_LARGER_SECONDS)
-        result = self.play(Schedule(job=FAR_LARGER_DATA_JOB), lines=True)
-        if result.finished:
-            self.take(result)
-            self.lines_were_traced()
-        if deadline.over or not result.finished:
-            self.stage.cut = "far larger data was given up: the sink takes too long, or fails, with 120,000 rows"
-            return
-        self.strike_lines_of_recoveries()
+        given_up = []
+        if self.unexecuted:
+            for schedule in lines_never_run.unusual_situations(self):
+                if not self._search(schedule):
+                    given_up.append(schedule.job)
+                if not self.unexecuted:
+                    break
+        if given_up:
+            self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
+
+    def _search(self, schedule: Schedule) -> bool:
+        """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one.
+        What is slow is not repeated.
+        """
+        left, deadline = len(self.unexecuted), Deadline(SEARCH_SECONDS_MOST)
+        result = self.play(schedule, lines=True)
+        is_slow = deadline.over
+        if not result.finished:
+            return False
+        self.take(result)
+        self.lines_were_traced()
+        self.stop_if_asked()
+        if is_slow:
+            return False
+        if len(self.unexecuted) < left:
+            self.strike_lines_of_recoveries()
+            self.run_schedules(
+                lines_never_run.faults_next(result, deaths_only=schedule.job == FAR_LARGER_DATA_JOB), lines=True
+            )
+        return True
 
     def trace_recoveries(self) -> None:
         """Records the lines of recoveries from deaths in every phase of a checkpoint, and those that zombies execute;

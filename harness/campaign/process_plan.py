@@ -12,9 +12,10 @@ from typing import Final
 
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import high_yield, interleavings, service_faults, single_faults
+from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
 
 
@@ -35,7 +36,28 @@ KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's 
     Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
     Stage(name="declined votes", schedules=single_faults.declined_votes),
 )
+OUTWARD_CALLS: Final[Plan] = (
+    Stage(
+        name="kill before each outward call",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="zombie, pause, error and late effect at each outward call",
+        schedules=single_faults.at_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="kill before each outward call of recoveries",
+        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+)
 HIGH_YIELD: Final[Plan] = (
+    *OUTWARD_CALLS,
     Stage(
         name="zombies within commits",
         schedules=interleavings.zombies_within_commits,
@@ -72,6 +94,32 @@ HIGH_YIELD: Final[Plan] = (
         name="pauses within recoveries",
         schedules=interleavings.pauses_within_recoveries,
         needs=(Need.NO_SERVICE,),
+    ),
+    Stage(
+        name="faults in commits of two checkpoints",
+        schedules=interleavings.faults_in_commits_of_two_checkpoints,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="second faults within recoveries",
+        schedules=interleavings.crashes_within_recoveries,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="aborts after the next snapshot",
+        schedules=rare.aborts_after_the_next_snapshot,
+        needs=(Need.FOREIGN_CODE,),
+    ),
+    Stage(
+        name="twelve sink subtasks",
+        schedules=high_yield.twelve_sinks,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="threads of the sink slowed",
+        schedules=high_yield.slowed_threads,
+        needs=(Need.FOREIGN_CODE,),
+        lines=True,
     ),
     Stage(
         name="zombies without a successor",
@@ -127,8 +175,8 @@ HIGH_YIELD: Final[Plan] = (
         schedules=high_yield.whole_job_kills_in_other_jobs,
     ),
     Stage(
-        name="far larger data, while statements never ran",
-        explore=ProcessCampaign.search_in_far_larger_data,
+        name="unusual situations, while statements never ran",
+        explore=ProcessCampaign.search_unusual_situations,
         needs=(Need.FOREIGN_CODE,),
         required=True,
     ),
@@ -162,4 +210,4 @@ AT_LINES: Final[Plan] = (
     ),
     Stage(name="later occurrences", schedules=single_faults.later_occurrences),
 )
-PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *AT_LINES)
+PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *REGISTERED_FAULTS, *AT_LINES)

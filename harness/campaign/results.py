@@ -159,6 +159,7 @@ class CampaignResults:
             outcomes=self._outcomes(),
             rows_committed=coverage.rows_committed,
             bounds=coverage.bounds.document(),
+            outward=coverage.outward.document(),
             notes=self.notes,
             stages=[
                 StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})

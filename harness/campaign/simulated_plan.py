@@ -11,6 +11,7 @@ from typing import Final
 
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.chaos.faults import REGISTERED_KINDS
 from sinkproof.generators import high_yield, interleavings, rare, single_faults
 
 CRASHABLE: Final = (Need.CRASHABLE_HERE,)
@@ -105,4 +106,7 @@ THOUSANDS: Final[Plan] = (
     Stage(name="closure with partial deaths", explore=SimulatedCampaign.close_with_partial_deaths, needs=COPIED),
     Stage(name="ordered pairs of faults", explore=SimulatedCampaign.run_pairs, needs=COPIED),
 )
-SIMULATED_PLAN: Final[Plan] = (*FIRST, *SINGLE_FAULTS, *RARE_FAULTS, *CLOSURES, *THOUSANDS)
+REGISTERED_FAULTS: Final[Plan] = (
+    (Stage(name="faults of other packages", schedules=single_faults.registered_faults),) if REGISTERED_KINDS else ()
+)
+SIMULATED_PLAN: Final[Plan] = (*FIRST, *SINGLE_FAULTS, *REGISTERED_FAULTS, *RARE_FAULTS, *CLOSURES, *THOUSANDS)

@@ -25,6 +25,7 @@ class Need(Enum):
     CRASHABLE_HERE = "the simulated shell leaves deaths of this sink to the process shell"
     POWER_LOSS = "the contract does not offer lose_power"
     ENDURANCE = "rows are not appended"
+    OUTWARD_CALLS = "no system calls of this sink are watched"
 
 
 def nothing(_: Any) -> Iterable[Schedule]:

@@ -70,6 +70,6 @@ class Steering:
 
     def to_unstruck_points(self, coverage: Coverage) -> list[Schedule]:
         """Schedules that lead to points that were passed without an injected fault, and kill there."""
-        points = [*coverage.never_struck(), *sorted(coverage.lines_passed)]
+        points = [*coverage.never_struck(), *coverage.outward.never_struck(), *sorted(coverage.lines_passed)]
         unstruck = [point for point in points if not coverage.examined(point)]
         return [self.reaching[point][0].schedule for point in unstruck if self.reaching.get(point)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sinkproof.canaries import code_of_users as users
 from sinkproof.canaries import controls, idempotent, masked, two_phase, write_ahead
 from sinkproof.canaries import controls_on_database as controls_database
 from sinkproof.canaries import late_failures as rare
@@ -30,7 +31,8 @@ ON_SPARK: Final = frozenset(  # a trial takes seconds there, and points pass at 
     }
 )
 VIRTUAL: Final = ("simulated",)  # needs a clock or a power supply that faults can control
-WALL_CLOCK: Final = ("process",)  # that of this process, with the engine and the oracle in it, is never moved
+REAL_ONLY: Final = ("process",)
+WALL_CLOCK: Final = REAL_ONLY  # that of this process, with the engine and the oracle in it, is never moved
 ROOT_CAUSES: Final = {
     "R1": "data and progress marker are not one step",
     "R2": "a name or key is not stable, or not unique",
@@ -59,7 +61,8 @@ class Canary:
     """`oracle_names`, `fault_kinds`: a finding of one of these oracles with one of these faults last shows its sin.
 
     `under`: the rest of the schedule that shows the sin: another job, greater ids, another order of subtasks.
-    `times`: the least number of faults that shows it. `shells`: where it can be convicted, besides ON_SPARK.
+    `times`: the least number of faults that shows it. `at_lines`: faults strike between two lines of it only.
+    `shells`: where it can be convicted, besides ON_SPARK.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Canary:
     fault_kinds: str  # "none": without a fault
     under: str = NO_FAULT
     times: int = 1
+    at_lines: bool = False
     shells: tuple[str, ...] = REAL
 
     @property
@@ -91,6 +95,7 @@ CANARIES: Final = (
     Canary("marker before data", write_ahead.MarkerBeforeData, "R1", LOSS, DEATHS),
     Canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
     Canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", "O2", DEATHS),
+    Canary("installed, notes first", users.InstalledAndNotesFirst, "R1", LOSS, DEATHS, at_lines=True),
     # R2: names and keys of rows and files.
     Canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", "O2", DEATHS),
     Canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", "O1", "none"),
@@ -160,6 +165,15 @@ CANARIES: Final = (
     Canary("forgets pending on restore", two_phase.ForgetsPendingOnRestore, "R14", LOSS, DEATHS),
     Canary("drops what removed subtasks left", tx.DropsWhatRemovedSubtasksLeft, "R14", LOSS, DEATHS, under=RESCALED),
     Canary("restore error means empty", tx.RestoreErrorMeansEmpty, "R14", LOSS, DEATHS, under=RESCALED),
+    Canary(
+        "loses what an earlier run left",
+        users.LosesWhatAnEarlierRunLeft,
+        "R14",
+        LOSS,
+        "lose",
+        under="job=sparse",
+        shells=REAL_ONLY,
+    ),
     # R15: removing too much.
     Canary("close() removes pending files", two_phase.CloseRemovesPending, "R15", "O1 O6", "kill"),
     Canary("sweeps all subtasks", tx.SweepsAllSubtasks, "R15", LOSS, DEATHS),
@@ -192,6 +206,9 @@ CANARIES: Final = (
     Canary("cuts restored values", write_ahead.CutsRestoredValues, "R19", "O12", DEATHS),
     Canary("value of the row before", write_ahead.ValueOfTheRowBefore, "R19", "O12", "none"),
 )
+CANARIES_OF_TESTS: Final = (  # a trial takes longer than those before a certificate may
+    Canary("loses behind many rows", users.LosesBehindManyRows, "R3", LOSS, "none", shells=REAL_ONLY),
+)
 CONTROLS_ON_SPARK: Final = 3  # of the following: a schedule takes a fifth of a second there
 CONTROLS: Final = (
     ("two-phase files", controls.FolderContract),
@@ -205,4 +222,9 @@ CONTROLS: Final = (
     ("counters on a server", idempotent.CountingControl),
     ("asynchronous producer", controls_database.AsynchronousControl),
     ("rows in full", write_ahead.WholeRowsControl),
+)
+CONTROLS_OF_TESTS: Final = (
+    ("two logs, installed", users.TwoLogsControl),
+    ("two logs elsewhere", users.ElsewhereControl),
+    ("two logs and many rows", users.SpillingControl),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.campaign_budget import run_campaign
@@ -17,7 +19,8 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.loading import check, locator_of
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import scratch_folder
 
 CANARY_SECONDS_MOST: Final = 60.0  # most need one; the whole campaign takes 30 on a machine that does other things
@@ -134,9 +137,21 @@ def _campaign(
     run_as: CampaignFunction,
 ) -> tuple[Sequence[Finding], Sequence[str]]:
     label, contract = labelled
-    checked = check(locator_of(contract), contract)
-    checked.given.label = label
-    task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, scratch_folder() as home:
+        checked = laid_out(contract, home)
+        checked.given.label = label
+        task = Task(locator=checked.locator, shell=shell, budget_seconds=0)
         outcome = run_as(checked, task, folder=folder, progress=progress, should_stop=should_stop)
     return outcome.findings, outcome.unknowns
+
+
+def laid_out(contract: type, home: Path) -> Contract:
+    """The contract, checked; that of code_of_users.py from a copy of its file below `home`, as users have theirs."""
+    locator = locator_of(contract)
+    if not hasattr(contract, "laid_out_in"):
+        return check(locator, contract)
+    file, _, name = locator.rpartition(":")
+    copy = home / contract.laid_out_in / Path(file).name
+    copy.parent.mkdir(parents=True)
+    shutil.copyfile(file, copy)
+    return load(f"{copy}:{name}")

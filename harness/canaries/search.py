@@ -75,7 +75,9 @@ def search(
         return schedules_of_its_sin(canary, campaign)
 
     with ScheduleRunner(contract, scratch) as runner:
-        stage = Stage(name=STAGE, schedules=schedules, concurrent_reader=bool(contract.claims & READ_BESIDE))
+        runner.find_own_files()
+        reads = bool(contract.claims & READ_BESIDE)
+        stage = Stage(name=STAGE, schedules=schedules, lines=canary.at_lines, concurrent_reader=reads)
         CanaryCampaign(runner, results, should_stop=should_stop).carry_out((stage,))
         runner.reset()
     if should_stop(results):
@@ -84,10 +86,16 @@ def search(
 
 
 def schedules_of_its_sin(canary: Canary, campaign: Campaign) -> Iterator[Schedule]:
-    """Of each kind: each point once, then every effect on the target, and finally every occurrence."""
+    """Of each kind: each point once, then every effect on the target, and finally every occurrence. Or each line."""
     kinds = [kind for kind in canary.faults if kind]
     for under in dict.fromkeys((parse(canary.under), Schedule(job=SPARSE))):
         yield under
+        if canary.at_lines:
+            lines = campaign.run_traced(under)
+            yield from (
+                replace(under, faults=(fault,)) for kind in kinds for fault in first_of_each(lines, kind, lines=True)
+            )
+            continue
         baseline = campaign.run(under)
         faults: list[Fault] = []
         for kind in kinds:

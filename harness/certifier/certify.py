@@ -19,8 +19,9 @@ from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
-from sinkproof.chaos.clock import now
-from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE, Verdict, merge
+from sinkproof.chaos.clock import now, utc_now
+from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
+from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.certificate_writer import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
@@ -67,6 +68,7 @@ def environment() -> dict[str, Any]:
         "optimized": bool(sys.flags.optimize),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        **({"registered by": packages()} if packages() else {}),
     }
 
 
@@ -94,6 +96,7 @@ def certify(
 
     Raises ContractError for a bad subject.
     """
+    refuse_what_cannot_be_used()
     sweep_folders_of_the_dead()
     subjects = {locator: SubjectProgress(load_to_read(locator), strict=options.strict) for locator in locators}
     writer = CertificateWriter(
@@ -101,6 +104,7 @@ def certify(
         clock=now,
         environment={**environment(), "seed": options.seed, "budget_seconds": options.budget_seconds},
         command=command_line(locators, options),
+        date=utc_now().isoformat(timespec="seconds"),
         glossary=glossary(),
     )
     for measurement in options.measurements:
@@ -130,17 +134,6 @@ def _try_everything(
     if options.canaries_kept is not None and options.canaries:
         blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
     return blind
-
-
-def exit_status(document: Document) -> int:
-    """A violation stands in spite of any failure; otherwise a failure decides before the verdict."""
-    causes = {failure["whose"] for failure in document.get("failures", ())}
-    verdict = Verdict(document["verdict"])
-    if verdict is not Verdict.VIOLATED and "ours" in causes:
-        return EXIT_INTERNAL
-    if verdict is not Verdict.VIOLATED and "input" in causes:
-        return EXIT_USAGE
-    return verdict.exit_code
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
+from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
+from sinkproof.reports.document import ShellResult
 from sinkproof.subject.reachable_lines import MARK, Duty
 from sinkproof.subject.source_files import source_line
 
@@ -16,16 +18,19 @@ NO_CALL: Final = (
     "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
 )
 INTERIOR_UNSEEN: Final = (
-    "a command dies and stops between requests and replies only: what a death inside its calls leaves was not examined"
+    "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "
+    "examined"
+)
+NO_OUTWARD_CALL: Final = (
+    "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
 RESERVE: Final = 1.5  # schedules that are left may take longer than those before
 
 
 def not_examined(subject: SubjectProgress) -> str:
     """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
-    if subject.contract.kind == "command":
-        return INTERIOR_UNSEEN
     reasons = [
+        _unseen_interior(subject),
         _left_over(subject),
         _never_struck_code(subject),
         _never_run(subject),
@@ -42,6 +47,27 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         yield f"statements for exceptions that never ran: {left}"
     if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
         yield NO_CALL
+
+
+def _unseen_interior(subject: SubjectProgress) -> str:
+    """What may have changed outside of a command without a death before it; empty if nothing."""
+    if subject.contract.kind != "command":
+        return ""
+    outward = next((shell.outward for shell in subject.shells if shell.outward is not None), None)
+    if outward is None:
+        return NO_OUTWARD_CALL
+    if outward.unwatched:
+        return f"{INTERIOR_UNSEEN}, because {outward.unwatched}"
+    if outward.unseen:
+        return f"changes outside may have been missed: {'; '.join(outward.unseen)}"
+    if not outward.calls:
+        return NO_OUTWARD_CALL
+    if outward.left_total:
+        return (
+            f"{outward.left_total} faults at outward calls did not strike, such as {outward.left[0]}; give it a larger "
+            f"--budget: {_budget_for(subject)} may suffice"
+        )
+    return ""
 
 
 def _unstruck(subject: SubjectProgress) -> str:
@@ -129,12 +155,24 @@ def _never_run(subject: SubjectProgress) -> str:
 
 
 def _budget_for(subject: SubjectProgress) -> str:
-    """From the rate of the shell with real deaths: for what is left of its bound, and for each line and kind."""
+    """From the rate of the shell with real deaths: for what is left of its bound, for each line and kind, and for the
+    stages without which it does not end, as long as those before were.
+    """
     shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
     lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
+    begun = [stage.run for stage in shell.stages if stage.run]
     left = lines + shell.schedules_in_bound - shell.schedules_run
+    left += ceil(len(_required_and_not_begun(shell)) * sum(begun) / max(len(begun), 1))
     seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
     return f"{ceil(seconds / 10) * 10}s"
+
+
+def _required_and_not_begun(shell: ShellResult) -> list[str]:
+    plan = plan_of(shell.shell)
+    last = max((number for number, stage in enumerate(plan, 1) if stage.required), default=0)
+    done = {stage.name for stage in shell.stages if stage.run or stage.finished or stage.skipped}
+    planned = {stage.name for stage in shell.stages}
+    return [stage.name for stage in plan[:last] if stage.name in planned - done]
 
 
 def _left_over(subject: SubjectProgress) -> str:

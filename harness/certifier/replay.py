@@ -14,7 +14,7 @@ from sinkproof.campaign.task import Task
 from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
-from sinkproof.chaos.points import LINE, is_line
+from sinkproof.chaos.points import LINE, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
@@ -105,6 +105,10 @@ def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str
         return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     times = places[fault.actor, fault.point]
+    if is_system_call(fault.point) and times < fault.occurrence:
+        met = Counter(point for name, point in places.elements() if name == fault.actor and is_system_call(point))
+        others = ", ".join(f"{point} ({number})" for point, number in met.items()) or "none"
+        return f"the replay is void: it has not met this call at its place. Its outward calls: {others}"
     if times >= fault.occurrence:
         return "it was passed only before the preceding fault: faults strike in their order"
     if times:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.cli.command_parts import SHELL_CHOICE, Budget, Seconds, in_words, progress_on, shells_for
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
@@ -26,9 +27,11 @@ BUDGET_SECONDS: Final = 40.0  # enough to kill at every step and line of a file 
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
+BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
     f"{in_words(BUDGET_SECONDS)}; {in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "
-    f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"
+    f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; "
+    f"{in_words(BUDGET_SECONDS_OF_COMMAND)} for a command; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"
 )
 
 
@@ -100,11 +103,14 @@ def certify(
 
     SUBJECTS are registered pairs (`sinkproof table --registered`), path/to/file.py:Contract or package.module:Contract.
     Without SUBJECTS: every pair that needs only the memory and files of this machine.
+
+    The exit status is that of the verdict (`sinkproof --help`), and 0 for a violation that is waived in pyproject.toml.
     """
     if not (options["quiet"] or options["plan"]):  # the imports below take half a second
         click.echo(f"certifying {', '.join(subjects) or command_line or 'every pair of memory and files'} …", err=True)
-    from sinkproof.certifier.certify import LEAST_SECONDS, Options, exit_status
+    from sinkproof.certifier.certify import LEAST_SECONDS, Options
     from sinkproof.certifier.certify import certify as run
+    from sinkproof.certifier.waivers import WaiverCheck, waivers_of
 
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
@@ -112,10 +118,11 @@ def certify(
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(locator(command_line, reader, options["claims"]))
+    waivers = waivers_of(Path.cwd())  # before anything runs: a mistake there is told at once
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     budget = options["budget"]
-    default = default_budget(subjects, shells, everything=not (subjects or command_line))
+    default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, everything=not subjects)
     chosen = Options(
         shells=shells,
         master=options["master"],
@@ -136,9 +143,12 @@ def certify(
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
     _write_reports(document, out)
     click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
+    check = WaiverCheck(document=document, waivers=waivers, today=utc_now().date())
+    for line in check.lines():
+        click.echo(line, err=options["as_json"])
     for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
         click.echo(f"sinkproof: {why}", err=True)
-    sys.exit(exit_status(document))
+    sys.exit(check.exit_status)
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:

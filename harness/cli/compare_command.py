@@ -16,7 +16,11 @@ import click
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """Say what changed from the certificate in BEFORE to the one in AFTER.
 
-    Exit status 1 if AFTER is worse: it upholds less, or examined less.
+    Exit status 1 if AFTER is worse: it upholds less, or less was looked at (claims, steps, lines, stages). Numbers of
+    schedules and kills change with the load of the machine, and decide nothing.
+
+    \b
+    sinkproof compare .sinkproof/main .sinkproof/ci       as the workflow of `sinkproof init` does
     """
     from sinkproof.reports.compare import compare as changes
     from sinkproof.reports.compare import render

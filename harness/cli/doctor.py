@@ -20,6 +20,8 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.service_catalogue import KINDS
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
+from sinkproof.chaos.system_calls.outward_calls import TRIED, machine
+from sinkproof.chaos.system_calls.watched_program import why_not_watched
 
 MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
 CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
@@ -47,6 +49,15 @@ def examine(versions: Mapping[str, str]) -> Iterator[MachineFinding]:
         yield _installed(kind, versions.get(kind.name) or kind.version)
         yield _running(kind)
     yield _engine()
+    yield _system_calls()
+
+
+def _system_calls() -> MachineFinding:
+    name, without = "system calls", "without them no claim of a command about rows is upheld"
+    if why := why_not_watched():
+        return MachineFinding(name, LACKING, f"cannot be watched: {why}", without)
+    untried = "" if machine() in TRIED else f", untried on {machine()}"
+    return MachineFinding(name, OK, f"can be watched, so that commands are killed inside{untried}")
 
 
 def _memory() -> MachineFinding:

@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from sinkproof.cli.exit_status import leave_on_service_errors
 from sinkproof.cli.service_flags import SERVICES, version_options
 from sinkproof.judging.verdict_and_exit_codes import Verdict
 
@@ -22,8 +21,7 @@ def doctor(as_json: bool, **chosen: str) -> None:
     """
     from sinkproof.cli.doctor import LACKING, examine
 
-    with leave_on_service_errors():
-        findings = list(examine({name: chosen[f"{name}_version"] for name in SERVICES}))
+    findings = list(examine({name: chosen[f"{name}_version"] for name in SERVICES}))
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:

@@ -1,16 +1,26 @@
-"""How commands end: interrupted, with a message and an exit status, or because a service cannot be used."""
+"""How commands end: which exit status each kind of error has. A traceback is printed only for a bug in sinkproof."""
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+import traceback
+from typing import Final, NoReturn
 
 import click
 
-from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_USAGE
+from sinkproof.chaos.entry_points import RegistrationError
+from sinkproof.chaos.schedule import ScheduleError
+from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
+from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
+from sinkproof.reports.document import DocumentError
+from sinkproof.subject.contract import ContractError
+
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# What is given wrongly or missing is for the user to correct; what failed is a failure of sinkproof.
+FOR_THE_USER: Final = (ContractError, ScheduleError, DocumentError, RegistrationError, ServiceUnavailable)
 
 
 class Terminated(KeyboardInterrupt):
@@ -28,14 +38,25 @@ def leave(text: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
-@contextmanager
-def leave_on_service_errors() -> Iterator[None]:
-    """What is missing is for the user to install: bad arguments. What failed is a failure of sinkproof."""
-    from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
+def _is_disk_full(error: BaseException) -> bool:
+    cause = error.__cause__
+    return isinstance(error, DocumentError) and isinstance(cause, OSError) and cause.errno in DISK_FULL
 
-    try:
-        yield
-    except ServiceUnavailable as error:
-        leave(str(error), EXIT_USAGE)
-    except ServiceFailed as error:
+
+def leave_after(error: BaseException) -> NoReturn:
+    """Ends the command that raised this."""
+    if isinstance(error, click.exceptions.Exit):
+        sys.exit(error.exit_code)
+    if isinstance(error, (click.exceptions.Abort, KeyboardInterrupt)):
+        leave("interrupted", EXIT_INTERRUPTED)
+    if isinstance(error, click.ClickException):
+        error.show()
+        sys.exit(EXIT_USAGE)
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_INTERNAL)
+    if isinstance(error, ServiceFailed) or _is_disk_full(error):
         leave(str(error), EXIT_INTERNAL)
+    if isinstance(error, FOR_THE_USER):
+        leave(str(error), EXIT_USAGE)
+    leave(f"this is a bug in sinkproof, please report it:\n{''.join(traceback.format_exception(error))}", EXIT_INTERNAL)

@@ -48,6 +48,19 @@ FOR_SERVICES: Final = {
 }
 
 
+class ServiceName(click.ParamType[str]):
+    """One of sinkproof's own services, or of those that other packages register."""
+
+    name = "service"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from sinkproof.chaos.services.service_catalogue import KINDS
+
+        if value not in KINDS:
+            self.fail(f"there is no service {value!r}. Known: {', '.join(KINDS)}", param, ctx)
+        return value
+
+
 def service_options(*names: str) -> Callable[[Command], Command]:
     """Adds these options, or all of them. The command is called with one ServiceOptions, named `services`."""
     added = names or tuple(FOR_SERVICES)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.chaos.services.local_service import LocalService, WantedService
-from sinkproof.cli.exit_status import leave_on_service_errors
-from sinkproof.cli.service_flags import SERVICES, service_options, version_options
+from sinkproof.cli.service_flags import SERVICES, ServiceName, service_options, version_options
 
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
 
-SEVERAL: Final = click.argument("names", type=click.Choice(SERVICES), nargs=-1)
+SEVERAL: Final = click.argument("names", type=ServiceName(), nargs=-1)
 
 
 @click.group()
 def services() -> None:
-    """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy.
+    """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy, and those that other
+    packages register (`sinkproof.services`).
 
     `sinkproof run` uses them, and so do contracts that start none. Registered pairs start and end one of their own.
     """
@@ -45,10 +45,9 @@ def start(
         raise click.UsageError("--port is for one service")
     rows = []
     for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES[:1])]:
-        with leave_on_service_errors():
-            wanted = WantedService(nodes=nodes, port=port or 0, owner=0)
-            version = chosen[f"{kind.name}_version"] or kind.version
-            service, new = kind.start_detached(version, wanted, progress=_talk, everywhere=services.services)
+        wanted = WantedService(nodes=nodes, port=port or 0, owner=0)
+        version = chosen.get(f"{kind.name}_version") or kind.version
+        service, new = kind.start_detached(version, wanted, progress=_talk, everywhere=services.services)
         if not new:
             _talk(f"{kind.title} {service.version} runs already")
         rows.append(_row(service))
@@ -67,8 +66,7 @@ def prepare(names: tuple[str, ...], **chosen: str) -> None:
     from sinkproof.chaos.services.service_catalogue import KINDS
 
     for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES[:1])]:
-        with leave_on_service_errors():
-            kind.install(chosen[f"{kind.name}_version"] or kind.version, progress=_talk)
+        kind.install(chosen.get(f"{kind.name}_version") or kind.version, progress=_talk)
 
 
 @services.command()
@@ -78,8 +76,7 @@ def status(as_json: bool) -> None:
     from sinkproof.chaos.services.running_services import running
     from sinkproof.chaos.services.service_catalogue import KINDS
 
-    with leave_on_service_errors():
-        rows = [_row(KINDS[entry.kind].service.attach(entry)) for entry in running(*KINDS)]
+    rows = [_row(KINDS[entry.kind].service.attach(entry)) for entry in running(*KINDS)]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -104,11 +101,9 @@ def stop(names: tuple[str, ...]) -> None:
     from sinkproof.chaos.services.service_catalogue import KINDS
 
     for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES)]:
-        with leave_on_service_errors():
-            service = kind.running()
-            if service is not None:
-                service.end()
+        service = kind.running()
         if service is not None:
+            service.end()
             _talk(f"{kind.name} at {service.endpoint} is stopped")
         elif kind.name in names:
             _talk(f"no {kind.name} runs that `services start` has started")

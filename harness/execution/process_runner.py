@@ -24,6 +24,7 @@ from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
+from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
@@ -114,26 +115,30 @@ class ProcessRunner(ScheduleRunner):
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
-        self.host = self._make_host(wall_clock)
+        self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
+        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
-        return self.host
+        return host
 
     @property
     def moves_wall_clock(self) -> bool:
         """Services keep the true time, and so does what is not written in Python."""
         return self.contract.kind != "command" and not self.scratch.services.used
 
-    def _make_host(self, wall_clock: WallClock | None) -> AttemptHost:
+    def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         if self.contract.kind == "command":
-            from sinkproof.reference_engine.shells.process.command_host import CommandHost
-
             return CommandHost(
                 self.servers.first, self.contract.given.command, self.scratch.path, hang_seconds=self.hang_seconds
             )
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
-            Recipe(maker=MAKER, arguments=(self.contract.locator, plain_scratch(self.scratch)), wall_clock=wall_clock),
+            Recipe(
+                maker=MAKER,
+                arguments=(self.contract.locator, plain_scratch(self.scratch)),
+                wall_clock=wall_clock,
+                threads_slowed=threads_slowed,
+            ),
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
@@ -142,7 +147,6 @@ class ProcessRunner(ScheduleRunner):
         )
         if wall_clock is not None:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
-        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         return host
 
     def simulation(
@@ -174,8 +178,12 @@ class ProcessRunner(ScheduleRunner):
         try:
             result = super().run(schedule, concurrent_reader=concurrent_reader)
             assert self.host is not None
-            if not schedule.faults and isinstance(self.host, ProcessHost):
+            if not schedule.faults:
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
+            if isinstance(self.host, CommandHost):
+                unseen, elsewhere = tuple(self.host.unseen), tuple(self.host.elsewhere)
+                result = replace(result, unwatched=self.host.unwatched, unseen=unseen, elsewhere=elsewhere)
+            elif not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
             struck = *struck_messages(self.scratch.services), *result.struck
             return replace(result, kills=self.host.kills, struck=struck)

@@ -42,6 +42,9 @@ class RunResult:
     restarts: int = 0
     checkpoints_pending: int = 0  # at once, at most; in runs that checked the coordinator
     moved_wall_clock: bool = False  # of attempts
+    unwatched: str = ""  # why system calls of a command were not watched
+    unseen: tuple[str, ...] = ()  # why the watch may have missed changes
+    elsewhere: tuple[str, ...] = ()  # files that a command changed outside of its folder
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 
     @property

@@ -18,7 +18,7 @@ from sinkproof.foreach_batch.function_campaign import (
     SimulatedFunctionCampaign,
     StreamingFunctionCampaign,
 )
-from sinkproof.foreach_batch.function_canaries import blind_spots
+from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
@@ -88,8 +88,10 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
             "and its state after a crash cannot be copied"
         )
         return None
+    canaries = laid_out(scratch.path.parent / "canaries")
     with simulated_query(results.contract, scratch, progress=progress) as query:
-        results.unknowns += blind_spots(scratch, query.session)
+        with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
+            results.unknowns += blind_spots(scratch, query.session, canaries)
         campaign = SimulatedFunctionCampaign(query, results, deadline=deadline)
         campaign.carry_out(SIMULATED_FUNCTION_PLAN)
     return campaign.closure()

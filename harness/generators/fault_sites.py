@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def passes(run_result: RunResult) -> Iterator[tuple[str, str, int]]:
 
 def places(run_result: RunResult, kind: str, *, lines: bool = False, sparse: bool = False) -> Iterator[Fault]:
     """The places of a run at which this kind applies, in order: each occurrence, or (sparse) the first, middle and last
-    of each actor and point.
+    of each actor and point. `lines`: at lines and system calls; else at named points.
     """
     total = {(actor, point): occurrence for actor, point, occurrence in passes(run_result)} if sparse else {}
     for actor, point, occurrence in passes(run_result):
-        if is_line(point) is not lines or not KINDS[kind].applies(actor, point):
+        if is_interior(point) is not lines or not KINDS[kind].applies(actor, point):
             continue
         times = total.get((actor, point), 0)
         if not sparse or occurrence in (1, (times + 1) // 2, times):

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, MADE, PLAIN_JOBS, TWO_SINKS_JOB, VIRTUAL_JOBS, WALL_CLOCK_JOBS
+from sinkproof.workload.jobs import (
+    MADE,
+    PLAIN_JOBS,
+    RARE_JOBS,
+    SLOW_THREADS_JOB,
+    TWO_SINKS_JOB,
+    VIRTUAL_JOBS,
+    WALL_CLOCK_JOBS,
+)
 
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
@@ -21,7 +29,11 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
     """Why this schedule cannot be tried on this subject in this shell; "": it can."""
     for fault in schedule.faults:
         kind = KINDS[fault.kind]
-        hook = kind.needs
+        hook, is_call = kind.needs, is_system_call(fault.point)
+        if is_call and (contract.kind != "command" or shell != "process"):
+            return f"{fault}: system calls are watched in commands only, in the process shell"
+        if is_call and not kind.applies(fault.actor, fault.point):
+            return f"{fault}: {fault.kind!r} cannot strike there: {kind.sentence}"
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
         if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
@@ -30,7 +42,7 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         if kind.is_virtual and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {kind.sentence}"
-        inside = fault.actor.startswith("sink[") and fault.point not in ENGINE_POINTS
+        inside = fault.actor.startswith("sink[") and fault.point not in ENGINE_POINTS and not is_call
         if kind.is_virtual and (shell == "spark" or (shell == "process" and inside)):
             return f"{fault}: {fault.kind!r} cannot strike there in the {shell} shell. Replay it with --on simulated"
     return _impossible_job(schedule, contract, shell)
@@ -39,10 +51,12 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
 def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, FAR_LARGER_DATA_JOB) and shell == "spark":
+    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS) and shell == "spark":
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
+    if schedule.job == SLOW_THREADS_JOB and shell != "process":
+        return f"job={schedule.job} slows threads of processes. Replay it with --on process"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):

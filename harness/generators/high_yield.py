@@ -14,6 +14,7 @@ from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.rare import (
     MESSAGES,
     TWO_DIGITS,
+    VOTE,
     expiry_then_maintenance_after,
     expiry_then_maintenance_before_commits,
     no_notifications_then_death,
@@ -31,6 +32,8 @@ from sinkproof.workload.jobs import (
     REBATCHED_JOB,
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
+    SLOW_THREADS_JOB,
+    TWELVE_SINKS_JOB,
     UNALIGNED_JOB,
     UNEVEN_SOURCES_JOB,
     WALL_CLOCK_JOBS,
@@ -38,7 +41,6 @@ from sinkproof.workload.jobs import (
 )
 
 NOTIFIED: Final = "notify_complete.before"
-VOTE: Final = "acknowledge.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
 CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
@@ -115,6 +117,19 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     turns.append([Schedule((first, jump), job=YEAR_END_JOB) for jump in back])
     turns.append([Schedule((first, death, replace(restart, kind="clock-back")), job=YEAR_END_JOB) for death in deaths])
     yield from in_turn(turns)
+
+
+def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
+    """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone."""
+    decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
+    second = Fault("sink[1]", "write.after", 2, "kill")
+    yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
+
+
+def slowed_threads(campaign: CampaignView) -> Iterator[Schedule]:
+    """Threads of the sink have not done yet what its calls have promised: without faults, and with deaths."""
+    decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3)]
+    yield from (Schedule(faults, job=SLOW_THREADS_JOB) for faults in ((), *((each,) for each in decided)))
 
 
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
@@ -23,6 +24,8 @@ from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECT
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
+FIRST_SINK: Final = "sink[0]"
+BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 
@@ -75,11 +78,56 @@ def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator
 
 def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
     """Before the whole job died no notification arrived, so each subtask has several checkpoints to commit."""
+    before, recovery = _recovery_of_several(campaign)
+    yield from (Schedule((*before, fault)) for fault in within(recovery, "open", "pause", calls_skipped=1))
+
+
+def _recovery_of_several(campaign: CampaignView) -> tuple[tuple[Fault, ...], RunResult]:
+    """Lost notifications and a death of the whole job, and the run with them."""
     baseline = campaign.baseline
     death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
     before = (*all_notifications_but_the_last(baseline), death)
-    for fault in within(campaign.run_traced(Schedule(before)), "open", "pause", calls_skipped=1):
-        yield Schedule((*before, fault))
+    return before, campaign.run_traced(Schedule(before))
+
+
+def faults_in_commits_of_two_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
+    """The notifications of the first checkpoint are lost, so the next one commits two: errors, zombies and deaths of
+    the whole job between their effects, and restarts with another parallelism.
+    """
+    sinks = sum(name.startswith("sink[") for name in campaign.baseline.names)
+    lost = tuple(Fault(COORDINATOR, "checkpoint.notify", number, "lose") for number in range(1, sinks + 1))
+    inside = [fault for faults in _in_first_commit(campaign.run_traced(Schedule(lost))) for fault in faults]
+    yield from (Schedule((*lost, fault)) for fault in inside)
+    deaths = [fault for fault in inside if fault.kind == "kill-job" and not is_line(fault.point)]
+    yield from (Schedule((*lost, fault), job=job) for job in campaign.rescaled_jobs for fault in deaths)
+
+
+def _in_first_commit(run: RunResult) -> Iterator[tuple[Fault, ...]]:
+    """At each point in the first `notify_complete` of one sink: each effect, and the first and last time of a line."""
+    executed: dict[str, list[int]] = {}
+    is_inside = False
+    for actor, point, occurrence in passes(run):
+        if actor != FIRST_SINK:
+            continue
+        if is_inside and point != "notify_complete.after":
+            executed.setdefault(point, []).append(occurrence)
+        elif is_inside:
+            break
+        is_inside = is_inside or point == "notify_complete.before"
+    for point, times in executed.items():
+        for occurrence in dict.fromkeys((times[0], times[-1])) if is_line(point) else times:
+            faults = (Fault(FIRST_SINK, point, occurrence, kind) for kind in BETWEEN_EFFECTS)
+            yield tuple(fault for fault in faults if KINDS[fault.kind].applies(FIRST_SINK, point))
+
+
+def crashes_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """The whole job dies again, or a subtask is suspended, while several checkpoints are committed that were restored:
+    at lines that the run without faults executes, too.
+    """
+    before, recovery = _recovery_of_several(campaign)
+    for kind in ("kill-job", "stop"):
+        for fault in within(recovery, "open", kind, calls_skipped=1, last=kind == "kill-job"):
+            yield Schedule((*before, fault))
 
 
 def crashes_within_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
@@ -104,8 +152,8 @@ def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, .
 
 
 def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last: bool = False) -> Iterator[Fault]:
-    """The first time that each line is executed within such a call, without an actor's first calls; and the `last`
-    time.
+    """The first time that each line, or system call, is executed within such a call, without an actor's first calls;
+    and the `last` time.
     """
     inside: set[str] = set()
     executed: dict[str, list[Fault]] = {}
@@ -114,7 +162,7 @@ def within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0, last
             inside.add(actor)
         elif point == f"{call}.after":
             inside.discard(actor)
-        elif actor in inside and is_line(point):
+        elif actor in inside and is_interior(point):
             executed.setdefault(point, []).append(Fault(actor, point, occurrence, kind))
     for faults in executed.values():
         yield from dict.fromkeys((faults[0], faults[-1])) if last else faults[:1]

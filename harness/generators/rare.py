@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, places, spread
 from sinkproof.generators.feasible import offered, settles
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.workload.jobs import (
@@ -28,6 +29,9 @@ from sinkproof.workload.jobs import (
 MESSAGES: Final = ("late", "repeat")
 ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
 CONCURRENT_KINDS: Final = ("kill-job", "kill", "stop")
+VOTE: Final = "acknowledge.before"
+VOTES_LATE: Final = 3  # the first of each sink subtask, and the second of one
+AFTER_ABORTS: Final = ("notify_aborted.after", "notify_complete.before")
 TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9
 
 
@@ -52,6 +56,18 @@ def late_and_repeated_messages(campaign: CampaignView) -> Iterator[Schedule]:
     for kind in MESSAGES:
         faults = (fault for fault in spread(declined, kind, times=4) if fault.point == "checkpoint.abort")
         yield from (Schedule((decline, fault)) for fault in faults)
+
+
+def aborts_after_the_next_snapshot(campaign: CampaignView) -> Iterator[Schedule]:
+    """A vote is late, so its checkpoint is aborted when the next one is complete: alone, and with deaths of the whole
+    job between the abort and the commit.
+    """
+    votes = (fault for fault in places(campaign.baseline, "late") if fault.point == VOTE and "sink" in fault.actor)
+    for vote in islice(votes, VOTES_LATE):
+        late = campaign.run(Schedule((vote,)))
+        yield late.schedule
+        deaths = (fault for fault in spread(late, "kill-job") if fault.point in AFTER_ABORTS)
+        yield from (Schedule((vote, death)) for death in deaths)
 
 
 def many_lost_messages(campaign: CampaignView) -> Iterator[Schedule]:

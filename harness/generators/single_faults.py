@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from sinkproof.chaos.points import AROUND_CALLS
+from sinkproof.chaos.faults import REGISTERED_KINDS
+from sinkproof.chaos.points import AROUND_CALLS, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
@@ -22,6 +23,7 @@ from sinkproof.generators.fault_sites import (
     places,
     spread,
 )
+from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
 
@@ -36,6 +38,12 @@ DECLINES_FIRST: Final = 4
 
 def at_every_step(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for fault in places(campaign.baseline, kind))
+
+
+def registered_faults(campaign: CampaignView) -> Iterator[Schedule]:
+    """Kinds that other packages register: some occurrences of each named point at which they apply."""
+    kinds = offered(campaign.contract, *(kind.word for kind in REGISTERED_KINDS))
+    yield from in_turn((Schedule((fault,)) for fault in spread(campaign.baseline, kind)) for kind in kinds)
 
 
 def late_zombies_at_every_step(campaign: CampaignView) -> Iterator[Schedule]:
@@ -151,6 +159,17 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
 
 def first_time_at_lines(campaign: CampaignView, *, kind: str) -> Iterator[Schedule]:
     yield from (Schedule((fault,)) for fault in first_of_each(campaign.traced_baseline, kind, lines=True))
+
+
+def at_outward_calls(campaign: CampaignView) -> Iterator[Schedule]:
+    """System calls of a command that change something outside: the first time and the last, by any subtask."""
+    groups = []
+    for kind in ("stop", "error", "land", "pause", "unanswered"):
+        faults = [fault for fault in places(campaign.baseline, kind, lines=True) if is_system_call(fault.point)]
+        first = {fault.point: fault for fault in reversed(faults)}
+        last = {fault.point: fault for fault in faults}
+        groups.append([Schedule((fault,)) for fault in dict.fromkeys((*first.values(), *last.values()))])
+    yield from in_turn(groups)
 
 
 def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:

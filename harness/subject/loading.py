@@ -3,6 +3,7 @@
 This is the only file that knows all kinds of subjects and the registry. A *locator* names a subject in any process:
 
     files/two-phase             a registered pair
+    a name                      a contract that another package registers (entry point `sinkproof.sinks`)
     path/to/file.py:Class       a contract; package.module:Class as well
     path/to/file.py:function    a foreachBatch function
     command:{...}               a command, with all its options (command_contract.py)
@@ -23,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
+from sinkproof.chaos.entry_points import SINKS, registered
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes.fork_server import children_of
 from sinkproof.chaos.processes.process_wide_state import subjects_state
@@ -51,28 +53,52 @@ def load(locator: str) -> Contract:
     pairs = {**PAIRS, **SERVICE_PAIRS}
     if locator in pairs:
         return Contract(locator, pairs[locator].contract())
-    if ":" not in locator and not locator.endswith(".py"):
-        near = ", ".join(sorted(pairs))
+    others = registered(SINKS)
+    place = others[locator].value if locator in others else locator
+    if ":" not in place and not place.endswith(".py"):
+        near = ", ".join([*sorted(others), *sorted(pairs)])
         raise ContractError(
-            f"unknown subject {locator!r}{_meant(locator, pairs)}. Name a registered pair ({near}), "
+            f"unknown subject {locator!r}{_meant(locator, [*others, *pairs])}. Name a registered pair ({near}), "
             "or your own contract as path/to/file.py:Class or package.module:Class"
         )
-    place, _, name = locator.rpartition(":") if ":" in locator else (locator, "", "")
-    file = Path(place).resolve() if place.endswith(".py") else None
-    for folder in (file.parent,) if file is not None else (Path("src").resolve(), Path.cwd()):
-        _make_importable(folder)
     with subjects_state():
-        found: Any = _module(place, locator, file)
-        if not name:
-            raise ContractError(f"{place} alone is no subject: name its contract, as in {place}:{_example(found)}")
-        for part in name.split("."):
-            if not hasattr(found, part):
-                meant = _meant(part, vars(found))
-                raise ContractError(f"{locator}: there is no {part!r} in {place}{meant}. It holds: {_public(found)}")
-            found = getattr(found, part)
+        found = _found(place, locator)
         if isfunction(found):
             return Contract(locator, of_function(locator, found), kind="foreach_batch")
         return check(locator, found)
+
+
+def _found(place_and_name: str, locator: str) -> Any:
+    place, _, name = place_and_name.rpartition(":") if ":" in place_and_name else (place_and_name, "", "")
+    file = Path(place).resolve() if place.endswith(".py") else None
+    for folder in (file.parent,) if file is not None else (Path("src").resolve(), Path.cwd()):
+        _make_importable(folder)
+    found: Any = _module(place, locator, file)
+    if not name:
+        raise ContractError(f"{place} alone is no subject: name its contract, as in {place}:{_example(found)}")
+    for part in name.split("."):
+        if not hasattr(found, part):
+            meant = _meant(part, vars(found))
+            raise ContractError(f"{locator}: there is no {part!r} in {place}{meant}. It holds: {_public(found)}")
+        found = getattr(found, part)
+    return found
+
+
+def class_at(locator: str) -> tuple[type, Path, str]:
+    """A class that is no contract yet: (class, its file, its module's name, as other modules import it)."""
+    if ":" not in locator:
+        raise ContractError(f"{locator!r} names no class. Write path/to/file.py:Class or package.module:Class")
+    with subjects_state():
+        found = _found(locator, locator)
+    file = getattr(sys.modules.get(getattr(found, "__module__", "")), "__file__", None)
+    if not isinstance(found, type) or file is None:
+        raise ContractError(f"{locator}: it is no class of a Python file. Name the class of the sink")
+    path, packages = Path(file), [Path(file).stem]
+    while (path.parent / "__init__.py").exists():
+        path = path.parent
+        packages.insert(0, path.name)
+    near = Path(file)
+    return found, near.relative_to(Path.cwd()) if near.is_relative_to(Path.cwd()) else near, ".".join(packages)
 
 
 def found_anywhere(locator: str) -> str:

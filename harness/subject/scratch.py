@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
+from sinkproof.subject.services_in_use import NO_SETTINGS, RegisteredService, ServicesInUse
 
 PREFIX: Final = "sinkproof"
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -45,7 +45,7 @@ class Scratch:
 
     def service(self, name: str, *, start: bool = False, settings: Mapping[str, Any] = NO_SETTINGS) -> Any:
         """An external system: "kafka" gives a kafka_service.KafkaService, "cassandra" a
-        cassandra_service.CassandraService.
+        cassandra_service.CassandraService, one that another package registers a services_in_use.RegisteredService.
 
         `start`: for a contract's `setup`, which runs in the process that outlives all attempts: starts one if none
         runs; it ends with this process. `settings`: of its nodes, where they must differ from the default.
@@ -59,8 +59,14 @@ class Scratch:
             from sinkproof.subject.cassandra_service import cassandra_service
 
             return cassandra_service(self.services, start=start, settings=settings)
+        from sinkproof.chaos.services.service_catalogue import REGISTERED_KINDS
+
+        for kind in REGISTERED_KINDS:
+            if kind.name == name:
+                return RegisteredService.of(kind, self.services, start=start, settings=settings)
+        offered = ", ".join(["kafka", "cassandra", *(kind.name for kind in REGISTERED_KINDS)])
         raise LookupError(
-            f"no service {name!r} is offered: only 'kafka' and 'cassandra'. "
+            f"no service {name!r} is offered: only {offered}. "
             "Start what the sink needs besides in the contract's `setup` and stop it in `teardown`"
         )
 

@@ -6,9 +6,10 @@ import atexit
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from sinkproof.chaos.messages.message_points import MessageFaults
 from sinkproof.chaos.services.choose_service import EXTERNAL, LOCAL, Kind
@@ -147,6 +148,29 @@ class ServicesInUse:
         near = sorted(entries, key=lambda entry: family[entry.owner])
         found = (kind.service.attach(entry) for entry in near)
         return next((service for service in found if service.settings == settings), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredService:
+    """A running service of a kind that another package registers. `endpoint`: for sinks; `direct_endpoint`: for
+    readers. `own`: it ends with the certification. `identity`: of the service and its data.
+    """
+
+    endpoint: str
+    direct_endpoint: str
+    identity: str
+    own: bool
+
+    @classmethod
+    def of(cls, kind: Kind[Any], services: ServicesInUse, *, start: bool, settings: Mapping[str, Any]) -> Self:
+        """See ServicesInUse.find."""
+        used = services.find(kind, start=start, settings=settings)
+        return cls(
+            endpoint=services.sink_address(used),
+            direct_endpoint=used.service.direct_endpoint,
+            identity=used.service.identity,
+            own=used.own,
+        )
 
 
 def _close(stack: ExitStack, owner: int) -> None:

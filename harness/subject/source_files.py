@@ -8,11 +8,14 @@ harness and libraries that a sink uses are never part of it.
 
 from __future__ import annotations
 
+import ast
 import linecache
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -135,7 +138,49 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
     path = next((path for path, name in files.items() if name == file), "")
     around = range(max(1, number - LINES_AROUND), number + LINES_AROUND + 1)
     shown = [f"{each:5}  {text.rstrip()}" for each in around if (text := linecache.getline(path, each)).strip()]
-    return SourceLine(file=file, number=number, text=linecache.getline(path, number).strip(), around=shown)
+    functions = functions_of(path)
+    return SourceLine(
+        file=file,
+        number=number,
+        text=linecache.getline(path, number).strip(),
+        function=functions[number] if number < len(functions) else "",
+        path=path_in_repository(path),
+        around=shown,
+    )
+
+
+@cache
+def functions_of(path: str) -> Sequence[str]:
+    """By number of line: the qualified name of the innermost function or class around it; empty outside of all."""
+    lines = linecache.getlines(path)
+    names = [""] * (len(lines) + 1)
+
+    def name_inside(node: ast.AST, around: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name_inside(child, around)
+                continue
+            name = f"{around}.{child.name}".lstrip(".")
+            for number in range(child.lineno, (child.end_lineno or child.lineno) + 1):
+                names[number] = name
+            name_inside(child, name)
+
+    with suppress(SyntaxError, ValueError):
+        name_inside(ast.parse("".join(lines)), "")
+    return names
+
+
+@cache
+def path_in_repository(path: str) -> str:
+    """Relative to the nearest folder above it with a `.git`, else to the working directory; empty for a file outside
+    of both, and for an installed one.
+    """
+    file = Path(path)
+    root = next((folder for folder in file.parents if (folder / ".git").exists()), None)
+    with suppress(FileNotFoundError):  # a sink may have removed its working directory
+        root = root or Path.cwd()
+    is_inside = root is not None and file.is_relative_to(root) and "site-packages" not in file.parts
+    return file.relative_to(root).as_posix() if root is not None and is_inside else ""
 
 
 def _name_in_package(module: str, file: Path) -> str:

@@ -34,10 +34,13 @@ from sinkproof.workload.rows import (
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
     MANY_CHECKPOINTS_INPUT,
+    MANY_KEYS_INPUT,
     REBATCHED_INPUT,
     SINKS,
     SPARSE_INPUT,
     STANDARD_INPUT,
+    TWELVE_SINKS,
+    TWELVE_SINKS_INPUT,
     UNEVEN_INPUT,
 )
 
@@ -78,6 +81,11 @@ EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
+MANY_KEYS_JOB: Final = "many-keys"
+EMPTY_BATCHES_JOB: Final = "empty-batches"
+LONG_IDLE_JOB: Final = "long-idle"
+TWELVE_SINKS_JOB: Final = "twelve-sinks"
+SLOW_THREADS_JOB: Final = "slow-threads"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 
@@ -89,6 +97,9 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
 )
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
+RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
+    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, FAR_LARGER_DATA_JOB),
+)
 SECOND_SINK: Final = "second"  # its id, in the job with two
 
 
@@ -110,6 +121,21 @@ class OneSplit(SubtaskOutput):
     def route(self, batch: Batch) -> list[tuple[int, Batch]]:
         rows = [row for row in batch if row.split == self.split]
         return SubtaskOutput.route(self, Batch(rows)) if rows else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlsoEmpty(SubtaskOutput):
+    """A sink that no row of a batch is for gets an empty batch."""
+
+    def route(self, batch: Batch) -> list[tuple[int, Batch]]:
+        parts = dict(SubtaskOutput.route(self, batch))
+        return [(target, parts.get(target, Batch([]))) for target in self.targets]
+
+
+def _also_empty_batches() -> Plan:
+    plan = source_to_sink(STANDARD_INPUT).plan()
+    outputs = [tuple(AlsoEmpty(targets=output.targets) for output in each.outputs) for each in plan.subtasks]
+    return Plan(tuple(replace(each, outputs=of, emissions={}) for each, of in zip(plan.subtasks, outputs, strict=True)))
 
 
 def _two_sinks() -> Plan:
@@ -213,6 +239,19 @@ EVERY_JOB: Final = {
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
     FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT),
+    MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),
+    EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=_also_empty_batches()),
+    LONG_IDLE_JOB: _spec(
+        "a day and an hour pass between two batches",
+        timing=Timing(pace=int(OUTAGE_SECONDS * 1000)),
+        wall_clock=DAY_BEFORE,
+    ),
+    TWELVE_SINKS_JOB: _spec(
+        "twelve sink subtasks",
+        source=TWELVE_SINKS_INPUT,
+        plan=source_to_sink(TWELVE_SINKS_INPUT, sinks=TWELVE_SINKS).plan(),
+    ),
+    SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),

@@ -23,15 +23,20 @@ MANY_CHECKPOINTS_ROWS: Final = 24  # of each split, one a batch: twelve checkpoi
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
+MANY_KEYS_BATCH_ROWS: Final = 200  # each with a key of its own: 400 new ones for each sink in each checkpoint
+TWELVE_SINKS: Final = 12  # numbers with one digit and with two
 
 
-def _keys_of(split: int, sink: int) -> list[str]:
-    """Keys of this split that are sent to this sink; a few dozen candidates are enough for five."""
-    every = [f"k{number}" for number in range(split, 80, SPLITS)]
-    return [key for key in every if owner_of_group(key_group(key), SINKS) == sink][:KEYS_PER_SPLIT]
+def _keys_of(split: int, sink: int, *, sinks: int) -> list[str]:
+    """Keys of this split that are sent to this sink; forty candidates for each sink are enough for five."""
+    every = [f"k{number}" for number in range(split, 40 * sinks, SPLITS)]
+    return [key for key in every if owner_of_group(key_group(key), sinks) == sink][:KEYS_PER_SPLIT]
 
 
-KEYS: Final = [[_keys_of(split, sink) for sink in range(SINKS)] for split in range(SPLITS)]
+KEYS: Final = [[_keys_of(split, sink, sinks=SINKS) for sink in range(SINKS)] for split in range(SPLITS)]
+KEYS_FOR_TWELVE: Final = [
+    [_keys_of(split, sink, sinks=TWELVE_SINKS) for sink in range(TWELVE_SINKS)] for split in range(SPLITS)
+]
 
 
 def make_row(split: int, offset: int) -> Row:
@@ -78,6 +83,15 @@ def make_row_of_far_larger_data(split: int, offset: int) -> Row:
     return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
 
 
+def make_row_of_many_keys(split: int, offset: int) -> Row:
+    return make_row(split, offset)._replace(key=f"k{split}.{offset}")
+
+
+def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
+    """Two batches of a split, which are a checkpoint, have a row for each of the sinks."""
+    return make_row(split, offset)._replace(key=KEYS_FOR_TWELVE[split][offset % TWELVE_SINKS][0])
+
+
 class UnevenInput(GeneratedInput):
     """The second split ends within the second checkpoint."""
 
@@ -103,4 +117,8 @@ MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, bat
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
     make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
+)
+MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
+TWELVE_SINKS_INPUT: Final = _input(
+    make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )

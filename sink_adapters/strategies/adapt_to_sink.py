@@ -46,6 +46,14 @@ def adapt(thing: Any) -> Sink:
     raise TypeError(_explanation(parts))
 
 
+def family_of(cls: type) -> str:
+    """What its methods make a class: "a sink", "a two-phase target". Raises TypeError, which names what is missing."""
+    for name, calls, _ in FAMILIES:
+        if not _missing((cls,), calls):
+            return name
+    raise TypeError(_explanation((cls,)))
+
+
 def _missing(parts: Sequence[Any], calls: Sequence[Alternatives]) -> list[str]:
     return [names[0] for names in calls if _find(parts, names) is None]
 
@@ -64,7 +72,7 @@ def _explanation(parts: Sequence[Any]) -> str:
     """Names the nearest family and the methods that it lacks."""
     gaps = [(name, calls, _missing(parts, calls)) for name, calls, _ in FAMILIES]
     has_most = max(len(calls) - len(missing) for _, calls, missing in gaps)
-    kinds = " with ".join(type(part).__name__ for part in parts)
+    kinds = " with ".join((part if isinstance(part, type) else type(part)).__name__ for part in parts)
     if not has_most:
         return f"{kinds} is neither a sink nor a target: it has none of their methods. {_kinds_in_words()}"
     name, calls, missing = min(

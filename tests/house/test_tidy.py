@@ -11,7 +11,7 @@ import pytest
 from . import code_rules, import_rules, name_rules, word_rules  # noqa: F401  # each fills RULES
 from .house_rules import PACKAGES, RULES, Source, source
 
-TEXTS: Final = {"", ".py", ".md", ".toml", ".txt", ".json", ".j2", ".js", ".css", ".html", ".xml"}
+TEXTS: Final = {"", ".py", ".md", ".toml", ".txt", ".json", ".j2", ".js", ".css", ".html", ".xml", ".yml"}
 TOP_LEVEL: Final = {
     *(".ci", ".gitignore", "Makefile", "pyproject.toml", "tests", *PACKAGES),
     *("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"),

@@ -121,9 +121,81 @@ def be_killed(document: dict[str, Any]) -> None:
     document["complete"] = False
 
 
+CODE = {"file": "sink.py", "executed": 40, "killed": 38, "covered": 2, "stopped": 38, "paused": 38}
+STAGES = [{"name": "kill at each step", "run": 9, "finished": True}, {"name": "pairs", "run": 4, "planned": 9}]
+
+
+def looked_at() -> dict[str, Any]:
+    """The sample with stages, and with code of the user's."""
+    document = sample()
+    document["subjects"][0]["code"] = [CODE]
+    document["subjects"][0]["shells"][0]["stages"] = STAGES
+    return document
+
+
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
+        ({"paused": 37}, "sink.py: executed lines never paused: 2 → 3"),
+        ({"killed": 37}, "sink.py: executed lines never killed: 0 → 1"),
+        ({"never_run": [7]}, "sink.py: statements that never ran: 0 → 1"),
+        ({"excluded": [7, 8]}, "sink.py: statements left out by a mark: 0 → 2"),
+        ({"executed": 30, "killed": 28, "stopped": 28, "paused": 28}, ""),  # the sink has become shorter
+        ({"executed": 50, "killed": 48, "stopped": 48, "paused": 50}, ""),
+    ],
+)
+def test_less_of_the_code_looked_at_is_worse(edit: dict[str, Any], reason: str) -> None:
+    after = looked_at()
+    after["subjects"][0]["code"] = [{**CODE, **edit}]
+    assert ([f"files/two-phase: {reason}"] if reason else []) == compare(looked_at(), after).worse
+
+
+def test_a_file_that_is_no_longer_struck_is_worse_and_one_that_was_renamed_is_not() -> None:
+    without, renamed = looked_at(), looked_at()
+    without["subjects"][0]["code"] = []
+    renamed["subjects"][0]["code"] = [{**CODE, "file": "sink_on_disk.py"}]
+    assert ["files/two-phase: sink.py: 40 executed lines before, nothing now"] == compare(looked_at(), without).worse
+    assert [] == compare(looked_at(), renamed).worse
+
+
+@pytest.mark.parametrize(
+    ("stages", "reason"),
+    [
+        ([{**STAGES[0], "run": 3}, {**STAGES[1], "run": 1}], ""),  # numbers of runs change with the load
+        ([{**STAGES[0], "finished": False, "planned": 20}, STAGES[1]], "'kill at each step': finished → 9 of 20"),
+        ([{"name": "kill at each step", "skipped": "rescales = False"}], "finished → skipped: rescales = False"),
+        ([STAGES[1]], "'kill at each step': finished before, nothing now"),
+    ],
+)
+def test_a_stage_that_is_no_longer_finished_is_worse(stages: list[dict[str, Any]], reason: str) -> None:
+    after = looked_at()
+    after["subjects"][0]["shells"][0]["stages"] = stages
+    worse = compare(looked_at(), after).worse
+    assert bool(reason) is bool(worse)
+    assert all(reason in each for each in worse)
+
+
+def drop_claim(document: dict[str, Any]) -> None:
+    del document["subjects"][0]["claims"][-1]
+
+
+def strike_fewer_lines(document: dict[str, Any]) -> None:
+    document["subjects"][0]["shells"][0]["lines_reached"] -= 1
+
+
+def look_inside_no_more(document: dict[str, Any]) -> None:
+    document["subjects"][0]["shells"][0].update(lines_reached=None, lines_total=None)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (drop_claim, "files/two-phase: NO_RESIDUE: claimed, upheld before, nothing now"),
+        (strike_fewer_lines, "files/two-phase: simulated shell, executed lines without a fault: 0 → 1"),
+        (
+            look_inside_no_more,
+            "files/two-phase: simulated shell, executed lines without a fault: 0 before, nothing now",
+        ),
         (forget_subject, "files/two-phase: certified: upheld, exactly-once before, nothing now"),
         (skip_step, "files/two-phase: simulated shell, steps with a fault (no longer commit.after): 20 → 19"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,23 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.task import ShellOutcome
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.chaos.shared.event_log import EventLog, EventLogReader, Happening
+from sinkproof.chaos.shared.point_counts import read_counts
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.judging.observer import Observer
+from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reports.document import Document, plain
+from sinkproof.reports.report_facts import filled
+from sinkproof.subject.loading import load
 
 LOGS: list[EventLog] = []  # the log of the test that is running: forked processes append to it, too
 ENDED = {"checkpoint.persist.after", "checkpoint.abort"}
@@ -37,6 +50,7 @@ def logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLogRead
 
     logs(ScheduleRunner)
     logs(ProcessRunner)
+    logs_on_spark(monkeypatch)
     freeze, thaw = JobWorld.freeze, JobWorld.thaw_target
 
     def freeze_and_keep(self: JobWorld) -> JobState:
@@ -59,6 +73,40 @@ def logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLogRead
         KEPT.clear()
 
 
+def logs_on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From what the processes of a run have written themselves: its events, and the counts of points."""
+    new_run, observe, folders = SparkRunner.new_run, SparkRunner._observe, []
+
+    def new_run_and_keep(self: SparkRunner, recipe: str, **arguments: Any) -> SparkRun:
+        run = new_run(self, recipe, **arguments)
+        folders.append(run.folder)
+        return run
+
+    def observe_and_log(self: SparkRunner, observer: Observer, story: Sequence[Happening], *, failure: str) -> None:
+        observe(self, observer, story, failure=failure)
+        counts = {file.name: read_counts(file) for file in RunFolder(folders[-1]).counts_path("x").parent.iterdir()}
+        names = {name: points for name, points in counts.items() if points}
+        LOGS[0].record(
+            "run",
+            **made_of(observer),
+            struck=[(fault.point, fault.kind) for each in story if each["what"] == "struck" for fault in faults(each)],
+            points=sorted({point for points in names.values() for point in points}),
+            sources=sum("source" in name for name in names),
+            sinks=sum("sink" in name for name in names),
+            restarts=[each["what"] for each in story].count("generation") - 1,
+            pending=0,  # nothing on Spark counts them
+            moved=[],
+            kills=sum(each["what"] == "ended" and os.WIFSIGNALED(each["status"]) for each in story),
+        )
+
+    monkeypatch.setattr(SparkRunner, "new_run", new_run_and_keep)
+    monkeypatch.setattr(SparkRunner, "_observe", observe_and_log)
+
+
+def faults(struck: Happening) -> Sequence[Fault]:
+    return parse(struck["fault"]).faults
+
+
 KEPT: dict[int, tuple[Any, str]] = {}  # the copies that crashes have left, and where
 
 
@@ -66,21 +114,27 @@ def shown(simulation: Any) -> dict[str, Any]:
     """What one run has shown of itself by now. A run that ends in a state of an earlier one ends here."""
     passed = [(simulation.names[actor], point) for actor, point in simulation.trace]
     actors = {name for name, _ in passed}
-    watcher = simulation.watcher
-    rows = [row[:2] for row in watcher.observation.committed]
-    made = [watcher.ledger.rows[row] for row in {*rows} & watcher.ledger.rows.keys()]
     return {
+        **made_of(simulation.watcher),
         "struck": [(fault.point, fault.kind) for fault in simulation.faults.injected],
         "points": sorted({point for _, point in passed}),
         "sources": len([name for name in actors if name.startswith("source")]),
         "sinks": len([name for name in actors if name.startswith("sink")]),
         "restarts": [what for *_, what, _ in simulation.history].count("generation") - 1,
         "pending": most_pending(passed),
+        "moved": [fault.kind for fault in simulation.faults.injected if fault.kind == "expire"],
+    }
+
+
+def made_of(observer: Observer) -> dict[str, int]:
+    """The sizes of what was committed."""
+    rows = [row[:2] for row in observer.observation.committed]
+    made = [observer.ledger.rows[row] for row in {*rows} & observer.ledger.rows.keys()]
+    return {
         "committed": len(rows),
         "rows": len(made),
         "bytes": sum(len(row.key.encode()) + len(row.value.encode()) for row in made),
         "keys": len({row.key for row in made}),
-        "moved": [fault.kind for fault in simulation.faults.injected if fault.kind == "expire"],
     }
 
 
@@ -92,6 +146,16 @@ def most_pending(passed: Sequence[tuple[str, str]]) -> int:
         pending += (point == "checkpoint.trigger") - (point == "checkpoint.persist.after")
         most = max(most, pending)
     return most
+
+
+def certificate(subject: str, outcome: ShellOutcome) -> Document:
+    """The subject's part."""
+    progress = SubjectProgress(load(subject), shells=[outcome.result], findings=[*outcome.findings])
+    progress.lines_passed |= outcome.lines_passed
+    progress.lines_struck |= outcome.lines_struck
+    progress.add_code(outcome)
+    document: Document = filled({"canaries": [], "subjects": [plain(judge_subject(progress))]})["subjects"][0]
+    return document
 
 
 def numbers_beyond(document: dict[str, Any], log: Sequence[Happening]) -> list[str]:

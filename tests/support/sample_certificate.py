@@ -177,6 +177,8 @@ def violated() -> SubjectResult:
                     number=42,
                     text="    os.replace(pending, final)",
                     around=("   41  final = name", "   42      os.replace(pending, final)"),
+                    function="EvilSink.publish",
+                    path="sinks/my_sink.py",
                 ),
                 traceback="Traceback (most recent call last):\n  ...\nFileNotFoundError: part-0-1",
             ),

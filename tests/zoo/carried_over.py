@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sinkproof import Batch, Context
-
 from waiting_rows import Waiting, Waits
+
+from sinkproof import Batch, Context
 
 
 class CarriesOver(Waits):

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
@@ -36,6 +37,13 @@ OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", "")) 
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
+# A thread waits at a line until its attempt has answered so many calls, in which it writes, votes and may be killed; it
+# waits no longer than this, at one line and in all.
+ANSWERS: Final = 8
+HELD_SECONDS: Final = 0.2
+HELD_SECONDS_IN_ALL: Final = 1.0
+HELD_STEP_SECONDS: Final = 0.002
+WAITING: Final = frozenset({"threading", "queue", "concurrent.futures._base", "concurrent.futures.thread"})  # modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +53,7 @@ class Recipe:
     maker: str
     arguments: Sequence[Any] = ()
     wall_clock: WallClock | None = None  # None: the machine's
+    threads_slowed: bool = False  # other threads than the one of the calls wait at their lines and file effects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,8 @@ class _Inner:
         self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
         self.found_imported = frozenset(sys.modules)
+        self.answers = 0
+        self.held_seconds_left = HELD_SECONDS_IN_ALL if recipe.threads_slowed else 0.0
         self.sink: Any = None
         self.now = 0.0
         self.wall_clock: Any = None  # MovedClock
@@ -86,6 +97,8 @@ class _Inner:
     # -- points -----------------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
+        if self.held_seconds_left > 0 and threading.get_ident() != self.main_thread:
+            self.hold_back()
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
@@ -96,6 +109,19 @@ class _Inner:
         self.point, self.time, self.kind = armed or ("", 0, "")
         if self.kind in DEADLY and self.passed.get(self.point, 0) >= self.time:
             self.inject()  # a thread has reached the point while the request was on its way
+
+    def hold_back(self) -> None:
+        """The acting thread waits while calls go on, unless one of them waits for a thread."""
+        until, began = self.answers + ANSWERS, now()
+        deadline = Deadline(min(HELD_SECONDS, self.held_seconds_left))
+        while self.answers < until and not deadline.over and not self.waits_for_thread():
+            threading.Event().wait(HELD_STEP_SECONDS)
+        self.held_seconds_left -= now() - began
+
+    def waits_for_thread(self) -> bool:
+        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library."""
+        frame = sys._current_frames().get(self.main_thread)
+        return frame is not None and frame.f_globals.get("__name__") in WAITING
 
     def inject(self) -> None:
         self.journal.write_struck(line_on_stack(self.watched.files))
@@ -144,6 +170,7 @@ class _Inner:
         except BaseException as error:  # the border: a sink's failure becomes a reply, and the engine reacts
             return _failure_reply(error)
         finally:
+            self.answers += 1
             if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
                 self.arm(None)
 

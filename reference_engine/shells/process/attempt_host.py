@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import enum
 import os
+import select
 import signal
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
 LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends long before the machine does
+# An attempt that does nothing for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
+# SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
+PATIENCE_SECONDS: Final = 0.4
+BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
 Armed = tuple[str, int, str]  # (point, how many more times it must be reached, kind)
 
@@ -98,8 +106,10 @@ class Unwatched:
 class ProcessAttempt:
     """One attempt of one sink subtask in a process of its own; the base of the sinks that the engine sees."""
 
-    def __init__(self, host: AttemptHost, actor: str, child: ChildProcess) -> None:
-        self.host, self.actor, self.child = host, actor, child
+    def __init__(self, host: AttemptHost, actor: str, child: ChildProcess, *, replies: int) -> None:
+        """`replies`: the descriptor that is readable when a reply has come."""
+        self.host, self.actor, self.child, self.replies = host, actor, child, replies
+        self.armed: Armed | None = None
 
     @property
     def pid(self) -> int:
@@ -148,10 +158,69 @@ class ProcessAttempt:
                 self.fail(AttemptEnding.STOPPED)
             case Silence.HUNG:
                 self.fail(AttemptEnding.HUNG, evidence=f"no reply within {self.host.hang_seconds:g} s")
-            case Silence.GARBAGE:
+            case Silence.GARBAGE | Silence.STRUCK:
                 self.fail(AttemptEnding.GARBAGE, evidence=silence.evidence)
 
+    # -- replies and faults -----------------------------------------------------------------------
 
+    def await_reply(self, receive: Callable[[Deadline], Received]) -> Received:
+        """What `receive` returns. Goes on after a suspension; raises after a death."""
+        sent, busy = now(), busy_seconds(self.pid) if self.host.suspended else 0.0
+        while True:
+            patience = self.host.patience_seconds if self.host.suspended else self.host.hang_seconds
+            try:
+                received = receive(Deadline(patience))
+            except NoReply as silence:
+                hung = silence.silence is Silence.HUNG
+                if not (hung and (self._is_at_work(sent, busy) or self.host.resume_suspended())):
+                    self.handle_silence(silence)
+                continue
+            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
+            return received
+
+    def _is_at_work(self, sent: float, busy: float) -> bool:
+        """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
+        waited = now() - sent
+        idle = waited - (busy_seconds(self.pid) - busy)
+        short = waited < BUSY_HANGS_MOST * self.host.hang_seconds
+        return bool(self.host.suspended) and short and idle < self.host.patience_seconds
+
+    def await_reply_briefly(self) -> None:
+        """Returns when a reply is there, or after the host's patience; the pending call reads it."""
+        with suppress(NoReply):
+            self.child.await_ready(self.replies, select.POLLIN, Deadline(self.host.patience_seconds))
+
+    def handle_silence(self, silence: NoReply) -> None:
+        """No reply came. Returns when the attempt goes on after an injected fault."""
+        raise NotImplementedError
+
+    def died_at_its_point(self, status: int) -> NoReturn:
+        self.host.count(status)
+        self.host.forget(self)
+        self.host.overseer.died(self.actor, status)
+
+    def suspend(self) -> None:
+        """The attempt is suspended at its armed point: the rest of the job runs, then it goes on."""
+        if self.armed is not None and self.armed[2] == "pause":
+            self.host.resume_paused()
+        self.host.suspended.append(self)
+        try:
+            self.host.overseer.stopped(self.actor)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            is_resumed = self not in self.host.suspended
+            self.host.suspended = [each for each in self.host.suspended if each is not self]
+        if not is_resumed:
+            self.resume_here()
+
+    def resume_here(self) -> None:
+        """The suspended attempt goes on."""
+        self.resume()
+
+
+Received = TypeVar("Received")
 AnyAttempt = TypeVar("AnyAttempt", bound=ProcessAttempt)
 
 
@@ -166,6 +235,9 @@ class AttemptHost(ABC):
         self.struck_line = ""  # of the sink's own code, as a point: where the last fault struck, if inside a call
         self.kills = 0  # SIGKILLs by a fault or by the engine, from wait statuses
         self.endings: Counter[AttemptEnding] = Counter()  # of attempts that neither a fault nor the engine has killed
+        self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
+        self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
+        self.slowest_seconds = 0.0  # of all replies of this run
         self._living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
 
@@ -217,6 +289,20 @@ class AttemptHost(ABC):
         assert isinstance(sink, ProcessAttempt)
         self.end(sink)
 
+    def resume_suspended(self) -> bool:
+        """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
+        attempts, self.suspended = self.suspended, []
+        for attempt in attempts:
+            attempt.resume_here()
+        return bool(attempts)
+
+    def resume_paused(self) -> None:
+        """Called when another attempt pauses: earlier pauses end first, as they would on a clock."""
+        for attempt in [each for each in self.suspended if each.armed is not None and each.armed[2] == "pause"]:
+            self.suspended.remove(attempt)
+            attempt.resume_here()
+            attempt.await_reply_briefly()
+
     def reap(self) -> None:
         """Kills retired attempts that have not exited yet; such kills do not count."""
         for attempt in self._leaving:
@@ -242,3 +328,12 @@ def describe_status(status: int) -> str:
     if os.WIFEXITED(status):
         return f"exit status {os.WEXITSTATUS(status)}"
     return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+
+
+def busy_seconds(pid: int) -> float:
+    """How long the threads of a process have run or waited for a core, in all; 0.0 where the kernel does not say."""
+    nanoseconds = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            nanoseconds += sum(map(int, file.read_text().split()[:2]))
+    return nanoseconds / 1e9

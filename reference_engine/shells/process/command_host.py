@@ -2,8 +2,10 @@
 
 The command is started once per attempt, in a session of its own. It reads one request a line from stdin and
 writes one reply a line to stdout, and nothing else; what it writes to stderr is shown when it fails. It is
-killed by SIGKILL between requests and replies, before it has read a request or after it has replied; its
-interior is not explored. The end of stdin means: exit. Its environment holds
+killed by SIGKILL between requests and replies, before it has read a request or after it has replied, and, where
+the kernel lets its system calls be watched, before each call that changes a file below its folder or sends to a
+socket. The end of stdin means: exit. Programs with more rights than the command (sudo, setuid) do not get them.
+Its environment holds
 
     SINKPROOF_SCRATCH      the folder it may use; kept over restarts
     SINKPROOF_SUBTASK      which of the parallel subtasks it is, from 0
@@ -40,15 +42,15 @@ import json
 import math
 import os
 import select
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
+from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import ENTRY, NotWatched, watch_of
+from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
     LIMITS,
@@ -62,26 +64,16 @@ from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fen
 
 __all__ = ["CommandHost", "CommandSink", "ReaderFailed", "read_command"]
 
-ENTRY: Final = "sinkproof.reference_engine.shells.process.command_host:become"
 LINE_BYTES_MOST: Final = 1 << 26  # 64 MiB: a snapshot in base64 and room; a longer line has no end
 READ_BYTES: Final = 1 << 16
 QUOTED_BYTES: Final = 200
-EXIT_NOT_FOUND: Final = 127
-
-
-def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, str]]) -> NoReturn:
-    """The entry of the process, which turns into the command. `place`: its working folder, and its variables."""
-    folder, variables = place
-    os.dup2(inside.descriptors[0], 0)
-    os.dup2(inside.descriptors[1], 1)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that is inherited
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.chdir(folder)
-        os.execvpe(words[0], list(words), {**os.environ, **variables})
-    except OSError as error:
-        print(f"cannot run {words[0]}: {error}", file=sys.stderr, flush=True)
-        os._exit(EXIT_NOT_FOUND)
+ACTS: Final = {  # what the watch does at an outward call, by kind of fault
+    **dict.fromkeys(DEADLY, Act.KILL),
+    **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
+    "error": Act.FAIL,
+    "unanswered": Act.LOSE_REPLY,
+    "short-write": Act.CUT,
+}
 
 
 class CommandHost(AttemptHost):
@@ -98,6 +90,9 @@ class CommandHost(AttemptHost):
     ) -> None:
         super().__init__(server, hang_seconds=hang_seconds, limits=limits)
         self.words, self.scratch = tuple(words), scratch
+        self.unwatched = ""  # why system calls of its attempts were not watched
+        self.unseen: dict[str, None] = {}  # why the watch may have missed changes
+        self.elsewhere: dict[str, None] = {}  # files that attempts changed outside of their folder
 
     def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
         variables = {
@@ -114,6 +109,7 @@ class CommandHost(AttemptHost):
                 descriptors=[theirs_in, theirs_out],
                 limits=self.limits,
             )
+            watch = self._watch(child)
         except BaseException:
             os.close(ours_in)
             os.close(ours_out)
@@ -121,16 +117,36 @@ class CommandHost(AttemptHost):
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
-        return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out)))
+        return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out), watch=watch))
+
+    def _watch(self, child: ChildProcess) -> SystemCallWatch | None:
+        try:
+            return watch_of(child, self.scratch)
+        except NotWatched as why:
+            self.unwatched = str(why)
+            return None
 
 
 class CommandSink(ProcessAttempt):
     """A sink that is a command; the engine uses it like one in its own process."""
 
-    def __init__(self, host: CommandHost, actor: str, child: ChildProcess, *, pipes: tuple[int, int]) -> None:
-        super().__init__(host, actor, child)
+    host: CommandHost
+
+    def __init__(
+        self,
+        host: CommandHost,
+        actor: str,
+        child: ChildProcess,
+        *,
+        pipes: tuple[int, int],
+        watch: SystemCallWatch | None,
+    ) -> None:
+        super().__init__(host, actor, child, replies=pipes[0])
         self.pipes = list(pipes)  # we read from the first and write to the second
+        self.watch = watch
+        child.struck = -1 if watch is None else watch.struck
         self.clock: Callable[[], float] = lambda: 0.0
+        self._unsent = memoryview(b"")
         self._buffer = bytearray()
         for pipe in pipes:
             os.set_blocking(pipe, False)
@@ -141,6 +157,10 @@ class CommandSink(ProcessAttempt):
     def release(self) -> None:
         self._close_pipe(0)
         self._close_pipe(1)
+        if self.watch is not None:
+            self._report_points()
+            self.watch.close()
+            self.watch = None
         super().release()
 
     def _close_pipe(self, which: int) -> None:
@@ -204,27 +224,26 @@ class CommandSink(ProcessAttempt):
     # -- one request, one reply -------------------------------------------------------------------
 
     def call(self, name: str, **more: Any) -> Mapping[str, Any]:
-        deadline = Deadline(self.host.hang_seconds)
-        request = json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n"
-        try:
-            if self.alive and (unexpected := bytes(self._buffer) or self._read()):
-                self.fail(AttemptEnding.GARBAGE, evidence=f"it wrote without a request: {unexpected[:QUOTED_BYTES]!r}")
-            self._send(request, deadline)
-            line = self._line(deadline)
-        except NoReply as silence:
-            self.fail_silent(silence)
+        self._report_points()
+        self._arm()
+        self._unsent = memoryview(json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n")
+        if self.alive and (unexpected := bytes(self._buffer) or self._read()):
+            self.fail(AttemptEnding.GARBAGE, evidence=f"it wrote without a request: {unexpected[:QUOTED_BYTES]!r}")
+        line = self.await_reply(self._exchange)
+        self._report_points()
         return self._understand(name, line)
 
-    def _send(self, request: bytes, deadline: Deadline) -> None:
-        rest = memoryview(request)
-        while rest:
+    def _exchange(self, deadline: Deadline) -> bytes:
+        """Called again after a fault that the command has survived."""
+        while self._unsent:
             self.child.await_ready(self.pipes[1], select.POLLOUT, deadline)
             try:
-                rest = rest[os.write(self.pipes[1], rest) :]
+                self._unsent = self._unsent[os.write(self.pipes[1], self._unsent) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
                 self.child.await_death(deadline)
+        return self._line(deadline)
 
     def _line(self, deadline: Deadline) -> bytes:
         searched = 0
@@ -268,6 +287,44 @@ class CommandSink(ProcessAttempt):
             case "unsupported" if name in OPTIONAL_CALLS:
                 return {}
         raise SinkError(kind, message)
+
+    # -- faults at outward calls ------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        self.armed = self.host.overseer.armed(self.actor)
+        if self.watch is None or self.armed is None:
+            return
+        point, left, kind = self.armed
+        if kind in ACTS and left > 0:
+            self.watch.arm(point, left, ACTS[kind])
+
+    def _report_points(self) -> None:
+        if self.watch is None:
+            return
+        points = self.watch.take_points()
+        self.host.unseen |= self.watch.unseen
+        self.host.elsewhere |= self.watch.elsewhere
+        if points:
+            self.host.overseer.passed(self.actor, points)
+
+    def handle_silence(self, silence: NoReply) -> None:
+        strike = self.watch.take_strike() if self.watch is not None else None
+        self._report_points()
+        match strike:
+            case None:
+                self.fail_silent(silence)
+            case Act.KILL:
+                self.died_at_its_point(self.child.kill())
+            case Act.HOLD:
+                self.suspend()
+            case _:
+                self.resume_here()
+
+    def resume_here(self) -> None:
+        assert self.watch is not None
+        then_die = self.armed is not None and self.armed[2] == "land"
+        self._arm()
+        self.watch.go_on(then_die=then_die)
 
 
 def _text(state: bytes) -> str:

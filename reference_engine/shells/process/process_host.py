@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import io
 import pickle
-import select
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
@@ -39,10 +37,6 @@ __all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe",
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
-# An attempt that does nothing for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
-# SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
-PATIENCE_SECONDS: Final = 0.4
-BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
 
 class ProcessHost(AttemptHost):
@@ -66,9 +60,6 @@ class ProcessHost(AttemptHost):
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
-        self.suspended: list[RemoteSink] = []  # stopped by a fault, and not resumed yet
-        self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
-        self.slowest_seconds = 0.0  # of all replies of this run
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder))
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
@@ -89,20 +80,6 @@ class ProcessHost(AttemptHost):
             sink.call("leave")
         self.vacant[sink.actor] = sink
 
-    def resume_suspended(self) -> bool:
-        """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
-        attempts, self.suspended = self.suspended, []
-        for attempt in attempts:
-            attempt.resume_here()
-        return bool(attempts)
-
-    def resume_paused(self) -> None:
-        """Called when another attempt pauses: earlier pauses end first, as they would on a clock."""
-        for attempt in [each for each in self.suspended if each.armed is not None and each.armed[2] == "pause"]:
-            self.suspended.remove(attempt)
-            attempt.resume_here()
-            attempt.await_reply()
-
 
 class RemoteSink(ProcessAttempt):
     """A sink in another process; the engine uses it like one in its own process."""
@@ -110,9 +87,8 @@ class RemoteSink(ProcessAttempt):
     host: ProcessHost
 
     def __init__(self, host: ProcessHost, actor: str, child: ChildProcess, *, journal: JournalReader) -> None:
-        super().__init__(host, actor, child)
+        super().__init__(host, actor, child, replies=child.channel.fileno())
         self.journal = journal
-        self.armed: Armed | None = None
         self.passed: Counter[str] = Counter()
         self.clock: Callable[[], float] = lambda: 0.0
         self.shown = 0.0
@@ -163,7 +139,7 @@ class RemoteSink(ProcessAttempt):
         try:
             self.child.send(request, Deadline(self.host.hang_seconds))
         except NoReply as silence:
-            self._handle_silence(silence)
+            self.handle_silence(silence)
         while True:
             reply = self._receive()
             if reply[0] != "injected":
@@ -173,26 +149,9 @@ class RemoteSink(ProcessAttempt):
 
     def _receive(self) -> tuple[Any, ...]:
         """The next reply. Returns after a suspension; raises after a death."""
-        sent, busy = now(), busy_seconds(self.pid) if self.host.suspended else 0.0
-        while True:
-            patience = self.host.patience_seconds if self.host.suspended else self.host.hang_seconds
-            try:
-                message = self.child.receive(Deadline(patience))
-            except NoReply as silence:
-                hung = silence.silence is Silence.HUNG
-                if not (hung and (self._is_at_work(sent, busy) or self.host.resume_suspended())):
-                    self._handle_silence(silence)
-                continue
-            self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
-            self._read_journal()
-            return self._understand(message)
-
-    def _is_at_work(self, sent: float, busy: float) -> bool:
-        """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
-        waited = now() - sent
-        idle = waited - (busy_seconds(self.pid) - busy)
-        short = waited < BUSY_HANGS_MOST * self.host.hang_seconds
-        return bool(self.host.suspended) and short and idle < self.host.patience_seconds
+        message = self.await_reply(self.child.receive)
+        self._read_journal()
+        return self._understand(message)
 
     def _understand(self, message: bytes) -> tuple[Any, ...]:
         try:
@@ -243,58 +202,26 @@ class RemoteSink(ProcessAttempt):
             self.host.overseer.passed(self.actor, points)
         return left
 
-    def _handle_silence(self, silence: NoReply) -> None:
-        """Returns when the attempt goes on."""
+    def handle_silence(self, silence: NoReply) -> None:
         kind = self.armed[2] if self.armed is not None else ""
         reached = self._read_journal() <= 0
         if silence.silence is Silence.STOPPED and reached and kind in SUSPENDING:
-            self._suspend()
+            self.suspend()
             return
         status = self.child.wait_status
         if silence.silence is Silence.ENDED and reached and kind in DEADLY and status is not None:
-            self.host.count(status)
-            self.host.forget(self)
-            self.host.overseer.died(self.actor, status)
+            self.died_at_its_point(status)
         self.fail_silent(silence)
-
-    def _suspend(self) -> None:
-        if self.armed is not None and self.armed[2] == "pause":
-            self.host.resume_paused()
-        self.host.suspended.append(self)
-        try:
-            self.host.overseer.stopped(self.actor)
-        except BaseException:
-            self.kill()
-            raise
-        finally:
-            is_resumed = self not in self.host.suspended
-            self.host.suspended = [each for each in self.host.suspended if each is not self]
-        if not is_resumed:
-            self.resume_here()
 
     def resume_here(self) -> None:
         self._go_on()
         self.child.resume()
 
-    def await_reply(self) -> None:
-        """Returns when a reply is there, or after the host's patience; the pending call reads it."""
-        with suppress(NoReply):
-            self.child.await_ready(self.child.channel.fileno(), select.POLLIN, Deadline(self.host.patience_seconds))
-
     def _go_on(self) -> None:
         try:
             self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
         except NoReply as silence:
-            self._handle_silence(silence)
-
-
-def busy_seconds(pid: int) -> float:
-    """How long the threads of a process have run or waited for a core, in all; 0.0 where the kernel does not say."""
-    nanoseconds = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(OSError):  # the thread has ended
-            nanoseconds += sum(map(int, file.read_text().split()[:2]))
-    return nanoseconds / 1e9
+            self.handle_silence(silence)
 
 
 class _PlainValues(pickle.Unpickler):

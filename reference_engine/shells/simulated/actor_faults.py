@@ -76,6 +76,12 @@ class ActorFaults:
         self.resumed = key
         job.zombie_resuming(key)
 
+    def end_as_zombie(self) -> None:
+        """The acting attempt dies after it was resumed: the watcher compares what it has left behind."""
+        if self.resumed == self.job.actor:
+            self.resumed = None
+            self.job.watcher.resumed(self.job, self.job.names[self.job.actor[0]])
+
     def pause_actor(self) -> None:
         self._suspend(self.job.latency.paused)
 

@@ -61,8 +61,7 @@ class EngineFaults:
         def die_at_next_point(_: Any, point: str) -> None:
             job.on_point, job.points_off = before, False
             if job.actor == key:
-                self.actors.resumed = None
-                job.watcher.resumed(job, job.names[key[0]])
+                self.actors.end_as_zombie()
                 self.actors.kill_actor()
 
         job.on_point = die_at_next_point

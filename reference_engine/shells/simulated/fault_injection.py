@@ -9,6 +9,8 @@ from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.reference_engine.shells.simulated.engine_faults import INJECTED, EngineFaults
 from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 
+INJECTED_THERE = ("error", "unanswered", "short-write")  # by an attempt's process, or beside it, before this is told
+
 
 class FaultInjector:
     """One schedule's faults, in their order. Also the `Overseer` of attempts that are processes (process_host.py)."""
@@ -76,13 +78,14 @@ class FaultInjector:
         self.job.trace += [(index, point) for point in points]
         if index == self.armed_actor:
             self.armed_left -= points.count(self.armed_point)
-            if self.armed_left <= 0 and self.pending[0].kind in ("error", "unanswered"):
-                self._take()  # the attempt's own process has injected it already
+            if self.armed_left <= 0 and self.pending[0].kind in INJECTED_THERE:
+                self._take()
 
     def died(self, actor: str, status: int) -> NoReturn:
         if self.armed_actor >= 0 and self.job.names[self.armed_actor] == actor and self.armed_left <= 0:
             self.inject()
         self.job.note(actor, "died", status)
+        self.engine.actors.end_as_zombie()
         self.engine.actors.kill_actor()
 
     def stopped(self, actor: str) -> None:

@@ -85,7 +85,7 @@ def test_stopping_nothing_is_no_failure(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("services", "start", "rabbit"), "'rabbit' is not"),
+        (("services", "start", "rabbit"), "there is no service 'rabbit'"),
         (("services", "start", "--kafka-version", "four"), "'four' is no version of Kafka"),
         (("services", "start", "--nodes", "0"), "0 is not in the range"),
     ],

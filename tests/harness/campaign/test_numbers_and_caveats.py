@@ -19,19 +19,16 @@ from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome
-from sinkproof.certifier.claim_verdicts import judge_subject
-from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.coverage_text import caveats
-from sinkproof.reports.document import Document, plain
-from sinkproof.reports.report_facts import filled
+from sinkproof.reports.document import Document
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
-from ...support.logged_runs import logged, numbers_beyond
+from ...support.logged_runs import certificate, logged, numbers_beyond
 from ...support.zoo_campaigns import Stopping
 
 SINKS = Path(__file__).parents[2] / "support" / "explored_sinks.py"
@@ -78,16 +75,6 @@ def in_processes(subject: str, *, of_each: int) -> ShellOutcome:
         run_all: Any = lambda schedules, trace_lines, run: map(run, islice(schedules, of_each))  # noqa: E731
         ProcessCampaign(runner, results, run_all=run_all).carry_out(IN_PROCESSES)
         return conclude(results, seconds=1.0, closure=None)
-
-
-def certificate(subject: str, outcome: ShellOutcome) -> Document:
-    """The subject's part."""
-    progress = SubjectProgress(load(subject), shells=[outcome.result], findings=[*outcome.findings])
-    progress.lines_passed |= outcome.lines_passed
-    progress.lines_struck |= outcome.lines_struck
-    progress.add_code(outcome)
-    document: Document = filled({"canaries": [], "subjects": [plain(judge_subject(progress))]})["subjects"][0]
-    return document
 
 
 def lines_beyond(document: Document, log: Sequence[Happening]) -> list[str]:

@@ -9,15 +9,15 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sinkproof.certifier.certify import exit_status
+from sinkproof.certifier.waivers import WaiverCheck
 from sinkproof.chaos.clock import Deadline
-from sinkproof.cli.main import main
 from sinkproof.reports.document import load
 
 BAD = Path(__file__).parents[2].joinpath("support/bad_sinks.py")
@@ -25,23 +25,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
 
 # -- arguments that cannot be used: status 3, without a run --------------------------------------
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
-    """The console command in this process: (status, stdout, stderr)."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sinkproof", *arguments])
-        monkeypatch.chdir(tmp_path)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code, *capfd.readouterr())  # type: ignore[return-value]
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +67,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         ("replay job=huge files/plain", "there is no job 'huge'; known: standard, sparse"),
         ("replay no-fault files/nonsense", "unknown subject"),
         ("replay no-fault {bad}:ReturnsNoSink", "object is neither a sink nor a target"),
+        ("init my_sink.py", "'my_sink.py' names no class. Write path/to/file.py:Class"),
+        ("init {bad}:__doc__", "it is no class of a Python file"),
+        ("init {bad}:WithoutClaims", "WithoutClaims is neither a sink nor a target"),
         ("report missing", "there is no readable certificate at missing"),
         ("report file", "the certificate file is damaged"),
     ],
@@ -128,7 +114,8 @@ def test_an_unwritable_default_folder_is_refused(call: Call, tmp_path: Path) -> 
 )
 def test_the_exit_status_follows_the_verdict_and_the_failures(verdict: str, causes: list[str], status: int) -> None:
     failures = [{"why": "", "whose": each, "details": ""} for each in causes]
-    assert status == exit_status({"verdict": verdict, "failures": failures})
+    document = {"verdict": verdict, "failures": failures}
+    assert status == WaiverCheck(document=document, waivers=(), today=date(2026, 1, 1)).exit_status
 
 
 # -- sinks that misbehave ------------------------------------------------------------------------
@@ -226,7 +213,6 @@ def test_a_replay_survives_the_failure_of_its_sink(sinkproof_command: Run, name:
 
 LIMITED = """
 import resource, sys
-from sinkproof.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 main()
 """

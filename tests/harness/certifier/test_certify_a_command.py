@@ -12,17 +12,25 @@ from typing import Any
 
 import pytest
 
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 pytestmark = pytest.mark.slow
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Rows stay in the state until their checkpoint is complete. Each checkpoint of each subtask becomes one file, by one
-# rename, under a fixed name. `--early` publishes in the snapshot, `--forgets` ignores the restored state.
+# rename, under a fixed name. `--early` publishes in the snapshot, `--forgets` ignores the restored state, `--appends`
+# adds rows to one file and notes that in another one.
 SINK = r"""
 import base64, json, os, sys
 folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]
 rows, pending = [], {}
 def publish(subtask, checkpoint_id):
     part = f"{folder}/{subtask}-{checkpoint_id}"
+    if "--appends" in wrong:
+        if not os.path.exists(f"{part}.noted"):
+            with open(f"{folder}/{subtask}.rows", "a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
+            open(f"{part}.noted", "w").close()
+        return
     with open(f"{part}.{os.environ['SINKPROOF_GENERATION']}", "w") as file:
         file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
     os.rename(file.name, f"{part}.rows")
@@ -66,20 +74,39 @@ def certify(run: Run, sink: str, reader: str, *more: str) -> tuple[int, dict[str
     return done.returncode, json.loads(done.stdout)["subjects"][0]
 
 
-def test_no_claim_about_rows_of_a_command_is_upheld_because_its_interior_was_not_explored(
+@pytest.mark.longer
+@needs_watch
+def test_a_right_command_is_upheld_and_the_certificate_counts_its_outward_calls(
     sinkproof_command: Run, programs: tuple[str, str]
 ) -> None:
-    status, subject = certify(sinkproof_command, *programs, "--budget", "least")
-    assert ("unknown", 2) == (subject["verdict"], status), subject["why"]
-    assert "a death inside its calls" in subject["why"]
-    assert (programs[0], "unknown") == (subject["name"], subject["grade"])
+    status, subject = certify(sinkproof_command, *programs)
+    assert ("upheld", 0) == (subject["verdict"], status), subject["why"]
+    assert (programs[0], "exactly-once") == (subject["name"], subject["grade"])
     assert [] == subject["findings"]
     (shell,) = subject["shells"]
     assert "process" == shell["shell"]
-    assert shell["kills"] > 10
     assert shell["lines_total"] is None
-    assert not [point for point in shell["points_known"] if point.startswith("line(")]
-    assert "a command's interior is not explored: it dies and stops between requests and replies only" in shell["notes"]
+    assert not [point for point in shell["points_known"] if point.startswith(("line(", "syscall("))]
+    outward = shell["outward"]
+    assert 0 < outward["calls"] == outward["killed"] < shell["kills"]
+    assert 0 < outward["recovery_calls"] == outward["recovery_killed"]
+    assert ([], [], "") == (outward["left"], outward["unseen"], outward["unwatched"])
+
+
+@needs_watch
+def test_a_command_that_is_wrong_inside_its_commit_is_convicted_and_the_call_is_named(
+    sinkproof_command: Run, programs: tuple[str, str]
+) -> None:
+    status, subject = certify(sinkproof_command, f"{programs[0]} --appends", programs[1], "--budget", "1s")
+    assert ("violated", 1) == (subject["verdict"], status)
+    finding = next(finding for finding in subject["findings"] if finding["oracle"] == "O2")
+    assert "syscall(openat *-*.noted)" in finding["schedule"]
+    assert subject["shells"][0]["outward"]["calls"] > 0
+    again = sinkproof_command(*shlex.split(finding["replay"])[1:])
+    assert 1 == again.returncode, again.stderr
+    assert "O2: " in again.stdout
+    nowhere = sinkproof_command("replay", "sink[0].syscall(rename x)#1=kill", *shlex.split(finding["replay"])[3:])
+    assert "the replay is void: it has not met this call at its place" in nowhere.stdout
 
 
 @pytest.mark.parametrize(("flag", "oracle"), [("--early", "O3"), ("--forgets", "O1")])

@@ -60,6 +60,7 @@ def judged(
     known_calls: bool = True,
     strict: bool = False,
     stages: Sequence[StageResult] = (),
+    seconds: float = 1.0,
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
@@ -71,7 +72,7 @@ def judged(
         schedules_run=9,
         schedules_in_bound=9,
         kills=1,
-        seconds=1.0,
+        seconds=seconds,
         outcomes=outcomes,
         rows_committed=24,
         stages=stages,
@@ -111,6 +112,20 @@ def test_each_kind_has_to_strike_nine_lines_in_ten(file: Path, kind: str) -> Non
     assert "unknown" == result.verdict
     assert "1 of 7 executed lines were not struck" in result.why
     assert "give it a larger --budget: 10s should suffice" in result.why
+
+
+def test_the_budget_that_is_named_includes_required_stages_that_did_not_begin(file: Path) -> None:
+    """Of 100 s for nine schedules: one for the line, and as many again for the stage."""
+    begun = StageResult(name="kill at each step", run=9, planned=9, finished=True, skipped="", cut="")
+    left = replace(begun, name="kill at each line", run=0, planned=0, finished=False)
+    needless = replace(left, name="later occurrences")
+    budgets = {
+        "120s": [begun, needless],
+        "270s": [begun, needless, left],
+    }
+    for budget, stages in budgets.items():
+        why = judged(file, left_out=("stop", {3}), stages=stages, seconds=100.0).why
+        assert f"give it a larger --budget: {budget} should suffice" in why
 
 
 @pytest.mark.parametrize(("failed", "side"), [({"error"}, "after"), ({"unanswered"}, "before")])

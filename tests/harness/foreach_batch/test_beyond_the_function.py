@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.claim_verdicts import judge_subject
@@ -11,12 +15,15 @@ from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.clock import Deadline
 from sinkproof.foreach_batch.certify_function import explore
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_canaries import NAMES, blind_to_users, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
+from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
 
-from ...support.explored_functions import FUNCTIONS, explored, wrong
+from ...support.explored_functions import FUNCTIONS, Frame, explored, wrong
 
 
 def test_a_function_is_crashed_at_the_lines_of_the_modules_that_it_imports(
@@ -50,3 +57,44 @@ def test_what_teardown_removes_is_crashed_by_real_deaths_only() -> None:
     subject = SubjectProgress(contract, [outcome.result], deferred=[outcome.deferred])
     assert "unknown" == judge_subject(subject).verdict
     assert "run it --on spark as well" in judge_subject(subject).why
+
+
+# -- canaries of the same kind, which are tried before each certificate of a function ----------------
+
+
+@pytest.fixture
+def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Tries them without Spark, after `change` was applied to their contracts."""
+    scratch = Scratch(name="canaries", path=tmp_path / "scratch")
+    scratch.path.mkdir()
+    monkeypatch.chdir(scratch.path)
+    session: Any = Frame(range(0))
+
+    def blind(*, change: Callable[[dict[str, Contract]], None] = lambda contracts: None) -> list[str]:
+        contracts = laid_out(tmp_path / "canaries")
+        change(contracts)
+        return blind_to_users(scratch, session, contracts)
+
+    return blind
+
+
+def test_canaries_in_code_of_users_are_judged_as_they_are(canaries: Callable[..., list[str]]) -> None:
+    assert [] == canaries()
+
+
+def test_without_points_in_a_helper_the_shell_is_blind(canaries: Callable[..., list[str]]) -> None:
+    def only_its_own_file(contracts: dict[str, Contract]) -> None:
+        for contract in contracts.values():
+            contract.given.files = {contract.given.file: "canary_functions.py"}
+
+    assert ["canary marks_in_helper_first was not crashed", "control marks_in_helper_last was not crashed"] == [
+        " ".join(reason.split()[1:6]) for reason in canaries(change=only_its_own_file)
+    ]
+
+
+def test_rows_that_are_not_seen_after_a_run_make_the_shell_blind(canaries: Callable[..., list[str]]) -> None:
+    def reads_the_folder_only(contracts: dict[str, Contract]) -> None:
+        contracts[NAMES[2]].given.committed = lambda scratch: ()
+
+    (reason,) = canaries(change=reads_the_folder_only)
+    assert "left outside of the folder were not seen" in reason

@@ -15,7 +15,7 @@ from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.interleavings import within
-from sinkproof.reference_engine.shells.process.process_host import PATIENCE_SECONDS
+from sinkproof.reference_engine.shells.process.attempt_host import PATIENCE_SECONDS
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 

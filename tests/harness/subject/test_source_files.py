@@ -79,3 +79,30 @@ def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of
     files = files_of(contract.given, contract.sink(Scratch(name="names", path=tmp_path)))
     assert "strategies/two_phase.py" in files.values()
     assert len(set(files.values())) == len(files)
+
+
+def test_a_struck_line_names_its_function_and_its_file_in_the_repository(package: str, tmp_path: Path) -> None:
+    inside = "    def write(self, batch):\n        def inner():\n            return 1\n        return inner\n"
+    text = f"TOP = 1\n\nclass Sink:\n{inside}"
+    (tmp_path / package / "a" / "client.py").write_text(text)
+    (tmp_path / package / ".git").mkdir()
+    files = {str(tmp_path / package / "a" / "client.py"): "a/client.py"}
+    lines = [source_line(f"line(a/client.py:{number})", files) for number in (1, 3, 4, 6, 7, 99)]
+    functions = ["", "Sink", "Sink.write", "Sink.write.inner", "Sink.write", ""]
+    assert functions == [line and line.function for line in lines]
+    assert {"a/client.py"} == {line and line.path for line in lines}
+
+
+def test_a_path_is_relative_to_the_repository_else_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sinkproof.subject.source_files import path_in_repository
+
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "repository")
+    assert "" == path_in_repository(str(tmp_path / "elsewhere.py"))
+    monkeypatch.chdir(tmp_path)
+    assert "sinks/mine.py" == path_in_repository(str(tmp_path / "sinks/mine.py"))
+    assert "sinks/mine.py" == path_in_repository(str(tmp_path / "repository/sinks/mine.py"))
+    installed = tmp_path / "repository/.venv/lib/site-packages/client/api.py"
+    assert "" == path_in_repository(str(installed))

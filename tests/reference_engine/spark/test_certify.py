@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign.spark_campaign import FULL_SECONDS
+from sinkproof.campaign.campaign_budget import conclude
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.spark_campaign import FULL_SECONDS, SparkCampaign
 from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
+from sinkproof.campaign.spark_plan import SPARK_PLAN
 from sinkproof.chaos.schedule import parse
 from sinkproof.cli.certify_command import default_budget
 from sinkproof.execution.spark_row_difference import Difference
@@ -20,6 +23,10 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
+from ...support.logged_runs import certificate, logged, numbers_beyond
+from ...support.zoo_campaigns import Stopping
+
+COUNTED = ("kill at each step", "error at each call")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -132,6 +139,23 @@ def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(runner: Spa
     part.with_name(part.name.replace("part-0", "part-1")).write_bytes(part.read_bytes())
     repeated: Difference = runner.cluster.call(difference, runner.where, {0: 12, 1: 12})
     assert len(part.read_text().splitlines()) == repeated.extra_total > 0
+
+
+@pytest.mark.timeout(300)
+def test_no_number_of_a_campaign_is_more_than_what_its_processes_have_logged(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract, plan = load("files/two-phase"), [stage for stage in SPARK_PLAN if stage.name in COUNTED]
+    results, enough = CampaignResults(contract=contract, shell="spark"), Stopping(lambda results, asked: asked >= 16)
+    scratch = Scratch(name="test", path=tmp_path / "scratch", shell="spark")
+    scratch.path.mkdir()
+    with logged(tmp_path / "runs", monkeypatch) as reader, spark_runner_on(cluster, contract, scratch) as runner:
+        SparkCampaign(runner, results, endurance=EndurancePlan(), should_stop=enough).carry_out(plan)
+        log = reader.new()
+    (shell,) = certificate("files/two-phase", conclude(results, seconds=1.0, closure=None))["shells"]
+    assert [] == numbers_beyond(shell, log)
+    assert 16 <= shell["schedules_run"] <= len(log)
+    assert shell["kills"] >= 8
 
 
 @pytest.mark.slow

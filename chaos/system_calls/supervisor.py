@@ -1,0 +1,243 @@
+"""Answers the outward calls of one program and of all that it starts, and injects a fault at one of them.
+
+A thread of this process receives each call before it is carried out, names it, and lets it go on. At the armed place it
+strikes instead; from then on every further outward call waits until the owner of the watch has reacted. If this process
+dies, the kernel closes the listener: what waits fails with ENOSYS, and so does each later call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import errno
+import fcntl
+import os
+import select
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
+
+RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
+SYNC_WAKE_UP: Final = 1  # where the kernel has it (6.6 and newer), a call takes less
+NOTIFICATION: Final = struct.Struct("QIIiIQ6Q")
+ANSWER: Final = struct.Struct("QqiI")
+CARRY_ON: Final = 1
+PIDFD_GETFD: Final = 438
+NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
+MAP_NUMBER: Final = number_of(MAP)
+END_SECONDS: Final = 10.0
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Act(enum.Enum):
+    """What happens at the armed place."""
+
+    KILL = "the program dies, and the call is never carried out"
+    HOLD = "the call waits until the owner of the watch lets it go on"
+    FAIL = "the call fails, and is not carried out"
+    LOSE_REPLY = "the call is carried out, and fails all the same"
+    CUT = "half of the bytes are written, and the call says so"
+
+
+class NotifiedCall(NamedTuple):
+    identity: int
+    tracee: Tracee
+    arguments: tuple[int, ...]
+    change: OutwardChange
+
+
+class SystemCallWatch:
+    """`listener`: of the filter (seccomp_filter.py). `kill`: ends the program; called by the thread of the watch.
+
+    `struck` is a descriptor that is readable from a strike until `take_strike`.
+    """
+
+    def __init__(self, listener: int, folder: str, *, kill: Callable[[], object]) -> None:
+        self.listener, self.names, self.kill = listener, PlaceNames(folder), kill
+        self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
+        self.unseen: dict[str, None] = {}  # why changes may have been missed
+        self.elsewhere = self.names.elsewhere  # files that it changed outside of the folder
+        self._lock = threading.Lock()  # of all that follows
+        self._points: list[str] = []  # passed since they were last taken
+        self._passed: Counter[str] = Counter()
+        self._armed: tuple[str, int, Act] | None = None
+        self._strike: Act | None = None  # not taken yet
+        self._waits = False  # after a strike
+        self._dies_next = False
+        self._held: list[NotifiedCall] = []
+        self._suspended: NotifiedCall | None = None
+        with suppress(OSError):
+            fcntl.ioctl(listener, SET_FLAGS, SYNC_WAKE_UP)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    # -- for the owner ----------------------------------------------------------------------------
+
+    def arm(self, point: str, left: int, act: Act) -> None:
+        """Strikes when the point is reached so many times more; counted from the points that were taken."""
+        with self._lock:
+            self._armed = point, self._passed[point] - self._points.count(point) + left, act
+
+    def disarm(self) -> None:
+        with self._lock:
+            self._armed = None
+
+    def take_points(self) -> list[str]:
+        """The outward calls since the last time, in order; the one that was struck is the last."""
+        with self._lock:
+            points, self._points = self._points, []
+        return points
+
+    def take_strike(self) -> Act | None:
+        """What has happened at the armed place, once."""
+        with self._lock:
+            strike, self._strike = self._strike, None
+            if strike is not None:
+                os.eventfd_read(self.struck)
+        return strike
+
+    def go_on(self, *, then_die: bool = False) -> None:
+        """The held call is carried out, and further ones are served. `then_die`: up to the next outward call only."""
+        with self._lock:
+            self._waits, self._dies_next = False, then_die
+            suspended, self._suspended = self._suspended, None
+            held, self._held = self._held, []
+            if suspended is not None:
+                self._answer(suspended)
+            for call in held:
+                self._decide(call)
+
+    def close(self) -> None:
+        os.eventfd_write(self._end, 1)
+        self._thread.join(END_SECONDS)
+        os.close(self._end)
+        os.close(self.struck)
+
+    # -- the thread -------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        poll = select.poll()
+        poll.register(self.listener, select.POLLIN)
+        poll.register(self._end, select.POLLIN)
+        is_over = False
+        try:
+            while not is_over:
+                ready = dict(poll.poll())
+                is_over = self._end in ready or ready[self.listener] & ~select.POLLIN != 0  # no process is left
+                if not is_over:
+                    self._receive()
+        finally:
+            if not is_over:
+                self.unseen["the supervisor of its system calls has failed"] = None
+                self.kill()  # else its calls would fail with ENOSYS
+            os.close(self.listener)
+
+    def _receive(self) -> None:
+        message = bytearray(NOTIFICATION.size)
+        try:
+            fcntl.ioctl(self.listener, RECEIVE, message)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINTR):  # the caller was killed meanwhile
+                raise
+            return
+        identity, thread, _, number, _, _, *arguments = NOTIFICATION.unpack(message)
+        tracee, change = Tracee(thread), None
+        try:
+            if number == MAP_NUMBER:
+                self._note_map(tracee, arguments[4])
+            else:
+                change = self.names.change(tracee, NAMES[number], tuple(arguments))
+            fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
+        except PermissionError as error:
+            self.unseen[f"the arguments of its system calls cannot be read: {error.strerror}"] = None
+        except OSError:  # it has died, or the call names what does not exist
+            change = None
+        with self._lock:
+            if change is None:
+                self._reply(identity)
+            else:
+                self._decide(NotifiedCall(identity, tracee, tuple(arguments), change))
+
+    def _note_map(self, tracee: Tracee, descriptor: int) -> None:
+        if name := self.names.maps(tracee, descriptor):
+            self.unseen[f"it maps {name} into its memory: what it writes there is no system call"] = None
+
+    def _decide(self, call: NotifiedCall) -> None:
+        if self._waits:
+            self._held.append(call)
+            return
+        point = call.change.point
+        self._points.append(point)
+        self._passed[point] += 1
+        if self._dies_next:
+            self._inject(call, Act.KILL)
+        elif self._armed is not None and self._armed[:2] == (point, self._passed[point]):
+            self._inject(call, self._armed[2])
+        else:
+            self._answer(call)
+
+    def _inject(self, call: NotifiedCall, act: Act) -> None:
+        is_socket = call.change.about == SOCKET
+        self._armed, self._waits = None, True
+        match act:
+            case Act.KILL:
+                self.kill()
+            case Act.HOLD:
+                self._suspended = call
+            case Act.FAIL:
+                self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
+            case Act.LOSE_REPLY:
+                self._answer(call, error=_carried_out(call) or errno.EIO)
+            case Act.CUT:
+                try:
+                    self._answer(call, value=_half_written(call))
+                except OSError:  # the container forbids pidfd_getfd(2): the whole of it is written, and nothing struck
+                    self._waits = False
+                    self._answer(call)
+                    return
+        self._strike = act
+        os.eventfd_write(self.struck, 1)
+
+    def _answer(self, call: NotifiedCall, *, error: int = 0, value: int | None = None) -> None:
+        self._reply(call.identity, error=error, value=value)
+
+    def _reply(self, identity: int, *, error: int = 0, value: int | None = None) -> None:
+        carries_on = CARRY_ON if not error and value is None else 0
+        with suppress(OSError):  # the caller is dead
+            fcntl.ioctl(self.listener, SEND, ANSWER.pack(identity, value or 0, -error, carries_on))
+
+
+def _carried_out(call: NotifiedCall) -> int:
+    """The number of the error that it met; 0: it was carried out."""
+    try:
+        BY_PATH[call.change.call](*call.change.paths)
+    except IsADirectoryError:  # `unlinkat` removes folders, too
+        os.rmdir(*call.change.paths)
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def _half_written(call: NotifiedCall) -> int:
+    """How many bytes were written, to the same open file."""
+    descriptor, address, size, offset = call.arguments[:4]
+    with open(f"/proc/{call.tracee.thread}/status") as status:
+        process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
+    data = call.tracee.read(address, max(1, size // 2))
+    pidfd = os.pidfd_open(process)
+    try:
+        ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)
+        if ours < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd(2)")
+        try:
+            return os.write(ours, data) if call.change.call == "write" else os.pwrite(ours, data, offset)
+        finally:
+            os.close(ours)
+    finally:
+        os.close(pidfd)

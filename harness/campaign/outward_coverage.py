@@ -1,0 +1,133 @@
+"""Which system calls of a command change something outside of it, and at which of them did each kind of fault strike?
+
+A campaign kills a command before each outward call of the run without faults, and then before each call that the
+recovery from such a death makes while it opens. Recoveries with the same calls are struck once before the last
+decision, and once after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.fault_sites import last_decision, passes
+from sinkproof.reports.document import OutwardCalls
+
+KINDS_AT_OUTWARD_CALLS: Final = ("kill", "stop", "pause", "error", "land", "unanswered")
+SINK: Final = "sink[0]"  # at the calls of all subtasks the same faults can strike
+LEFT_LISTED_MOST: Final = 3
+ELSEWHERE_LISTED_MOST: Final = 5
+
+
+@dataclass(slots=True)
+class OutwardCoverage:
+    calls: dict[Schedule, bool] = field(default_factory=dict)  # a kill before each of them -> whether it was done
+    recoveries: dict[Schedule, bool] = field(default_factory=dict)  # a second kill, before a call of the recovery
+    alike: set[tuple[object, ...]] = field(default_factory=set)  # recoveries that were taken
+    passed: set[str] = field(default_factory=set)  # in any run
+    by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_OUTWARD_CALLS})
+    unseen: dict[str, None] = field(default_factory=dict)  # why changes may have been missed
+    elsewhere: dict[str, None] = field(default_factory=dict)  # files outside of the command's folder
+    unwatched: str = ""  # why no call was watched
+
+    def add(self, result: RunResult) -> None:
+        schedule = result.schedule
+        self.unseen |= dict.fromkeys(result.unseen)
+        self.elsewhere |= dict.fromkeys(result.elsewhere)
+        self.unwatched = self.unwatched or result.unwatched
+        self.passed |= {point for _, point in result.trace if is_system_call(point)}
+        for fault in result.struck:
+            if is_system_call(fault.point):
+                self.by_kind.setdefault(fault.kind, set()).add(fault.point)
+        if schedule == Schedule() and not self.calls:
+            self.calls = {Schedule((kill,)): False for kill in kills(result)}
+        if not result.fired:
+            return
+        if schedule in self.calls:
+            self.calls[schedule] = True
+            self._add_recovery(result)
+        elif schedule in self.recoveries:
+            self.recoveries[schedule] = True
+
+    def _add_recovery(self, result: RunResult) -> None:
+        found = recovery_kills(result)
+        is_last = any(point == result.schedule.faults[0].point for _, point in result.trace[last_decision(result) :])
+        what = is_last, tuple((fault.actor, fault.point) for fault in found)
+        if what not in self.alike:
+            self.alike.add(what)
+            self.recoveries |= {
+                replace(result.schedule, faults=(*result.schedule.faults, fault)): False for fault in found
+            }
+
+    def left(self) -> list[Schedule]:
+        """Kills that have not been tried, or have not found their place."""
+        return [schedule for schedule, done in (*self.calls.items(), *self.recoveries.items()) if not done]
+
+    def names_left(self, kind: str) -> list[str]:
+        """Names of calls of the run without faults at which this kind applies and did not strike."""
+        names = dict.fromkeys(schedule.faults[0].point for schedule in self.calls)
+        return [name for name in names if KINDS[kind].applies(SINK, name) and name not in self.by_kind[kind]]
+
+    def never_struck(self) -> list[str]:
+        """Names that any run has passed, at which nothing but a pause struck."""
+        return sorted(self.passed.difference(*(names for kind, names in self.by_kind.items() if kind != "pause")))
+
+    def is_enough(self) -> bool:
+        return not (self.left() or self.never_struck() or any(map(self.names_left, KINDS_AT_OUTWARD_CALLS)))
+
+    def document(self) -> OutwardCalls | None:
+        """None: nothing was to be watched."""
+        if not (self.passed or self.unwatched or self.unseen):
+            return None
+        names = {schedule.faults[0].point for schedule in self.calls}
+        left = [str(schedule) for schedule in self.left()]
+        for kind in KINDS_AT_OUTWARD_CALLS:
+            left += [f"{SINK}.{name}#1={kind}" for name in self.names_left(kind)]
+        left += [f"{SINK}.{name}#1=kill" for name in self.never_struck() if name not in names]
+        return OutwardCalls(
+            calls=len(self.calls),
+            killed=sum(self.calls.values()),
+            recovery_calls=len(self.recoveries),
+            recovery_killed=sum(self.recoveries.values()),
+            names=sorted(names),
+            struck={kind: len(points) for kind, points in self.by_kind.items()},
+            left=left[:LEFT_LISTED_MOST],
+            left_total=len(left),
+            unseen=list(self.unseen),
+            elsewhere=list(self.elsewhere)[:ELSEWHERE_LISTED_MOST],
+            unwatched=self.unwatched,
+        )
+
+
+def kills(baseline: RunResult) -> Sequence[Fault]:
+    """Before each outward call of a run; those with a new name first, then each second one of a name, and so on."""
+    turns: dict[str, int] = {}
+    found: list[tuple[int, Fault]] = []
+    for actor, point, occurrence in passes(baseline):
+        if is_system_call(point):
+            turns[point] = turn = turns.get(point, 0) + 1
+            found.append((turn, Fault(actor, point, occurrence, "kill")))
+    return [fault for _, fault in sorted(found, key=lambda each: each[0])]
+
+
+def recovery_kills(result: RunResult) -> Sequence[Fault]:
+    """Before each outward call that an attempt makes while it opens, after the only fault of this run."""
+    struck = result.schedule.faults[0]
+    opening: set[str] = set()
+    found: list[Fault] = []
+    is_over = False
+    for actor, point, occurrence in passes(result):
+        if (actor, point, occurrence) == (struck.actor, struck.point, struck.occurrence):
+            is_over = True
+        elif point == "open.before":
+            opening.add(actor)
+        elif point == "open.after":
+            opening.discard(actor)
+        elif is_over and actor in opening and is_system_call(point):
+            found.append(Fault(actor, point, occurrence, "kill"))
+    return found

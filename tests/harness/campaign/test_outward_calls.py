@@ -1,0 +1,217 @@
+"""Commands in four languages, killed inside: wrong ones between two system calls of a commit, and right siblings."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.outward_coverage import OutwardCoverage, kills, recovery_kills
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import OUTWARD_CALLS
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.not_examined import not_examined
+from sinkproof.certifier.subject_progress import SubjectProgress
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.single_faults import at_outward_calls
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.reports.coverage_text import code_lines
+from sinkproof.reports.document import OutwardCalls, ShellResult
+from sinkproof.reports.json_files import plain
+from sinkproof.subject.command_contract import locator
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
+
+COMMANDS = Path(__file__).parents[2] / "support/commands"
+READER = """sh -c 'cat "$SINKPROOF_SCRATCH"/out-* 2>/dev/null || true'"""
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
+PROGRAMS = {"perl": "sink.pl", "bash": "sink.sh", "go": "sink.go", "javac": "Sink.java"}
+
+
+def built(language: str, folder: Path) -> str:
+    """The words that run the sink of this language."""
+    if shutil.which(language) is None:
+        pytest.skip(f"there is no {language}")
+    source = COMMANDS / PROGRAMS[language]
+    match language:
+        case "go":
+            subprocess.run(["go", "build", "-o", folder / "sink", source], check=True, capture_output=True)
+            return str(folder / "sink")
+        case "javac":
+            subprocess.run(["javac", "-d", folder, source], check=True, capture_output=True)
+            return f"java -XX:TieredStopAtLevel=1 -cp {folder} Sink"
+    return f"{language} {source}"
+
+
+@contextmanager
+def runner_of(command: str) -> Iterator[ProcessRunner]:
+    contract = load(locator(command, READER, "EXACTLY_ONCE"))
+    with (
+        scratch_folder() as folder,
+        process_runner(contract, Scratch(name="outward", path=folder, shell="process")) as runner,
+    ):
+        yield runner
+
+
+def run(runner: ProcessRunner, *schedules: str) -> list[RunResult]:
+    results = [runner.run(parse(schedule)) for schedule in schedules]
+    assert all(result.fired and result.finished for result in results), [result.schedule for result in results]
+    return results
+
+
+def oracles(result: RunResult) -> set[str]:
+    return {anomaly.oracle for anomaly in result.anomalies}
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_command_that_is_wrong_between_two_calls_of_its_commit_is_convicted_there_only(
+    language: str, tmp_path: Path
+) -> None:
+    with runner_of(f"{built(language, tmp_path)} wrong") as runner:
+        alone, edge, before, within = run(
+            runner,
+            "no-fault",
+            "sink[0].notify_complete.after#1=kill",
+            "sink[0].syscall(openat out-*)#1=kill",
+            "sink[0].syscall(openat done-*-*)#1=kill",
+        )
+    assert [set(), set(), set(), {"O2"}] == list(map(oracles, (alone, edge, before, within)))
+    assert ("", ()) == (alone.unwatched, alone.unseen)
+    assert 1 == within.kills
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_its_right_sibling_is_killed_held_back_and_failed_there_and_stays_right(language: str, tmp_path: Path) -> None:
+    with runner_of(f"{built(language, tmp_path)} right") as runner:
+        (alone,) = run(runner, "no-fault")
+        renames = [fault for fault in kills(alone) if "(rename" in fault.point]
+        assert {"sink[0]", "sink[1]"} == {fault.actor for fault in renames}
+        last = renames[-1]
+        faults = [replace(last, kind=kind) for kind in ("kill", "stop", "land", "error", "unanswered", "pause")]
+        results = run(runner, *(str(Schedule((fault,))) for fault in faults))
+    assert [set()] * len(faults) == list(map(oracles, results))
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_late_effect_of_a_zombie_is_seen_although_nothing_follows_it() -> None:
+    with runner_of(f"perl {COMMANDS / 'sink.pl'} wrong") as runner:
+        (landed,) = run(runner, "sink[0].syscall(write out-*)#1=land")
+    assert {"O2", "O9"} == oracles(landed)
+    assert ["died"] == [what for _, actor, _, what, _ in landed.history if actor == "sink[0]" and what == "died"]
+    assert 1 == landed.kills
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_campaign_kills_before_each_outward_call_and_lists_those_of_the_recoveries() -> None:
+    with runner_of(f"perl {COMMANDS / 'sink.pl'} right") as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out(OUTWARD_CALLS[:1])
+    outward = results.coverage.outward
+    assert (18, 18) == (len(outward.calls), sum(outward.calls.values()))
+    assert {"syscall(openat temp-*-*)", "syscall(write temp-*-*)", "syscall(rename out-*-*)"} == outward.passed
+    assert outward.recoveries
+    assert not any(outward.recoveries.values())
+    for schedule in outward.recoveries:
+        first, second = schedule.faults
+        assert is_system_call(second.point), schedule
+        assert replace(first, kind="kill") in {each.faults[0] for each in outward.calls}
+    shell = results.document(seconds=1.0)
+    subject = SubjectProgress(runner.contract, shells=[shell])
+    assert "faults at outward calls did not strike" in not_examined(subject)
+    (sentence,) = code_lines(plain(judge_subject(subject)))
+    assert sentence.startswith("killed before each of 18 outward calls, and 0 of their recoveries'")
+
+
+POINTS = ("syscall(openat temp)", "syscall(rename out)")
+NAMES = ("coordinator", "sink[0]")
+
+
+def result_of(schedule: str, *trace: str, struck: bool = True, **more: object) -> RunResult:
+    parsed = parse(schedule)
+    return RunResult(
+        schedule=parsed,
+        struck=parsed.faults if struck else (),
+        anomalies=tuple[Anomaly, ...](),
+        trace=[(1, point) for point in trace],
+        names=NAMES,
+        history=[],
+        finished=True,
+        failure="",
+        rows_committed=1,
+        rows_committed_after=0,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_new_names_are_killed_before_second_occurrences() -> None:
+    found = kills(result_of("no-fault", POINTS[0], POINTS[0], POINTS[1]))
+    assert [(POINTS[0], 1), (POINTS[1], 1), (POINTS[0], 2)] == [(fault.point, fault.occurrence) for fault in found]
+
+
+def test_calls_of_a_recovery_are_those_of_openings_after_the_death() -> None:
+    trace = ("open.before", POINTS[0], "open.after", POINTS[0], "open.before", POINTS[1], "open.after", POINTS[1])
+    found = recovery_kills(result_of(f"sink[0].{POINTS[0]}#2=kill", *trace))
+    assert [Fault("sink[0]", POINTS[1], 1, "kill")] == list(found)
+
+
+def test_a_run_that_does_not_meet_the_call_leaves_it_open_and_one_that_does_closes_it() -> None:
+    coverage = OutwardCoverage()
+    coverage.add(result_of("no-fault", POINTS[1]))
+    kill = f"sink[0].{POINTS[1]}#1=kill"
+    coverage.add(result_of(kill, POINTS[0], struck=False))
+    assert [parse(kill)] == coverage.left()
+    assert [POINTS[0], POINTS[1]] == coverage.never_struck()
+    coverage.add(result_of(kill, POINTS[1]))
+    assert [] == coverage.left()
+    assert not coverage.is_enough()
+    for kind in ("stop", "pause", "error", "land", "unanswered"):
+        assert [POINTS[1]] == coverage.names_left(kind)
+        coverage.add(result_of(f"sink[0].{POINTS[1]}#1={kind}", POINTS[1]))
+    assert [POINTS[0]] == coverage.never_struck()
+    coverage.add(result_of(f"sink[0].{POINTS[0]}#1=kill", POINTS[0]))
+    assert coverage.is_enough()
+
+
+@pytest.mark.parametrize(
+    ("outward", "why"),
+    [
+        (None, "no system call was seen"),
+        (OutwardCalls(unwatched="the container forbids seccomp(2)"), "because the container forbids seccomp(2)"),
+        (OutwardCalls(calls=3, killed=3, unseen=["it maps log into its memory"]), "it maps log into its memory"),
+        (OutwardCalls(calls=3, killed=2, left=["x#1=kill"], left_total=1), "1 faults at outward calls did not strike"),
+        (OutwardCalls(calls=3, killed=3), ""),
+    ],
+)
+def test_a_command_is_upheld_only_if_each_outward_call_was_seen_and_struck(
+    outward: OutwardCalls | None, why: str
+) -> None:
+    contract = load(locator("true", "true", "NO_LOSS"))
+    shell = ShellResult(shell="process", schedules_run=9, schedules_in_bound=9, kills=3, seconds=1.0, outward=outward)
+    subject = SubjectProgress(contract, shells=[shell])
+    assert why in not_examined(subject)
+    (claim,) = [claim for claim in judge_subject(subject).claims if claim.claim == "NO_LOSS"]
+    assert ("unknown" if why else "upheld") == claim.verdict
+
+
+def test_faults_at_outward_calls_strike_the_first_time_and_the_last() -> None:
+    class View:
+        baseline = result_of("no-fault", POINTS[1], POINTS[1], POINTS[1])
+
+    found = {str(schedule) for schedule in at_outward_calls(View())}  # type: ignore[arg-type]
+    kinds = ("stop", "error", "land", "pause", "unanswered")
+    assert {f"sink[0].{POINTS[1]}#{number}={kind}" for kind in kinds for number in (1, 3)} == found

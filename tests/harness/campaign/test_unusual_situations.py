@@ -1,0 +1,144 @@
+"""A branch that only an unusual situation reaches is executed, and faults strike there and in the same job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.fault_sites import DECIDED
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+pytestmark = pytest.mark.slow
+STAGE: Final = "unusual situations, while statements never ran"
+SINK: Final = """\
+import json, os
+from sinkproof import Claim
+
+
+class Sink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.aside, self.keys, self.pending = folder, [], [], set(), {{}}
+        self.aborted, self.voted_aside = 0, {{}}
+
+    def open(self, context):
+        self.context, self.written = context, context.clock()
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{{subtask}}-{{checkpoint}}", rows)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+        self.keys |= {{row.key for row in batch}}
+        idle, self.written = self.context.clock() - self.written, self.context.clock()
+        if {condition}:
+            {sin}
+
+    def snapshot(self, checkpoint_id):
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        self.voted_aside[checkpoint_id], self.aside = self.aside, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_aborted(self, checkpoint_id):
+        self.aborted += 1  # pragma: no cover
+
+    def notify_complete(self, checkpoint_id):
+        self.aborted = 0
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            rows = self.pending.pop(older) + self.voted_aside.pop(older)
+            self.publish(f"{{self.context.subtask}}-{{older}}", rows)
+
+    def publish(self, name, rows):
+        temporary = self.folder / f"temp-{{self.context.subtask}}-{{self.context.generation}}"
+        temporary.write_text(json.dumps(rows))
+        os.replace(temporary, self.folder / f"{{name}}.json")
+
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+
+    def sink(self, scratch):
+        return Sink(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+"""
+SITUATIONS: Final = {  # what a sink asks -> the job that answers it
+    "not batch.rows": "empty-batches",
+    "self.aborted > 4": "many-checkpoints",
+    "len(self.pending) > 5": "many-checkpoints",
+    "idle > 80000": "long-idle",
+    "len(self.keys) > 150": "many-keys",
+    "self.context.parallelism > 9": "twelve-sinks",
+}
+LOSES_A_ROW: Final = "self.rows[-1:] = []"
+LEAVES_OUT_OF_ITS_STATE: Final = "self.aside, self.rows = self.aside + self.rows, []"
+
+
+def note_as_struck(campaign: ProcessCampaign) -> None:
+    """The stages before have executed and struck all that the standard job and its recovery lead to."""
+    campaign.run_traced(Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),)))
+    for struck in campaign.results.coverage.lines_by_kind.values():
+        struck |= campaign.results.coverage.lines_passed
+
+
+def explored(folder: Path, condition: str, *, sin: str = "self.unusual = True") -> tuple[CampaignResults, list[str]]:
+    """The results of this stage alone, and the statements that have not run after it."""
+    file = folder / f"sink_of_{folder.name}.py"
+    file.write_text(SINK.format(condition=condition, sin=sin))
+    contract = load(f"{file}:Of")
+    (folder / "scratch").mkdir()
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        before = Stage(name="stages before", explore=note_as_struck)
+        campaign.carry_out([before, *(stage for stage in PROCESS_PLAN if stage.name == STAGE)])
+    return results, [statement.point for statement in campaign.unexecuted]
+
+
+@pytest.mark.parametrize(("condition", "job"), SITUATIONS.items())
+def test_what_is_wrong_behind_an_unusual_situation_is_convicted(condition: str, job: str, tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, condition, sin=LOSES_A_ROW)
+    assert {"O1"} == {finding.oracle for finding in results.findings}
+    assert all(f"job={job} " in finding.schedule for finding in results.findings)
+
+
+def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path) -> None:
+    results, unexecuted = explored(tmp_path, "len(self.keys) > 150")
+    assert [] == unexecuted
+    assert [] == results.findings
+    line = next(line for line in results.coverage.lines_passed if line.endswith(":21)"))
+    assert all(line in lines for lines in results.coverage.lines_by_kind.values())
+
+
+@pytest.mark.parametrize("condition", ["not batch.rows", "self.aborted > 4", "idle > 80000"])
+def test_a_right_sink_is_acquitted_in_every_situation(condition: str, tmp_path: Path) -> None:
+    results, unexecuted = explored(tmp_path, condition)
+    assert ([], []) == (unexecuted, results.findings)
+
+
+def test_faults_are_tried_in_the_job_that_has_led_there(tmp_path: Path) -> None:
+    """What the situation has changed is wrong only if the job dies later: no row is lost otherwise."""
+    results, _ = explored(tmp_path, "len(self.keys) > 150", sin=LEAVES_OUT_OF_ITS_STATE)
+    assert {"O1"} == {finding.oracle for finding in results.findings}
+    assert all("job=many-keys " in finding.schedule and "=kill" in finding.schedule for finding in results.findings)
+
+
+def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) -> None:
+    results, unexecuted = explored(tmp_path, "len(self.rows) > 10**6")
+    assert [f"line(sink_of_{tmp_path.name}.py:21)"] == unexecuted
+    assert [] == results.findings
+
+
+def test_nothing_is_searched_for_a_sink_all_of_which_has_run(tmp_path: Path) -> None:
+    results, unexecuted = explored(tmp_path, "batch.rows")
+    assert ([], 0) == (unexecuted, results.coverage.stages[1].run)

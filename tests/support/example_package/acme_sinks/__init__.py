@@ -1,0 +1,1 @@
+"""A package of others that registers a sink, a fault and a service."""
