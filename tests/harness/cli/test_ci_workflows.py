@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from sinkproof.cli.init_command import SAMPLE, WORKFLOWS
 
 SCHEMAS = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci"}
-SMALL = {"SUBJECT": "memory/plain", "OPTIONS": "--on simulated --no-canaries --budget 0.1s", "SINKPROOF": "sinkproof"}
+SMALL = {"SUBJECT": "memory/plain", "OPTIONS": "--on simulated --no-canaries --budget least", "SINKPROOF": "sinkproof"}
 CERTIFICATE = "certificate.json"
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
