@@ -61,7 +61,7 @@ def row_schema() -> pyarrow.Schema:
 
 @without_line_points
 class Batch:
-    """Rows in order, at least one, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a
+    """Rows in order, perhaps none, with two cached views: `rows` (a tuple of Row) and `to_arrow()` (a
     pyarrow.Table). `columnar`: it was made of columns, so that `rows` is the expensive view.
     """
 
@@ -104,7 +104,7 @@ def _table_of(rows: tuple[Row, ...]) -> pyarrow.Table:
     """From buffers: `pyarrow.array` of a list imports pandas, which costs every new process 170 ms."""
     import pyarrow as pa
 
-    split, offset, key, value, event_time_ms = zip(*rows, strict=True)
+    split, offset, key, value, event_time_ms = zip(*rows, strict=True) if rows else ((),) * len(Row._fields)
     count = len(rows)
     numbers = (("i", split), ("q", offset), ("q", event_time_ms))
     buffers: list[Any] = [[None, pa.py_buffer(array(code, column))] for code, column in numbers]

@@ -52,6 +52,8 @@ def run(
             if waiting:
                 watch.arm(*waiting.pop(0))
             watch.go_on()
+        if (act := watch.take_strike()) is not None and act is not Act.KILL:  # it ended before it was seen to be struck
+            struck.append(act)
         return status, points + watch.take_points(), struck, watch
 
 

@@ -66,6 +66,12 @@ def test_the_wire_brings_the_rows_as_they_were(made: list[Row]) -> None:
         assert (tuple(made), True, SCHEMA) == (arrived.rows, arrived.columnar, arrived.to_arrow().schema)
 
 
+def test_an_empty_batch_has_both_views() -> None:
+    table = Batch([]).to_arrow()
+    table.validate(full=True)
+    assert (0, SCHEMA, ()) == (table.num_rows, table.schema, Batch.from_arrow(table).rows)
+
+
 def test_what_arrives_lies_in_the_bytes_that_were_given() -> None:
     data = bytearray(bytes(encode(Batch([Row(0, 0, "before", "v")]))))
     arrived = decode(data)

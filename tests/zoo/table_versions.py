@@ -45,8 +45,8 @@ class Versions(Waits):
         self.tidy(number + 1)
 
     def put(self, number: int, table: dict[str, Any]) -> bool:
-        """False: the version exists already."""
-        temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}"
+        """False: the version exists already. Once linked, the temporary file is a version: it is written once."""
+        temporary = self.folder / f"temporary-{self.context.subtask}-{self.context.generation}-{number}"
         temporary.write_text(json.dumps(table))
         try:
             os.link(temporary, self.folder / "versions" / str(number))
