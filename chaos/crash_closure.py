@@ -102,7 +102,8 @@ def digest(text: str) -> bytes:
 class Explorer(Generic[State]):
     """Explores one world, up to `depth_most` consecutive crashes.
 
-    `go_on` is called before each run; when it returns False, the closure is reported as bounded.
+    `go_on` is called before each run; when it returns False, the closure is reported as bounded. `ran` is called
+    after each run from a state.
     """
 
     def __init__(
@@ -112,8 +113,10 @@ class Explorer(Generic[State]):
         go_on: Callable[[ExploredClosure[State]], bool],
         states_most: int = 20_000,
         depth_most: float = inf,
+        ran: Callable[[State, Sequence[Any]], None] = lambda state, findings: None,
     ) -> None:
         self.world, self.go_on, self.states_most, self.depth_most = world, go_on, states_most, depth_most
+        self.ran = ran
         self.result: ExploredClosure[State] = ExploredClosure()
         self.first: dict[bytes, tuple[int, State]] = {}  # canonical key -> (depth, the state that was run)
         self.keys: dict[int, bytes] = {}  # hash of a text, or of an exact state -> canonical key
@@ -143,6 +146,8 @@ class Explorer(Generic[State]):
             if key:
                 self._has_run(key)
             result.findings += [(state, anomaly) for anomaly in run.findings]
+            if run.was_run:
+                self.ran(state, run.findings)
             result.walks.append(tuple(self.walk))
             if key is not None and visit is not None:
                 self.work.extend((depth, branch, None) for branch in self.world.branches(state))

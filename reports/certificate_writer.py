@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sinkproof.reports.document import (
@@ -50,13 +50,16 @@ class CertificateWriter:
             "notes": [],
             "failures": [],
             "measurements": [],
+            "unkept": [],
             "canaries": [],
             "subjects": [],
         }
         self._write()
 
-    def canary(self, result: CanaryResult) -> None:
-        self._append("canaries", result)
+    def canaries(self, results: Sequence[CanaryResult]) -> None:
+        """All at once: to write the document anew for each took a second."""
+        self._document["canaries"] += plain(results)
+        self._write()
 
     def subject(self, result: SubjectResult) -> None:
         """Adds a subject, or replaces its earlier entry: call it once per finished shell."""
@@ -79,6 +82,11 @@ class CertificateWriter:
     def failure(self, why: str, *, origin: str, details: str = "") -> None:
         """A task without a result. `origin`: "ours", "input" (bad arguments) or "subject"."""
         self._append("failures", {"why": why, "whose": origin, "details": details})
+
+    def unkept(self, why: Sequence[str]) -> None:
+        """Which results are not kept for later commands, and why."""
+        self._document["unkept"] = plain(why)
+        self._write()
 
     def finish(self, verdict: str) -> Document:
         """The last call: the run has ended with this verdict. Returns what was written; do not change it."""

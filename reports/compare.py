@@ -202,7 +202,7 @@ def _coverage(old: Document, new: Document) -> list[Change]:
     changes = []
     for shell, before, after in _paired(old["shells"], new["shells"], ("shell",)):
         if before is None or after is None:
-            texts = [value and facts.plural(value["schedules_run"], "schedule") for value in (before, after)]
+            texts = [value and facts.plural(_judged(value)["schedules"], "schedule") for value in (before, after)]
             changes.append(Change(what=f"{shell} shell", before=texts[0], after=texts[1], worse=after is None))
             continue
         examined = [{*each["points_reached"], *each["points_covered"]} for each in (before, after)]
@@ -216,11 +216,10 @@ def _coverage(old: Document, new: Document) -> list[Change]:
             what = f"{shell} shell, executed lines without a fault"
             worse = left is not None and (still is None or still > left)
             changes.append(Change(what=what, before=left, after=still, worse=worse))
-        numbers = (("schedules", "schedules_run"), ("real kills", "kills"), ("lines with a fault", "lines_reached"))
         changes += [
-            Change(what=f"{shell} shell, {what}", before=before[key], after=after[key])
-            for what, key in numbers
-            if _differ(before[key] or 0, after[key] or 0)
+            Change(what=f"{shell} shell, {what}", before=was, after=now)
+            for (what, was), now in zip(_judged(before).items(), _judged(after).values(), strict=True)
+            if _differ(was or 0, now or 0)
         ]
         changes += [
             _closure(f"{shell} shell, closure of {of}", one, other)
@@ -276,6 +275,15 @@ def _left_out(file: Document) -> dict[str, int]:
         "executed lines never paused": executed - file["paused"],
         "statements that never ran": len(file["never_run"]),
         "statements left out by a mark": len(file["excluded"]),
+    }
+
+
+def _judged(shell: Document) -> Document:
+    """Whichever command has run them."""
+    return {
+        "schedules": shell["schedules_run"] + shell["schedules_kept"],
+        "real kills": shell["kills"] + shell["kills_kept"],
+        "lines with a fault": shell["lines_reached"],
     }
 
 

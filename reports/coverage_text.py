@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sinkproof.reports.document import Document
-from sinkproof.reports.report_facts import Totals, count, is_done, plural
+from sinkproof.reports.report_facts import Totals, beside, count, is_done, plural
 
 LINES_LISTED_MOST: Final = 12
 NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
@@ -72,7 +72,7 @@ def caveats(subject: Document) -> Mapping[tuple[str, str], str]:
 
 
 def caveat_lines(subject: Document) -> list[str]:
-    """What was not compared, and one for each shell."""
+    """What was not compared, what an earlier command has run, and one for each shell."""
     left: dict[str, tuple[list[str], list[str]]] = {}
     for (shell, stage), how in caveats(subject).items():
         begun, others = left.setdefault(shell, ([], []))
@@ -81,7 +81,13 @@ def caveat_lines(subject: Document) -> list[str]:
         else:
             begun.append(f"{stage} ({how})")
     compared = [subject["not_compared"]] if subject["not_compared"] else []
-    return compared + [
+    kept = [
+        f"{plural(shell['schedules_run'], 'schedule')} run in the {shell['shell']} shell, and "
+        f"{count(shell['schedules_kept'])} kept since {shell['kept_since']}"
+        for shell in subject["shells"]
+        if shell["kept_since"]
+    ]
+    return [*compared, *kept] + [
         f"not run to the end, {shell} shell: {'; '.join(begun)}{'. ' if begun and others else ''}"
         f"{'Not reached: ' if others else ''}{'; '.join(others)}"
         for shell, (begun, others) in left.items()
@@ -142,7 +148,8 @@ def stage_coverage(stage: Document) -> str:
 
 def schedules_text(numbers: Totals) -> str:
     """There is no "of": states and schedules are found while a campaign runs."""
-    return count(numbers.schedules_run) if numbers.is_whole else f"{count(numbers.schedules_run)} so far"
+    judged = beside(numbers.schedules_run, numbers.schedules_kept)
+    return judged if numbers.is_whole else f"{judged} so far"
 
 
 def points_text(numbers: Totals) -> str:

@@ -198,6 +198,9 @@ class ShellResult:
     points_total: int = 0
     lines_reached: int | None = None
     lines_total: int | None = None
+    schedules_kept: int = 0  # run by an earlier command, and not by this one; what follows counts them, too
+    kills_kept: int = 0
+    kept_since: str = ""  # when that was; empty: nothing is kept
     schedules_joined: int = 0  # of those run: ended in a state from which an earlier run had gone on
     points_covered: Sequence[str] = ()  # not struck: a crash there leaves a state that was run from
     lines_covered: int = 0
@@ -211,6 +214,14 @@ class ShellResult:
     notes: Sequence[str] = ()
     stages: Sequence[StageResult] = ()
     outward: OutwardCalls | None = None  # of a command
+
+    @property
+    def schedules_judged(self) -> int:
+        return self.schedules_run + self.schedules_kept
+
+    @property
+    def kills_judged(self) -> int:
+        return self.kills + self.kills_kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +270,7 @@ class CanaryResult:
     shell: str | None = None
     control: bool = False
     why: str = ""
+    kept_since: str = ""  # when an earlier command has tried it; empty: this one has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 LINE_LONGEST: Final = 110  # longer values are split: certificates are read and compared line by line
 
@@ -28,6 +30,31 @@ def plain(value: object) -> Any:
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return plain(str(value))
+
+
+def revived(kind: Any, value: Any) -> Any:
+    """The opposite of `plain`, for types made of dataclasses, sequences, sets and mappings. Raises TypeError or
+    LookupError for values that do not fit.
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _hints(kind)
+        return kind(**{name: revived(hints[name], each) for name, each in value.items()})
+    parts, origin = get_args(kind), get_origin(kind)
+    if origin is UnionType:
+        return value if value is None or NoneType not in parts else revived(parts[0], value)
+    if origin is tuple:
+        of_each = parts[:1] * len(value) if parts[1:] == (...,) else parts
+        return tuple(revived(of, each) for of, each in zip(of_each, value, strict=True))
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: revived(parts[1], each) for key, each in value.items()}
+    if origin is not None and issubclass(origin, frozenset | Sequence):
+        return (frozenset if origin is frozenset else list)(revived(parts[0], each) for each in value)
+    return value
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind)
 
 
 def json_text(value: Any, *, indent: str = "") -> str:

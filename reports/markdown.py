@@ -50,7 +50,7 @@ def _row(subject: Document) -> str:
         escaped(", ".join(subject["claimed"]) or "nothing"),
         escaped(facts.grade_text(subject)),
         facts.verdict_text(subject["verdict"]),
-        facts.count(numbers.kills),
+        facts.beside(numbers.kills, numbers.kills_kept),
         points_text(numbers),
     ]
     return f"| {' | '.join(cells)} |"

@@ -6,7 +6,7 @@ No function here knows an output format. A fact that two reports show must read 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Final
@@ -24,6 +24,12 @@ from sinkproof.reports.document import (
     plain,
 )
 from sinkproof.reports.finding_groups import by_weight
+from sinkproof.reports.number_text import beside as beside
+from sinkproof.reports.number_text import count as count
+from sinkproof.reports.number_text import judged
+from sinkproof.reports.number_text import percent as percent
+from sinkproof.reports.number_text import plural as plural
+from sinkproof.reports.number_text import seconds_text as seconds_text
 
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
@@ -50,6 +56,7 @@ OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are
     "notes": [],
     "failures": [],
     "measurements": [],
+    "unkept": [],
     "command": "",
     "date": "",
     "glossary": {},
@@ -62,7 +69,9 @@ class Totals:
     """A subject's numbers over all its shells."""
 
     kills: int
+    kills_kept: int
     schedules_run: int
+    schedules_kept: int
     is_whole: bool  # no stage of a campaign has left out anything
     points_reached: int
     points_covered: int  # others, at which a crash leaves a state equal to one from which a run was made
@@ -187,7 +196,9 @@ def totals(subject: Document) -> Totals:
     known = {point for shell in shells for point in shell["points_known"]} | reached
     return Totals(
         kills=sum(shell["kills"] for shell in shells),
+        kills_kept=sum(shell["kills_kept"] for shell in shells),
         schedules_run=sum(shell["schedules_run"] for shell in shells),
+        schedules_kept=sum(shell["schedules_kept"] for shell in shells),
         is_whole=all(is_done(stage) for shell in shells for stage in shell["stages"]),
         points_reached=len(reached),
         points_covered=len(covered),
@@ -232,11 +243,13 @@ def canary_sentence(document: Document) -> str:
         return "no canaries were run: nothing shows that this certifier detects faulty sinks"
     convicted = sum(canary["convicted"] for canary in canaries)
     acquitted = sum(not canary["convicted"] for canary in controls)
-    seconds = sum(canary["seconds"] for canary in document["canaries"])
+    seconds = sum(canary["seconds"] for canary in document["canaries"] if not canary["kept_since"])
     text = f"{convicted} of {len(canaries)} convicted of their own sin"
     if controls:
         text += f", {acquitted} of {len(controls)} controls acquitted"
-    return f"{text}, in {seconds_text(seconds)}"
+    since = [canary["kept_since"] for canary in document["canaries"] if canary["kept_since"]]
+    kept = f"; {count(len(since))} of these results are kept, since {min(since)} at the longest" if since else ""
+    return f"{text}, in {seconds_text(seconds)}{kept}"
 
 
 def summary(document: Document) -> str:
@@ -244,13 +257,16 @@ def summary(document: Document) -> str:
     verdicts = [subject["verdict"] for subject in document["subjects"]]
     parts = [f"{verdicts.count(word)} {word}" for word in WORST_FIRST if word in verdicts]
     all_totals = [totals(subject) for subject in document["subjects"]]
-    kills = sum(item.kills for item in all_totals)
-    runs = sum(item.schedules_run for item in all_totals)
-    real = f" with {plural(kills, 'real kill')}" if kills else ""
+    runs, kept, kills, kills_kept = _sums(all_totals, "schedules_run", "schedules_kept", "kills", "kills_kept")
+    real = f" with {judged(kills, kills_kept, 'real kill')}" if kills + kills_kept else ""
     return (
-        f"{plural(len(verdicts), 'subject')}{': ' if parts else ''}{', '.join(parts)}, in {plural(runs, 'schedule')}"
-        f"{real}, {seconds_text(document['seconds'])}"
+        f"{plural(len(verdicts), 'subject')}{': ' if parts else ''}{', '.join(parts)}, in "
+        f"{judged(runs, kept, 'schedule')}{real}, {seconds_text(document['seconds'])}"
     )
+
+
+def _sums(all_totals: Iterable[Totals], *keys: str) -> list[int]:
+    return [sum(getattr(item, key) for item in all_totals) for key in keys]
 
 
 def headline(document: Document) -> list[tuple[str, str, str]]:
@@ -258,26 +274,26 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     all_totals = [totals(subject) for subject in document["subjects"]]
     closures = [shell["closure"] for subject in document["subjects"] for shell in subject["shells"] if shell["closure"]]
     canaries = [canary for canary in document["canaries"] if not canary["control"]]
-    convicted = sum(canary["convicted"] for canary in canaries)
-    schedules = sum(item.schedules_run for item in all_totals)
-    steps = sum(item.points_reached for item in all_totals)
+    schedules, kept = _sums(all_totals, "schedules_run", "schedules_kept")
+    kills, kills_kept = _sums(all_totals, "kills", "kills_kept")
+    steps, known = _sums(all_totals, "points_reached", "points_total")
     complete = sum(closure["complete"] for closure in closures)
     return [
-        ("schedules judged", count(schedules), ""),
-        ("real kills", count(sum(item.kills for item in all_totals)), ""),
-        ("steps with a fault", count(steps), f"of {count(sum(item.points_total for item in all_totals))} found"),
+        ("schedules run", count(schedules), f"{count(kept)} kept" if kept else ""),
+        ("real kills", count(kills), f"{count(kills_kept)} kept" if kills_kept else ""),
+        ("steps with a fault", count(steps), f"of {count(known)} found"),
         (
             "durable states crashed from",
             count(sum(closure["states"] for closure in closures)),
             f"in {plural(len(closures), 'closure')}, {complete} complete" if closures else "",
         ),
-        ("canaries convicted", count(convicted), f"of {count(len(canaries))}" if canaries else "none were tried"),
+        ("canaries convicted", count(sum(canary["convicted"] for canary in canaries)), _of_canaries(canaries)),
     ]
 
 
-def percent(part: int, whole: int) -> int:
-    """Whole percents; 100 only for all of it."""
-    return 100 if part >= whole else 100 * part // whole
+def _of_canaries(canaries: Sequence[Document]) -> str:
+    kept = sum(bool(canary["kept_since"]) for canary in canaries)
+    return f"of {count(len(canaries))}{f', {count(kept)} kept' if kept else ''}" if canaries else "none were tried"
 
 
 def is_done(stage: Document) -> bool:
@@ -322,22 +338,6 @@ def verdict_text(verdict: str) -> str:
 
 def line_text(line: Document) -> str:
     return f"{line['file']}:{line['number']}"
-
-
-def count(number: int) -> str:
-    return f"{number:,}"
-
-
-def plural(number: int, noun: str) -> str:
-    ending = "" if number == 1 else "es" if noun.endswith("sh") else "s"
-    return f"{count(number)} {noun}{ending}"
-
-
-def seconds_text(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def visible(text: object) -> str:

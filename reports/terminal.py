@@ -81,7 +81,7 @@ def _subject_facts(subject: Document) -> dict[str, Text]:
         "claimed": _text(", ".join(subject["claimed"]) or "nothing"),
         "grade (expected)": _text(facts.grade_text(subject)),
         "verdict": _verdict(subject["verdict"]),
-        "kills": _text(facts.count(numbers.kills)),
+        "kills": _text(facts.beside(numbers.kills, numbers.kills_kept)),
         "points": _text(points_text(numbers)),
         "schedules": _text(schedules_text(numbers)),
         "seconds": _text(f"{numbers.seconds:.1f}"),

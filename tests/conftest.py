@@ -68,9 +68,11 @@ def looks_like_a_cache(path: Path, project: Path) -> bool:
 
 @pytest.fixture(scope="session")
 def command_environment() -> dict[str, str]:
-    """An environment for commands run as a user would: `sinkproof` and `python` are those of this interpreter."""
+    """An environment for commands run as a user would: `sinkproof` and `python` are those of this interpreter. What an
+    earlier command has kept is not used.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
+    return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "SINKPROOF_FRESH": "1"}
 
 
 @pytest.fixture

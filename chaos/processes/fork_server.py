@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.parent_death import adopt_orphans, die_with
 
@@ -46,14 +47,17 @@ def main(control_descriptor: int, caller: int) -> None:
     die_with(caller, by=signal.SIGTERM)  # not SIGKILL: the server kills all children first
     adopt_orphans()
     control = socket.socket(fileno=control_descriptor)
-    path, preload, warm = pickle.loads(control.recv(CONTROL_BYTES_MOST))
+    path, preload, warm, recording = pickle.loads(control.recv(CONTROL_BYTES_MOST))
     sys.path[:] = path
+    if recording is not None:
+        recorded_inputs.start(recording)
     gc.disable()
     try:
         for name in preload:
             _preload(name)
         for name, *arguments in warm:
             resolve(name)(*arguments)
+        recorded_inputs.note_loaded()
     except BaseException as error:  # border to a foreign module: the error is reported, and this process ends
         reason = "".join(traceback.format_exception_only(error)).strip()
         control.send(pickle.dumps(("refused", name, reason)))

@@ -80,7 +80,7 @@ def _set_variables(values: Mapping[bytes, bytes]) -> None:
     os.environb.update(values)
 
 
-def _umask() -> int:
+def umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -165,7 +165,7 @@ def _aspects() -> Iterator[Aspect]:
         yield partial(resource.getrlimit, which), partial(_set_limit, which)
     yield _folder, _set_folder
     yield _variables, _set_variables
-    yield _umask, os.umask
+    yield umask, os.umask
     for name in LISTS:
         yield partial(_list, name), partial(_set_list, name)
     for name in (*STREAMS, *HOOKS):

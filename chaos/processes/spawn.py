@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child import (
     DEATH_SECONDS,
     CapturedOutput,
@@ -113,7 +114,8 @@ class ForkServer:
     def _start(self, preload: Sequence[str]) -> None:
         deadline = Deadline(START_SECONDS)
         files = [str(Path(name).resolve()) if name.endswith(".py") else name for name in preload]
-        self.control.send(pickle.dumps(([os.path.abspath(folder) for folder in sys.path], files, self._warm)))
+        path = [os.path.abspath(folder) for folder in sys.path]
+        self.control.send(pickle.dumps((path, files, self._warm, recorded_inputs.current())))
         self.control.setblocking(False)
         while not self._ready:
             if deadline.over:

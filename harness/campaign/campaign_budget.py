@@ -223,4 +223,5 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         calls_failed=frozenset(coverage.calls_failed),
         own_code=results.own_code,
         not_compared=results.not_compared,
+        judged=results.log.runs,
     )

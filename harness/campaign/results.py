@@ -13,6 +13,7 @@ from sinkproof.campaign.steering import Steering
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
+from sinkproof.exploration.judged_runs import RunLog
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, StageResult
@@ -44,6 +45,7 @@ class CampaignResults:
     unknowns: list[str] = field(default_factory=list)  # why this shell can uphold no claim
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
+    log: RunLog = field(default_factory=RunLog)
 
     def announce(self, phase: str, schedules: int | None) -> None:
         """So many schedules come next; None: nothing says how many."""
@@ -52,6 +54,7 @@ class CampaignResults:
     def add(self, result: RunResult) -> None:
         self.steering.note(result, self.coverage)
         self.coverage.add(result)
+        self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
             self.unknowns.append(f"{result.broken_rule}. It shows: {self.replay_line(result.schedule)}")
         for anomaly in result.anomalies:
@@ -63,6 +66,7 @@ class CampaignResults:
             self.add(result)
         else:
             self.coverage.add_untraced(result)
+            self.log.note_result(result)
 
     def no_basis(self, baseline: RunResult, why: str) -> None:
         """A failed run without faults is no evidence of lost rows: the verdict is UNKNOWN."""

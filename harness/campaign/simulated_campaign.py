@@ -27,6 +27,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.closures import MIXED_SECONDS, SHIFTS, Closures
 from sinkproof.exploration.job_world import JobState, JobWorld
+from sinkproof.exploration.judged_runs import FROM_COPIES, ending
 from sinkproof.exploration.shrinking import smallest
 from sinkproof.generators import rare
 from sinkproof.generators.fault_sites import DECIDED, places
@@ -221,7 +222,10 @@ class SimulatedCampaign(Campaign):
             report(closure)
             return not self.should_stop(self.results)
 
-        closure = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most).explore()
+        def ran(state: JobState, found: Sequence[Anomaly]) -> None:
+            self.results.log.note(FROM_COPIES, world.schedule(state), ending(found))
+
+        closure = Explorer(world, go_on=may_go_on, states_most=STATES_MOST, depth_most=depth_most, ran=ran).explore()
         keep(closure)
         coverage.runs += closure.runs
         coverage.joined += closure.joined

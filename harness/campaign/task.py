@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sinkproof.exploration.judged_runs import JudgedRun
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.reports.document import Finding, ShellResult
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
@@ -28,10 +29,21 @@ class Task:
     cores: int = 1  # that it may use
     shares_state: str = ""  # tasks with one name never run at the same time
     services: ServiceOptions = DEFAULT_SERVICES
+    again: Sequence[JudgedRun] = ()  # of a kept result: only these are run, and compared
+    journal: str = ""  # file that records what the subject's processes read; "": nothing is recorded
 
     @property
     def name(self) -> str:
         return self.locator or "canaries"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAgain:
+    """The runs of a kept result that were repeated."""
+
+    seconds: float
+    kills: int
+    differing: str = ""  # the first schedule that ended in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +66,4 @@ class ShellOutcome:
     calls_failed: frozenset[tuple[str, str]] = frozenset()
     own_code: OwnCode = field(default_factory=OwnCode)
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
+    judged: Sequence[JudgedRun] = ()  # runs that can be repeated

@@ -10,8 +10,12 @@ from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
 
-def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) -> Sequence[CanaryResult]:
-    """Canaries until each is convicted of its own sin, controls for some seconds each: most need one."""
+def try_all(
+    shell: str, *, progress: Progress = SILENT, control_seconds: float, only: frozenset[str] = frozenset()
+) -> Sequence[CanaryResult]:
+    """Canaries until each is convicted of its own sin, controls for some seconds each: most need one. `only`: with
+    these names, in the simulated or the process shell; empty: all.
+    """
     if shell == "spark":
         from sinkproof.canaries.on_spark import try_all_on_spark
 
@@ -24,10 +28,10 @@ def try_all(shell: str, *, progress: Progress = SILENT, control_seconds: float) 
         from sinkproof.canaries.on_cassandra import ON_CASSANDRA
 
         return ON_CASSANDRA.run(progress=progress)
-    with campaign_functions(canaries_for(shell), shell, progress=progress) as campaign_for:
-        results = [
-            try_canary(canary, shell, progress=progress, run_as=campaign_for(canary)) for canary in canaries_for(shell)
-        ]
+    canaries = [canary for canary in canaries_for(shell) if not only or canary.name in only]
+    controls = [control for control in CONTROLS if not only or control[0] in only]
+    with campaign_functions(canaries, shell, progress=progress) as campaign_for:
+        results = [try_canary(canary, shell, progress=progress, run_as=campaign_for(canary)) for canary in canaries]
     return results + [
-        try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in CONTROLS
+        try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in controls
     ]

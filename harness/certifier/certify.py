@@ -7,16 +7,17 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.canaries.result_cache import KeptTrial, one_at_a_time
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.glossary import glossary
+from sinkproof.certifier.kept_or_run import kept_or_run
+from sinkproof.certifier.result_store import ResultStore, opened
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now, utc_now
@@ -25,7 +26,7 @@ from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.certificate_writer import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import ContractError
+from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load, load_to_read
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
@@ -42,14 +43,17 @@ CANARIES_UNTRIED: Final = "the canaries were not tried yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`canaries_kept`: a folder that keeps results of the canaries; they count for this very version only."""
+    """`store`: a folder that keeps results for later commands; None: nothing is kept. `fresh`: nothing that was kept
+    is used.
+    """
 
     shells: Sequence[str] = WITHOUT_SPARK
     budget_seconds: float = 30.0  # per subject and shell; more while something is missing that a verdict needs
     budget_holds: bool = False  # it is wall time of a subject in all its shells, and never exceeded
     seed: int = 0
     canaries: bool = True
-    canaries_kept: Path | None = None
+    store: Path | None = None
+    fresh: bool = False
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
     soak_seconds: float = 0  # random schedules per subject, in the simulated shell, after everything else
     hang_seconds: float = 10.0  # a longer call to the sink counts as hung
@@ -81,6 +85,7 @@ def command_line(locators: Sequence[str], options: Options) -> str:
     if options.budget_holds or options.budget_seconds == LEAST_SECONDS:
         words += ["--budget", f"{options.budget_seconds:g}s" if options.budget_holds else "least"]
     words += ["--strict"] if options.strict else []
+    words += ["--fresh"] if options.fresh else []
     words += [] if options.canaries else ["--no-canaries"]
     return shlex.join(words)
 
@@ -109,30 +114,53 @@ def certify(
     )
     for measurement in options.measurements:
         writer.measured(measurement)
-    with _readable_when_interrupted(writer, subjects):
-        blind = _try_everything(writer, subjects, options=options, progress=progress)
+    with _readable_when_interrupted(writer, subjects), opened(options.store, fresh=options.fresh) as store:
+        tasks = _tasks([*subjects], options)
+        blind = _try_everything(writer, subjects, tasks, store=store, options=options, progress=progress)
         if not options.canaries:
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
         for reason in blind:
             writer.note(reason)
-        verdicts = [_write_verdict(writer, subject, doubts=blind) for subject in subjects.values()]
-        return writer.finish(merge(verdicts).value)
+        verdicts = {name: _write_verdict(writer, subject, doubts=blind) for name, subject in subjects.items()}
+        if not blind:
+            store.keep([task for task in tasks if verdicts.get(task.locator, Verdict.UNKNOWN) is not Verdict.UNKNOWN])
+        writer.unkept(store.unkept)
+        return writer.finish(merge(verdicts.values()).value)
 
 
 def _try_everything(
-    writer: CertificateWriter, subjects: Mapping[str, SubjectProgress], *, options: Options, progress: Progress
+    writer: CertificateWriter,
+    subjects: Mapping[str, SubjectProgress],
+    tasks: Sequence[Task],
+    *,
+    store: ResultStore,
+    options: Options,
+    progress: Progress,
 ) -> list[str]:
-    """Runs all tasks and writes each result as it arrives. Returns why the certifier is blind; empty if it is not."""
+    """Writes the result of each task as it arrives. Returns why the certifier is blind; empty if it is not."""
     blind: list[str] = []
     doubts = [CANARIES_UNTRIED] if options.canaries else []
-    with closing(run_tasks(_tasks([*subjects], options), progress=progress, cores=options.cores)) as results:
+    trials = [task for task in tasks if not task.locator]
+
+    def contract_of(task: Task) -> Contract | None:
+        return subjects[task.locator].contract if task.locator else None
+
+    if not trials:
+        store.lock.close()
+    given = kept_or_run(tasks, store, contract_of=contract_of, progress=progress, cores=options.cores)
+    with closing(given) as results:
         for task, result in results:
             if task.locator:
                 _take_subject(writer, subjects[task.locator], result, doubts=doubts)
-            else:
-                blind += _take_canaries(writer, task, result)
-    if options.canaries_kept is not None and options.canaries:
-        blind += _canaries_once(writer, options.canaries_kept, options=options, progress=progress)
+                continue
+            trials.remove(task)
+            reasons = _take_canaries(writer, task, result)
+            blind += reasons
+            store.keep([] if reasons else [task])
+            if not trials:
+                store.lock.close()  # another command may use them
+    if store.discarded:
+        writer.note(store.discarded)
     return blind
 
 
@@ -152,7 +180,6 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
 
 def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
     """The subjects first, so that their findings are seen at once."""
-    fresh = options.canaries and options.canaries_kept is None
     return [
         *(
             Task(
@@ -172,7 +199,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
-        *(_canary_task(shell) for shell in options.shells if fresh),
+        *(_canary_task(shell) for shell in options.shells if options.canaries),
     ]
 
 
@@ -204,34 +231,12 @@ def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Tas
     return Task(locator="", shell=shell, budget_seconds=control_seconds)
 
 
-def _canaries_once(writer: CertificateWriter, folder: Path, *, options: Options, progress: Progress) -> list[str]:
-    """Tries the canaries in the shells without a kept result. Other processes that need the result wait at the lock."""
-    blind: list[str] = []
-    with ExitStack() as locks:
-        kept = {shell: KeptTrial(folder, shell) for shell in sorted(options.shells)}
-        for result in kept.values():
-            locks.enter_context(one_at_a_time(result.lock))
-        found = {shell: result.results() for shell, result in kept.items()}
-        for shell in [shell for shell, results in found.items() if results is not None]:
-            blind += _take_canaries(writer, _canary_task(shell), found[shell])
-            writer.note(kept[shell].note)
-        missing = [_canary_task(shell) for shell, results in found.items() if results is None]
-        running = locks.enter_context(closing(run_tasks(missing, progress=progress, cores=options.cores)))
-        for task, results in running:
-            reasons = _take_canaries(writer, task, results)
-            if not reasons:
-                kept[task.shell].keep(results)
-            blind += reasons
-    return blind
-
-
 def _take_canaries(writer: CertificateWriter, task: Task, result: Any) -> list[str]:
     """Writes the kill table. Returns why the certifier is blind; empty if it is not."""
     if isinstance(result, Failure):
         writer.failure(result.why, origin="ours", details=result.details)
     else:
-        for canary in result:
-            writer.canary(canary)
+        writer.canaries(result)
     return blindness(task, result)
 
 

@@ -13,6 +13,7 @@ from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import ClaimResult, ShellResult, SubjectResult
+from sinkproof.reports.number_text import judged
 from sinkproof.subject.claims import GRADE_ORDER, ORACLE_CLAIMS, Claim, Grade, names
 from sinkproof.subject.contract import Contract
 
@@ -97,8 +98,9 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
         doubt = not_examined(subject)
     if doubt or subject.unknowns:
         return ClaimResult(claim=name, verdict=Verdict.UNKNOWN.value, why=doubt or subject.unknowns[0])
-    kills = sum(shell.kills for shell in subject.shells)
-    why = f"upheld in {subject.schedules:,} schedules" + (f", with {kills:,} real kills" if kills else "")
+    shells = subject.shells
+    kills = judged(sum(shell.kills for shell in shells), sum(shell.kills_kept for shell in shells), "real kill")
+    why = f"upheld in {subject.schedules}" + (f", with {kills}" if any(shell.kills_judged for shell in shells) else "")
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
 
 
@@ -117,7 +119,11 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
             "the committed view does not depend on how often a row was applied; offer `seen` to let repeats be counted"
         )
     if claim is Claim.FENCES_ZOMBIES and not _struck(shells, frozenset({"stop"})):
-        how = "give it a larger --budget" if any(shell.kills for shell in shells) else "run it --on process as well"
+        how = (
+            "give it a larger --budget"
+            if any(shell.kills_judged for shell in shells)
+            else "run it --on process as well"
+        )
         return f"no attempt was stopped and continued as a zombie; {how}"
     return ""
 
@@ -134,7 +140,7 @@ def _too_good(grade: Grade, expected: str | None) -> bool:
 def _why(verdict: Verdict, results: Sequence[ClaimResult], subject: SubjectProgress) -> str:
     decisive = [claim for claim in results if claim.verdict == verdict.value]
     if verdict is Verdict.UPHELD:
-        return "; ".join([f"every claim upheld in {subject.schedules:,} schedules", *beside_upheld(subject)])
+        return "; ".join([f"every claim upheld in {subject.schedules}", *beside_upheld(subject)])
     if verdict is Verdict.UNKNOWN and subject.unknowns:
         return "; ".join(subject.unknowns)
     reasons: dict[str, list[str]] = {}

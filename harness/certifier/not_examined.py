@@ -158,10 +158,10 @@ def _budget_for(subject: SubjectProgress) -> str:
     """From the rate of the shell with real deaths: for what is left of its bound, for each line and kind, and for the
     stages without which it does not end, as long as those before were.
     """
-    shell = max(subject.shells, key=lambda shell: (shell.kills > 0, shell.seconds))
+    shell = max(subject.shells, key=lambda shell: (shell.kills_judged > 0, shell.seconds))
     lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
     begun = [stage.run for stage in shell.stages if stage.run]
-    left = lines + shell.schedules_in_bound - shell.schedules_run
+    left = lines + shell.schedules_in_bound - shell.schedules_judged
     left += ceil(len(_required_and_not_begun(shell)) * sum(begun) / max(len(begun), 1))
     seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
     return f"{ceil(seconds / 10) * 10}s"
@@ -177,7 +177,7 @@ def _required_and_not_begun(shell: ShellResult) -> list[str]:
 
 def _left_over(subject: SubjectProgress) -> str:
     """Why crashes that the simulated shell deferred are still missing. Only real kills can replace them."""
-    if not subject.deferred or any(shell.kills for shell in subject.shells):
+    if not subject.deferred or any(shell.kills_judged for shell in subject.shells):
         return ""
     real = "spark" if subject.contract.kind == "foreach_batch" else "process"
     return f"{subject.deferred[0]}; run it --on {real} as well"

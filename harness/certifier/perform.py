@@ -5,30 +5,35 @@ A subject's code runs in here, so it may hang, exit, or use up all memory withou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sinkproof.campaign.campaign_budget import run_campaign, within_budget
-from sinkproof.campaign.task import ShellOutcome, Task
+from sinkproof.campaign.campaign_budget import begin, run_campaign, within_budget
+from sinkproof.campaign.task import RunAgain, ShellOutcome, Task
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
+from sinkproof.exploration.judged_runs import ending, run_once_more
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, scratch_folder
-from sinkproof.subject.services_in_use import ServicesInUse
+from sinkproof.subject.scratch import scratch_folder
 
 
 def perform(task: Task, progress: Progress) -> Any:
     if task.schedule:
         return try_again(task, progress=progress)
     if task.locator:
-        return explore_subject(task, progress=progress)
+        return run_again(task, progress=progress) if task.again else explore_subject(task, progress=progress)
     from sinkproof.canaries.try_canaries import try_all
 
-    return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds)
+    only = frozenset(judged.name for judged in task.again)
+    return try_all(task.shell, progress=progress, control_seconds=task.budget_seconds, only=only)
 
 
 def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contract | None = None) -> ShellOutcome:
@@ -42,6 +47,35 @@ def explore_subject(task: Task, *, progress: Progress = SILENT, contract: Contra
         return run_campaign(contract, task, folder=folder, progress=progress, should_stop=within_budget(task))
 
 
+def run_again(task: Task, *, progress: Progress = SILENT) -> RunAgain:
+    """The runs of the task, which a kept result has named."""
+    contract, began, kills = load(task.locator), now(), 0
+    with scratch_folder() as folder, runner_of(contract, task, folder=folder, progress=progress) as runner:
+        runner.run(Schedule())  # what the reader shows of each row is known from then on
+        for judged in task.again:
+            progress.step(judged.name, kills)
+            result = run_once_more(runner, judged)
+            kills += result.kills
+            if ending(result.anomalies) != judged.ending:
+                return RunAgain(seconds=now() - began, kills=kills, differing=judged.name)
+    return RunAgain(seconds=now() - began, kills=kills)
+
+
+@contextmanager
+def runner_of(contract: Contract, task: Task, *, folder: Path, progress: Progress) -> Iterator[ScheduleRunner]:
+    """In the simulated shell or the process shell."""
+    _, scratch = begin(contract, task, folder=folder, progress=progress)
+    if task.shell == "process":
+        from sinkproof.execution.process_runner import process_runner
+
+        with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+            yield runner
+        return
+    with ScheduleRunner(contract, scratch) as runner:
+        runner.find_own_files()
+        yield runner
+
+
 def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
     """The schedule of the task on its subject."""
     schedule, contract = parse(task.schedule), load(task.locator)
@@ -51,20 +85,15 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
 
         return try_function_again(contract, task, progress=progress)
     with scratch_folder() as folder:
-        services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
-        scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=task.shell, services=services)
         if task.shell == "spark":
             from sinkproof.execution.spark_runner import spark_runner
 
+            _, scratch = begin(contract, task, folder=folder, progress=progress)
             with spark_runner(contract, scratch, master=task.master) as spark:
                 return spark.run_alone(schedule)
-        if task.shell == "process":
-            from sinkproof.execution.process_runner import process_runner
-
-            with process_runner(contract, scratch, hang_seconds=task.hang_seconds) as runner:
+        with runner_of(contract, task, folder=folder, progress=progress) as runner:
+            if task.shell == "process":
                 return runner.run_alone(schedule, concurrent_reader=True)
-        with ScheduleRunner(contract, scratch) as runner:
-            runner.find_own_files()
             lines = any(is_line(fault.point) for fault in schedule.faults)
             if needs_copies(runner, schedule):
                 return run_with_copies(runner, schedule, trace_lines=lines)

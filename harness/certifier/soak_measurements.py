@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.canaries.result_cache import fingerprint
+from sinkproof.certifier.circumstances import fingerprint
 from sinkproof.reports.document import DocumentError, Measurement
 
 SCHEMA: Final = "sinkproof/soak/1"

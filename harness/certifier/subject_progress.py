@@ -9,6 +9,7 @@ from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.task import ShellOutcome
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.reports.document import Finding, ShellResult
+from sinkproof.reports.number_text import judged
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import OwnCode, reachable_in
@@ -63,8 +64,10 @@ class SubjectProgress:
             self.not_compared = outcome.not_compared
 
     @property
-    def schedules(self) -> int:
-        return sum(shell.schedules_run for shell in self.shells)
+    def schedules(self) -> str:
+        """How many were judged, in words."""
+        kept = sum(shell.schedules_kept for shell in self.shells)
+        return judged(sum(shell.schedules_run for shell in self.shells), kept, "schedule")
 
 
 def kinds_at_lines(subject: SubjectProgress) -> tuple[str, ...]:

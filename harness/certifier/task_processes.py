@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from sinkproof.campaign.task import Task
 from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import described
+from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
@@ -30,7 +32,7 @@ from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, descr
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.scratch import sweep_folders_of_the_dead
+from sinkproof.subject.scratch import PREFIX, scratch_homes, sweep_folders_of_the_dead
 
 ENTRY: Final = "sinkproof.certifier.task_processes:work"
 PRELOAD: Final = (
@@ -93,8 +95,12 @@ class Reporting(Progress):
 def work(inside: Inside, task: Task) -> None:
     """The entry of a worker process."""
     reporting = Reporting(inside)
+    if task.journal:
+        recorded_inputs.start(recorded_inputs.recording_of(Path(task.journal), scratch_homes(), PREFIX))
     try:
-        reporting.send("result", perform(task, reporting))
+        result = perform(task, reporting)
+        recorded_inputs.note_loaded()
+        reporting.send("result", result)
     except (ContractError, ServiceUnavailable) as error:
         reporting.send("result", Failure(why=str(error), origin="input"))
     except (ReaderFailed, NeverQuiet, ServiceFailed) as error:

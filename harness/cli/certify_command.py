@@ -23,6 +23,8 @@ from sinkproof.subject.command_contract import locator
 if TYPE_CHECKING:
     from sinkproof.subject.service_options import ServiceOptions
 
+HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
+STORE: Final = HOME / "kept"
 BUDGET_SECONDS: Final = 40.0  # enough to kill at every step and line of a file sink, and for its closure
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
@@ -89,6 +91,13 @@ BUDGETS: Final = (
     "campaign was cut short.",
 )
 @click.option("--no-canaries", is_flag=True, help="Do not test the certifier itself first; the certificate says so.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    envvar="SINKPROOF_FRESH",
+    help=f"Run everything anew. Otherwise results in {STORE} are used where nothing has changed since, and one in "
+    "twenty of their runs is repeated.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--plan", is_flag=True, help="Print the stages of each shell's campaign in their order, and run nothing.")
 def certify(
@@ -135,6 +144,8 @@ def certify(
         measurements=_last_soak(),
         services=services,
         strict=options["strict"],
+        store=STORE,
+        fresh=options["fresh"],
     )
     try:
         with closing(progress_on(quiet=options["quiet"])) as progress:
@@ -146,9 +157,14 @@ def certify(
     check = WaiverCheck(document=document, waivers=waivers, today=utc_now().date())
     for line in check.lines():
         click.echo(line, err=options["as_json"])
-    for why in dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject"):
+    for why in _asides(document):
         click.echo(f"sinkproof: {why}", err=True)
     sys.exit(check.exit_status)
+
+
+def _asides(document: Document) -> list[str]:
+    failures = dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject")
+    return [*(f"not kept: {why}" for why in document["unkept"]), *failures]
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:
@@ -195,13 +211,12 @@ def _embedded() -> list[str]:
 def _new_folder() -> Path:
     from datetime import datetime
 
-    home = Path(".sinkproof")
-    out = home / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    out = HOME / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     with write_errors(f"cannot make the folder {out}", next_step="Name a folder that can be written with --out"):
         out.mkdir(parents=True)
-        latest = home / f".latest-{out.name}"  # another command may make a link of its own at the same moment
+        latest = HOME / f".latest-{out.name}"  # another command may make a link of its own at the same moment
         latest.symlink_to(out.name)
-        latest.replace(home / "latest")
+        latest.replace(HOME / "latest")
     return out
 
 

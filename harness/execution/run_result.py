@@ -45,6 +45,7 @@ class RunResult:
     unwatched: str = ""  # why system calls of a command were not watched
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
     elsewhere: tuple[str, ...] = ()  # files that a command changed outside of its folder
+    read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 
     @property

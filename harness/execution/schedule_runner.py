@@ -162,6 +162,7 @@ class ScheduleRunner:
         simulation, observer = self.simulation(schedule, concurrent_reader=concurrent_reader)
         self.play(simulation, trace_lines=trace_lines)
         result = self.result_of(schedule, simulation, observer)
+        result = replace(result, read_concurrently=True) if concurrent_reader else result
         concerned = not schedule.faults or not COORDINATOR_FAULTS.isdisjoint(fault.kind for fault in schedule.faults)
         is_checked = concerned or self.runs % COORDINATOR_CHECKED_EVERY == 0
         self.runs += 1

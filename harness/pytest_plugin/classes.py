@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED
-from sinkproof.canaries.result_cache import one_at_a_time
 from sinkproof.pytest_plugin.plugin import PROPERTY
 from sinkproof.subject.claims import names
 from sinkproof.subject.contract import ContractError
@@ -33,9 +33,9 @@ def certification(
 ) -> type:
     """A test class for pytest. Its first test that runs certifies the sink; the other tests read the certificate.
 
-    `canaries`: how often the certifier itself is tested. "once": once by this version on this machine; the results
-    are kept in pytest's cache folder, and the certificate says when they were obtained. "always": for each
-    certification. "never": the certificate says that nothing vouches for the certifier.
+    `canaries`: how often the certifier itself is tested. "once": once a day by this version on this machine. "always":
+    for each certification. "never": the certificate says that nothing vouches for the certifier.
+    Results are kept in pytest's cache folder. With "always", or --sinkproof-fresh, nothing that was kept is used.
     """
     import pytest
 
@@ -53,8 +53,8 @@ def certification(
 
         @pytest.fixture
         def subject(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-            kept = cache_folder(request.config) if canaries == "once" else None
-            return certified(locator, run_folder(tmp_path_factory), options=options, canaries_kept=kept)
+            kept = with_store(options, request.config, fresh=canaries == "always")
+            return certified(locator, run_folder(tmp_path_factory), options=kept)
 
         @pytest.mark.parametrize("claim", claims)
         def test_claim(self, subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
@@ -92,19 +92,23 @@ def run_folder(factory: pytest.TempPathFactory) -> Path:
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+def with_store(options: Options, config: pytest.Config, *, fresh: bool) -> Options:
+    anew = fresh or bool(config.getoption("--sinkproof-fresh", default=False))
+    return replace(options, store=cache_folder(config), fresh=anew)
+
+
 def cache_folder(config: pytest.Config) -> Path | None:
     """None if pytest has no cache (-p no:cacheprovider)."""
     cache = getattr(config, "cache", None)
     return None if cache is None else Path(cache.mkdir("sinkproof"))
 
 
-def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Path | None) -> dict[str, Any]:
+def certified(locator: str, folder: Path, *, options: Options) -> dict[str, Any]:
     """The subject's part of the certificate. The first call certifies; calls in other processes wait for its result."""
-    from dataclasses import replace
-
     from sinkproof.certifier.certify import certify
+    from sinkproof.certifier.result_store import one_at_a_time
     from sinkproof.reports.document import DocumentError, load
-    from sinkproof.reports.report_facts import filled
+    from sinkproof.reports.report_facts import canary_sentence, filled
 
     place = place_of(locator, folder, options=options)
     with one_at_a_time(place / "lock"):
@@ -113,9 +117,10 @@ def certified(locator: str, folder: Path, *, options: Options, canaries_kept: Pa
         except DocumentError:
             document = {"complete": False}
         if not document.get("complete"):
-            document = certify([locator], place, options=replace(options, canaries_kept=canaries_kept))
-    notes = "".join(f"\n  {note}" for note in document["notes"])
-    return {**filled(document)["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
+            document = certify([locator], place, options=options)
+    document = filled(document)
+    notes = "".join(f"\n  {note}" for note in [*document["notes"], f"canaries: {canary_sentence(document)}"])
+    return {**document["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
 
 
 def place_of(locator: str, folder: Path, *, options: Options) -> Path:

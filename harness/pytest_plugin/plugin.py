@@ -1,5 +1,5 @@
-"""The pytest plugin: registers the marker `row`, and prints what stands beside each verdict. Every pytest run loads
-this file, so it imports nothing.
+"""The pytest plugin: its option, the marker `row`, and at the end what stands beside each verdict. Every pytest run
+loads this file, so it imports nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(PROPERTY)
     for text in said:
         terminalreporter.write_line("\n  ".join(text.splitlines()))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sinkproof-fresh",
+        action="store_true",
+        help="certify sinks anew: use no results that sinkproof has kept in pytest's cache folder",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -78,7 +78,7 @@ def fresh_folder(*, home: Path | None = None) -> Path:
     SIGKILL loses nothing that was written, synced or not, so a disk would make runs slower and show nothing more. The
     folder's name has the pid of this process, so that a later run can remove it.
     """
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or _homes()[0]))
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=home or scratch_homes()[0]))
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def scratch_folder(*, home: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _homes() -> list[Path]:
+def scratch_homes() -> list[Path]:
     """Where scratch folders may be; new ones are made in the first."""
     if named := os.environ.get("SINKPROOF_SCRATCH"):
         return [Path(named)]
@@ -109,7 +109,7 @@ def sweep_folders_of_the_dead() -> list[Path]:
     from sinkproof.chaos.services.running_services import sweep_dead_services
 
     removed = list(map(Path, sweep_dead_services()))
-    for home in _homes():
+    for home in scratch_homes():
         for folder in sorted(home.glob(f"{PREFIX}-*")) if home.is_dir() else ():
             match = re.match(rf"{PREFIX}-(\d+)-", folder.name)
             if match and not Path("/proc", match[1]).exists() and Path("/proc").is_dir():

@@ -66,8 +66,8 @@ def apply(package: Path, mutant: Mutant) -> str | None:
 
 def certify(folder: Path, subjects: tuple[str, ...], *, shell: str, budget: str) -> tuple[int, str]:
     """Exit status of a certification of these subjects by the package in the folder, and what it says."""
-    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--on", shell, "--no-canaries", "--quiet"]
-    command += ["--budget", budget, "--out", str(folder / "out"), "--json"]
+    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--on", shell, "--no-canaries"]
+    command += ["--quiet", "--fresh", "--budget", budget, "--out", str(folder / "out"), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False

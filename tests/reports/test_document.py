@@ -51,7 +51,7 @@ def test_a_new_certificate_is_unknown_and_incomplete_before_anything_was_done(tm
 
 def test_every_step_leaves_a_readable_certificate(tmp_path: Path) -> None:
     writer = writer_in(tmp_path)
-    writer.canary(CanaryResult(name="marker after data", root_cause="R1", convicted=True, seconds=0.1))
+    writer.canaries([CanaryResult(name="marker after data", root_cause="R1", convicted=True, seconds=0.1)])
     assert ["marker after data"] == [canary["name"] for canary in certificate.load(tmp_path)["canaries"]]
     writer.subject(subject("files/two-phase"))
     writer.note("interrupted by SIGTERM")

@@ -26,7 +26,7 @@ from soak_memory import grown, roles, sample, summary
 from spark_bench import bench_cluster
 from spark_runs import Followed, quantile
 
-from sinkproof.canaries.result_cache import fingerprint
+from sinkproof.certifier.circumstances import fingerprint
 from sinkproof.certifier.soak_measurements import SCHEMA, SUMMARY
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.schedule import COORDINATOR

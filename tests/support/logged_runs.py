@@ -173,6 +173,8 @@ def numbers_beyond(document: dict[str, Any], log: Sequence[Happening]) -> list[s
     left = sum(max(0, stage["planned"] - stage["run"]) for stage in stages)
     most: dict[str, Any] = {
         "schedules_run": len(runs),
+        "schedules_kept": 0,  # nothing was
+        "kills_kept": 0,
         "schedules_joined": sum(not each["committed"] for each in runs),
         "schedules_in_bound": document["schedules_run"] + left,
         "kills": sum(each["kills"] for each in runs),

@@ -25,6 +25,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
+from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.point_journal import Journal
@@ -188,7 +189,10 @@ class _Inner:
     def do_close(self, call: str) -> list[str]:
         """The modules that this attempt has imported, so that later ones can find them."""
         self.do_any(call)
-        return [name for name in list(sys.modules) if name not in self.found_imported]
+        imported = [name for name in list(sys.modules) if name not in self.found_imported]
+        if imported:
+            recorded_inputs.note_loaded()
+        return imported
 
     def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
         self.sink.write(Batch(map(Row._make, rows)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.canaries.result_cache import fingerprint
+from sinkproof.certifier.circumstances import fingerprint
 from sinkproof.certifier.soak_measurements import soak_measurements
 from sinkproof.reports.document import DocumentError
 

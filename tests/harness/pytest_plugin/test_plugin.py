@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import sinkproof
-from sinkproof.canaries.result_cache import KeptTrial
-from sinkproof.certifier.certify import Options, certify
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.certify import CONTROL_SECONDS, Options, certify
+from sinkproof.certifier.result_store import opened
 from sinkproof.reports.document import CanaryResult
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # whole runs of pytest within
@@ -93,16 +94,22 @@ IDS = {"test_claim[NO_LOSS]", "test_claim[NO_DUPLICATES]", "test_claim[NO_EARLY_
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's project. Its cache folder keeps results of canaries, because running them takes half a minute."""
+    """A user's project. Its cache folder keeps results of two canaries, because running all takes half a minute."""
     made = tmp_path_factory.mktemp("user")
     (made / "tests").mkdir()
     (made / "tests" / "test_mine.py").write_text(MINE.format(budget=BUDGET_SECONDS))
     (made / "pytest.ini").write_text("[pytest]\ncache_dir = .pytest_cache\n")
-    for shell in ("simulated", "process"):
-        result = CanaryResult(name="one", root_cause="R1", convicted=True, seconds=0.1, oracle="O2", shell=shell)
-        kept = made / ".pytest_cache" / "d" / "sinkproof"
-        kept.mkdir(parents=True, exist_ok=True)
-        KeptTrial(kept, shell).keep([result])
+    with opened(made / ".pytest_cache" / "d" / "sinkproof") as store:
+        for shell in ("simulated", "process"):
+            task = Task(locator="", shell=shell, budget_seconds=CONTROL_SECONDS)
+            results = [
+                CanaryResult(name=name, root_cause="R1", convicted=True, seconds=0.1, oracle="O2", shell=shell)
+                for name in ("marker after data", "commit copies again")
+            ]
+            assert store.find(task, None) is None
+            store.recorded(task)
+            store.take(task, results, None)
+            store.keep([task])
     return made
 
 
@@ -141,7 +148,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
     assert re.search(r"^  extra: \(\d, \d+\)", section, re.MULTILINE), section
     assert re.search(r"^  struck at test_mine\.py:\d+: ", section, re.MULTILINE), section
     assert re.search(r"^certificate: .*/certificate\.json$", section, re.MULTILINE), section
-    assert re.search(r"in the process shell the canaries were tried at .* by this very version", section), section
+    assert re.search(r"canaries: 4 of 4 convicted .*; 2 of these results are kept, since 20", section), section
     replay = re.search(r"^  replay:  (sinkproof replay .*)$", section, re.MULTILINE)
     assert replay is not None, section
     command = [sys.executable, "-m", *shlex.split(replay[1])]
@@ -182,11 +189,16 @@ def test_the_same_file_is_certified_by_a_script_without_a_main_guard(
 
 
 def test_kept_results_of_canaries_vouch_and_say_when_they_were_obtained(tmp_path: Path) -> None:
-    options = Options(shells=("simulated",), budget_seconds=0.2, canaries_kept=tmp_path / "kept")
+    options = Options(shells=("simulated",), budget_seconds=0.2, store=tmp_path / "kept")
     first, second = (certify(["memory/plain"], tmp_path / name, options=options) for name in ("first", "second"))
-    assert first["canaries"] == second["canaries"] != []
-    assert not [note for note in first["notes"] if "canaries were tried" in note]
-    assert [note for note in second["notes"] if "canaries were tried" in note]
+    before, after = (
+        {canary["name"]: (canary["convicted"], canary["oracle"]) for canary in document["canaries"]}
+        for document in (first, second)
+    )
+    assert before == after != {}
+    assert not [canary for canary in first["canaries"] if canary["kept_since"]]
+    tried = [canary["name"] for canary in second["canaries"] if not canary["kept_since"]]
+    assert len(before) / 20 <= len(tried) <= len(before) / 20 + 1
 
 
 def test_an_unknown_value_for_canaries_is_refused() -> None:

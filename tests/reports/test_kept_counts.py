@@ -1,0 +1,70 @@
+"""Every report that prints counts says how many of them were run now, and how many an earlier command has run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from sinkproof.reports import document as certificate
+from sinkproof.reports import junit, markdown, page, report_facts, terminal
+from sinkproof.reports.compare import compare
+
+SINCE = "2026-11-24 03:20:08 UTC"
+RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "terminal": lambda document: terminal.render(document, width=200),
+    "Markdown": markdown.render,
+    "page": page.render,
+    "JUnit": junit.render,
+}
+
+
+@pytest.fixture
+def whole(project: Any) -> dict[str, Any]:
+    document = certificate.load(project / "reports/examples")
+    return {**document, "subjects": document["subjects"][:1]}
+
+
+@pytest.fixture
+def kept(whole: dict[str, Any]) -> dict[str, Any]:
+    """The same, of which a twentieth was run anew; and all canaries but the first are kept."""
+    made = deepcopy(whole)
+    for shell in made["subjects"][0]["shells"]:
+        shell |= {"schedules_run": 12, "schedules_kept": shell["schedules_run"] - 12, "kept_since": SINCE}
+        shell |= {"kills": shell["kills"] and 3, "kills_kept": max(0, shell["kills"] - 3)}
+    for canary in made["canaries"][1:]:
+        canary["kept_since"] = SINCE
+    certificate.validate(made)
+    return made
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_each_report_tells_both_counts(name: str, kept: dict[str, Any]) -> None:
+    text = " ".join(RENDERERS[name](kept).split())
+    for shell in kept["subjects"][0]["shells"]:
+        sentence = f"12 schedules run in the {shell['shell']} shell, and {shell['schedules_kept']:,} kept since {SINCE}"
+        assert sentence in text
+
+
+def test_counts_in_tables_and_sentences_are_told_apart(whole: dict[str, Any], kept: dict[str, Any]) -> None:
+    shells = kept["subjects"][0]["shells"]
+    run, before = 12 * len(shells), sum(shell["schedules_kept"] for shell in shells)
+    kills_kept = sum(shell["kills_kept"] for shell in shells)
+    assert f"{run} (+{before:,} kept)" in terminal.render(kept, width=250)
+    assert f"3 (+{kills_kept:,} kept)" in markdown.render(kept)
+    assert f"in {run} schedules and {before:,} kept ones with 3 real kills and {kills_kept:,} kept ones" in (
+        report_facts.summary(report_facts.filled(kept))
+    )
+    headline = {label: (number, context) for label, number, context in report_facts.headline(report_facts.filled(kept))}
+    assert (str(run), f"{before:,} kept") == headline["schedules run"]
+    canaries = len(kept["canaries"])
+    assert f"; {canaries - 1} of these results are kept, since {SINCE} at the longest" in terminal.render(
+        kept, width=400
+    )
+    assert "kept" not in terminal.render(whole, width=400)
+
+
+def test_a_kept_result_is_no_change(whole: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert [] == [change for subject in compare(whole, kept).subjects for change in subject.changes]
