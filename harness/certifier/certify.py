@@ -17,6 +17,7 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.kept_or_run import kept_or_run
+from sinkproof.certifier.not_examined import ended_early
 from sinkproof.certifier.result_store import ResultStore, opened
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
@@ -271,11 +272,8 @@ def _take_subject(
         subject.add_code(result)
         subject.add_comparison(result)
         if result.ended_before and not result.unknowns:
-            subject.unknowns.append(
-                f"the budget ended in the {result.result.shell} shell before its stage {result.ended_before!r}; give "
-                "it a larger --budget, or none"
-            )
-        if result.never_struck and not result.unknowns:
+            subject.ended_before.append((result.result.shell, result.ended_before))
+        elif result.never_struck and not result.unknowns:
             subject.unknowns.append(_missed(result.never_struck, result.result))
     subject.shells.sort(key=lambda shell: SHELLS.index(shell.shell))
     _write_verdict(writer, subject, doubts=doubts)
@@ -296,7 +294,7 @@ def _missed(points: Sequence[str], shell: ShellResult) -> str:
 
 def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubts: Sequence[str] = ()) -> Verdict:
     """Writes the verdict on one subject. `doubts`: while there are any, nothing is upheld; violations stand."""
-    result = judge_subject(replace(subject, unknowns=[*subject.unknowns, *doubts]))
+    result = judge_subject(replace(subject, unknowns=[*subject.unknowns, *ended_early(subject), *doubts]))
     writer.subject(result)
     return Verdict(result.verdict)
 

@@ -24,7 +24,7 @@ INTERIOR_UNSEEN: Final = (
 NO_OUTWARD_CALL: Final = (
     "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
-RESERVE: Final = 1.5  # schedules that are left may take longer than those before
+RESERVE: Final = 3.0  # schedules that are left may take longer than those before, and lead to others
 
 
 def not_examined(subject: SubjectProgress) -> str:
@@ -39,6 +39,15 @@ def not_examined(subject: SubjectProgress) -> str:
         _left_if_strict(subject),
     ]
     return "; ".join(reason for reason in reasons if reason)
+
+
+def ended_early(subject: SubjectProgress) -> Iterator[str]:
+    """In which shell the budget left out a stage without which nothing is upheld."""
+    for shell, stage in subject.ended_before:
+        yield (
+            f"the budget ended in the {shell} shell before its stage {stage!r}; give it a larger --budget: "
+            f"{_budget_for(subject)} should suffice; or none, and it ends when nothing is missing"
+        )
 
 
 def beside_upheld(subject: SubjectProgress) -> Iterator[str]:

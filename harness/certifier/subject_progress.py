@@ -31,9 +31,9 @@ class SubjectProgress:
     calls_passed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind): how calls to the target can fail
     calls_failed: set[tuple[str, str]] = field(default_factory=set)
     own_code: OwnCode = field(default_factory=OwnCode)
+    ended_before: list[tuple[str, str]] = field(default_factory=list)  # (shell, stage that its budget left out)
     strict: bool = False  # nothing may be left of what was to be run
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: in one shell both were
-
     intervals: list[tuple[float, float]] = field(default_factory=list)  # in which one of its shells ran
 
     def ran(self, *, until: float, seconds: float) -> None:

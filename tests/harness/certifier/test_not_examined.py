@@ -120,8 +120,8 @@ def test_the_budget_that_is_named_includes_required_stages_that_did_not_begin(fi
     left = replace(begun, name="kill at each line", run=0, planned=0, finished=False)
     needless = replace(left, name="later occurrences")
     budgets = {
-        "120s": [begun, needless],
-        "270s": [begun, needless, left],
+        "140s": [begun, needless],
+        "440s": [begun, needless, left],
     }
     for budget, stages in budgets.items():
         why = judged(file, left_out=("stop", {3}), stages=stages, seconds=100.0).why
