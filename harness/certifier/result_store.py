@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from sinkproof.campaign.task import RunAgain, ShellOutcome, Task
 from sinkproof.certifier.circumstances import Unknown, digest_of, fingerprint, is_of_environment, key_of
+from sinkproof.certifier.task_processes import Failure
 from sinkproof.chaos.processes.recorded_inputs import listing, read
 from sinkproof.exploration.judged_runs import ALONE, JudgedRun
 from sinkproof.reports.document import CanaryResult, plain, replace_file
@@ -122,7 +123,7 @@ class ResultStore:
 
     def take(self, task: Task, result: Any, contract: Contract | None) -> None:
         """The result of a recorded task. `keep` writes it, unless it is one that cannot be kept."""
-        if task not in self.began:
+        if task not in self.began or isinstance(result, Failure):
             return
         try:
             self.waiting[task] = _entry(self.journals / self.keys[task], result, began=self.began[task])
