@@ -214,6 +214,7 @@ def test_a_replay_survives_the_failure_of_its_sink(sinkproof_command: Run, name:
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+from sinkproof.cli.main import main
 main()
 """
 
@@ -260,7 +261,7 @@ class Started:
         )
         assert self.process.stderr is not None
         assert self.process.stderr.readline().startswith("certifying ")
-        assert "files/two-phase  " in self.process.stderr.readline()  # progress: workers run by now
+        assert "/two-phase  " in self.process.stderr.readline()  # progress: workers run by now
 
     def processes(self) -> list[int]:
         mark, found = f"SINKPROOF_TEST={self.environment['SINKPROOF_TEST']}".encode(), []
