@@ -94,9 +94,11 @@ OUTCOME = ShellOutcome(
     ],
     unknowns=[],
     never_struck=[],
-    lines_by_kind={"kill": frozenset({"line(mine.py:3)"})},
+    lines_by_kind={"kill": frozenset({"line(kept_sink.py:3)"})},
     calls_passed=frozenset({("file.create", "error")}),
-    own_code=OwnCode(files={"/mine.py": "mine.py"}, given={"mine.Sink": ("mine.py",)}, names=frozenset({"Sink"})),
+    own_code=OwnCode(
+        files={"/kept_sink.py": "kept_sink.py"}, given={"kept_sink.Sink": ("kept_sink.py",)}, names=frozenset({"Sink"})
+    ),
     judged=JUDGED,
 )
 
@@ -105,7 +107,7 @@ OUTCOME = ShellOutcome(
 def project(tmp_path: Path) -> Path:
     made = tmp_path / "project"
     (made / "data").mkdir(parents=True)
-    (made / "mine.py").write_text(MINE.replace("GENERATION", ""))
+    (made / "kept_sink.py").write_text(MINE.replace("GENERATION", ""))
     (made / "data" / "names.txt").write_text("a")
     (tmp_path / "listed").mkdir()
     (tmp_path / "listed" / "names.txt").touch()
@@ -116,7 +118,7 @@ def project(tmp_path: Path) -> Path:
 @contextmanager
 def store_with(project: Path, *read: Path) -> Iterator[tuple[ResultStore, Task, Contract]]:
     """A store in which the result of a task is kept that has read these files."""
-    contract = load(f"{project}/mine.py:Mine")
+    contract = load(f"{project}/kept_sink.py:Mine")
     task = Task(locator=contract.locator, shell="process", budget_seconds=1)
     with opened(project / ".sinkproof" / "kept") as store:
         assert store.find(task, contract) is None
@@ -135,7 +137,7 @@ def again(project: Path, task: Task, contract: Contract, **options: Any) -> Kept
 
 
 def test_a_kept_result_is_found_whole(project: Path) -> None:
-    with store_with(project, project / "mine.py") as (store, task, contract):
+    with store_with(project, project / "kept_sink.py") as (store, task, contract):
         kept = store.find(task, contract)
     assert kept is not None
     plainly = result_store.plain
@@ -152,7 +154,7 @@ def test_a_kept_result_is_found_whole(project: Path) -> None:
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "the sink's file": lambda project: (project / "mine.py").write_text("# another\n" + MINE),
+    "the sink's file": lambda project: (project / "kept_sink.py").write_text("# another\n" + MINE),
     "a file that was read elsewhere": lambda project: (project.parent / "elsewhere.txt").write_text("b"),
     "a file that was not there": lambda project: (project.parent / "absent.txt").write_text(""),
     "a file beside the sink that may be asked for": lambda project: (project / "flag").touch(),
@@ -163,7 +165,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_after_a_change_there_is_nothing_to_be_found(project: Path, change: Callable[[Path], object]) -> None:
-    read = (project / "mine.py", project.parent / "elsewhere.txt", project.parent / "absent.txt")
+    read = (project / "kept_sink.py", project.parent / "elsewhere.txt", project.parent / "absent.txt")
     with store_with(project, *read) as (_, task, contract):
         pass
     assert again(project, task, contract) is not None
@@ -217,10 +219,10 @@ def test_nothing_else_than_a_verdict_is_kept(project: Path) -> None:
     native = project / "site-packages" / "client" / "_client.so"
     native.parent.mkdir(parents=True)
     native.touch()
-    contract = load(f"{project}/mine.py:Mine")
+    contract = load(f"{project}/kept_sink.py:Mine")
     reasons = []
     for line, outcome in (
-        (("file", str(project / "mine.py"), ""), replace(OUTCOME, unknowns=["too slow"])),
+        (("file", str(project / "kept_sink.py"), ""), replace(OUTCOME, unknowns=["too slow"])),
         (("beyond", "", "socket.connect"), OUTCOME),
         (("file", str(native), ""), OUTCOME),
         (("folder", str(project / "data"), "other.txt"), OUTCOME),
@@ -270,9 +272,9 @@ def test_a_log_of_many_runs_keeps_every_second_one() -> None:
 
 
 def test_runs_are_repeated_in_their_own_way_and_compared(project: Path) -> None:
-    (project / "mine.py").write_text(MINE.replace("GENERATION", "-{self.context.generation}"))
+    (project / "kept_sink.py").write_text(MINE.replace("GENERATION", "-{self.context.generation}"))
     crash = "sink[0].notify_complete.after#1=kill-job"
-    simulated = Task(locator=f"{project}/mine.py:Mine", shell="simulated", budget_seconds=1)
+    simulated = Task(locator=f"{project}/kept_sink.py:Mine", shell="simulated", budget_seconds=1)
     right = JudgedRun(BESIDE_A_READER, "no-fault", "right")
     wrong = JudgedRun(FROM_COPIES, crash, "O2")
     assert "" == run_again(replace(simulated, again=(right, wrong))).differing
@@ -284,11 +286,20 @@ def test_runs_are_repeated_in_their_own_way_and_compared(project: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_uses_what_it_has_kept(project: Path, command_environment: dict[str, str]) -> None:
-    (project / "mine.py").write_text(MINE.replace("GENERATION", "-{self.context.generation}"))
+    (project / "kept_sink.py").write_text(MINE.replace("GENERATION", "-{self.context.generation}"))
     environment = {name: value for name, value in command_environment.items() if name != "SINKPROOF_FRESH"}
 
     def certified(*arguments: str) -> dict[str, Any]:
-        command = ["sinkproof", "certify", "mine.py:Mine", "--on", "simulated", "--no-canaries", "--json", "--quiet"]
+        command = [
+            "sinkproof",
+            "certify",
+            "kept_sink.py:Mine",
+            "--on",
+            "simulated",
+            "--no-canaries",
+            "--json",
+            "--quiet",
+        ]
         done = subprocess.run(
             [*command, "--budget", "1s", *arguments], cwd=project, env=environment, capture_output=True, text=True
         )
