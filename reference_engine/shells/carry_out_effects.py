@@ -12,14 +12,14 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored
 from sinkproof.reference_engine.dataflow.subtask import Effect, Subtask
+from sinkproof.reference_engine.shells.attempt_context import AttemptContext
 from sinkproof.reference_engine.shells.held_back_notifications import LATE_VOTE_MS, Held
 from sinkproof.reference_engine.shells.held_back_notifications import send as send_message
 from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
-from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
+from sinkproof.sink_adapters.protocol import Batch, Sink, left_in_doubt, unsettled_ids
 
 JOB_ID = "job"
-NOT_MADE: Final = Random(0)
 IN_DOUBT: Final = "in doubt"  # noted of a sink that could not settle all restored transactions in `open`
 Key = tuple[int, int]  # (actor id, generation)
 Action = Callable[[Any, Key, Effect], None]
@@ -69,23 +69,6 @@ class CoordinatorShell(SubtaskShell, Protocol):
     queue: list[tuple[Any, ...]]
 
     def deploy(self, record: CheckpointRecord | None) -> None: ...
-
-
-class AttemptContext(Context):
-    """Its random generator is seeded when the sink uses it: that takes 15 us, and few sinks do."""
-
-    __slots__ = ("_made",)
-
-    def __init__(self, *, random_made: Callable[[], Random], **fields: Any) -> None:
-        super().__init__(random=NOT_MADE, **fields)
-        object.__setattr__(self, "_made", random_made)
-        object.__delattr__(self, "random")  # __getattr__ is called for what is missing
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "random":
-            raise AttributeError(name)
-        object.__setattr__(self, name, self._made())
-        return self.random
 
 
 def act(shell: SubtaskShell, key: Key, effects: Iterable[Effect]) -> None:

@@ -117,4 +117,5 @@ assert os.waitpid(pid, 0)[1] == 0, 'not as the subject left them'
 
 def test_a_forked_process_of_the_subject_has_the_functions_that_it_left() -> None:
     """Also where this process has others in their place: the forked one looks at nothing but what was noted."""
-    subprocess.run([sys.executable, "-c", FORKED], check=True)
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr

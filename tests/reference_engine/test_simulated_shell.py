@@ -13,7 +13,7 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import Ch
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
 from sinkproof.reference_engine.dataflow.operators import KeyedCount, Map
-from sinkproof.reference_engine.shells.carry_out_effects import AttemptContext
+from sinkproof.reference_engine.shells.attempt_context import AttemptContext
 from sinkproof.sink_adapters.protocol import Context
 
 EXACTLY_ONCE, AT_LEAST_ONCE = CheckpointingMode.EXACTLY_ONCE, CheckpointingMode.AT_LEAST_ONCE
