@@ -170,6 +170,7 @@ class CodeCoverage:
 class OutwardCalls:
     """System calls of a command that change something outside of it: of the run without faults, and of its recoveries
     from a kill before each. `names`: the different ones of the former; `struck`: at how many names, by kind of fault.
+    `native`: of a sink in Python, and only those that no line of it explains.
     """
 
     calls: int = 0
@@ -183,6 +184,22 @@ class OutwardCalls:
     unseen: Sequence[str] = ()  # why changes may have been missed
     elsewhere: Sequence[str] = ()  # files that it changed outside of its folder, where it was not struck
     unwatched: str = ""  # why no call was watched
+    native: bool = False
+    calls_alike: int = 0  # of native code, besides: the same calls after the same line as some that were killed
+    native_modules: Sequence[str] = ()  # of the sink's own, where no call was watched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLosses:
+    """Losses of power that needed no help of the contract: what was not forced to disk is known from system calls."""
+
+    losses: int = 0
+    struck: int = 0
+    took: int = 0  # runs in which something that was not forced was gone
+    kinds: Sequence[str] = ()
+    left: Sequence[str] = ()  # some that did not strike
+    mapped: Sequence[str] = ()  # files that were changed through memory, so that it is not known what would survive
+    unwatched: str = ""  # why no power was lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +230,8 @@ class ShellResult:
     rows_committed: int = 0
     notes: Sequence[str] = ()
     stages: Sequence[StageResult] = ()
-    outward: OutwardCalls | None = None  # of a command
+    outward: OutwardCalls | None = None  # of a command, or of native code
+    power: PowerLosses | None = None
 
     @property
     def schedules_judged(self) -> int:

@@ -12,13 +12,14 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import high_yield, lines_never_run
+from sinkproof.generators import high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
-from sinkproof.subject.user_code import native_modules
+from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
@@ -77,15 +78,40 @@ class ProcessCampaign(CampaignInProcesses):
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
 
+    def look_for_native_calls(self) -> None:
+        """One watched run: are there outward calls that no line explains?"""
+        outward = self.results.coverage.outward
+        outward.is_native = True
+        self.take(self.run_watched())
+        if outward.unwatched:
+            outward.own_modules = own_native_modules(map(Path, self.runner.files))
+
+    def run_watched(self) -> RunResult:
+        """The run without faults, with its outward calls."""
+        assert isinstance(self.runner, ProcessRunner)
+        return self.runner.run_watched(Schedule())
+
     def kill_before_outward_calls(self) -> None:
-        self._kill(self.results.coverage.outward.calls)
+        self._until_struck(self.results.coverage.outward.calls)
 
     def kill_before_outward_calls_of_recoveries(self) -> None:
-        self._kill(self.results.coverage.outward.recoveries)
+        self._until_struck(self.results.coverage.outward.recoveries)
 
-    def _kill(self, kills: Mapping[Schedule, bool]) -> None:
+    def strike_native_code_otherwise(self) -> None:
+        """Zombies, late effects, errors and pauses at its calls: the first and the last of each name."""
+        kills = [schedule.faults[0] for schedule in self.results.coverage.outward.calls]
+        self.run_schedules(single_faults.otherwise_at(kills))
+
+    def lose_power_without_help(self) -> None:
+        recorded, power = self.run_watched(), self.results.coverage.power
+        power.unwatched = recorded.unwatched
+        if not recorded.unwatched:
+            power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
+            self._until_struck(power.losses)
+
+    def _until_struck(self, schedules: Mapping[Schedule, bool]) -> None:
         for _ in range(TIMES_AT_A_CALL):
-            left = [schedule for schedule, done in kills.items() if not done]
+            left = [schedule for schedule, done in schedules.items() if not done]
             self.tried.difference_update(left)
             self.run_schedules(left)
 
