@@ -41,6 +41,13 @@ class FolderTree:
     def paths(self, folder: str) -> list[str]:
         return [folder, *(os.path.join(folder, path) for path in self.inodes())]
 
+    def digest(self) -> int:
+        """Equal for equal names with equal contents."""
+        return hash(tuple((path, self.contents.get(inode), self.links.get(inode)) for path, inode in self._sorted()))
+
+    def _sorted(self) -> list[tuple[str, int]]:
+        return sorted(self.inodes().items())
+
     def with_contents(self, contents: Callable[[int], bytes], *, details: Sequence[FolderTree]) -> FolderTree:
         """These names, with other contents."""
         made = FolderTree(root=self.root, names=self.names)

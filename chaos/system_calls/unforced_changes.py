@@ -1,6 +1,6 @@
 """What would a loss of power leave of a folder? Known from the calls that force bytes or names to disk.
 
-When a file is forced (fsync, fdatasync, a write to a file opened with O_SYNC), its contents at that moment survive. When
+When a file is forced (fsync, fdatasync, a write to a file opened with O_SYNC), its contents of then survive. When
 a folder is forced, the names in it survive. Of everything since, a file system may keep what it likes, in any order;
 `lose` puts the folder back to one of a few such states. What lies there at the beginning has been forced, and what the
 engine's own process changes (a reader, which recovers a database) is taken as forced.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -25,6 +25,7 @@ FORCING_ALL: Final = ("sync", "syncfs")
 SYNCHRONOUS: Final = os.O_DSYNC  # part of O_SYNC, too
 PAGE_BYTES: Final = 4096
 EMPTIED_BYTES_MOST: Final = 8  # of a truncated file: no record is that short (SQLite leaves three bytes of a map)
+HOOKS: Final = ("lose_power", "lose_bytes", "lose_names", "lose_tails", "lose_newest", "lose_older")
 NAMES_LOST: Final = ("lose_power", "lose_names")  # in the others, all names are on disk
 
 Keep = Callable[[int], bytes]  # the contents of a file, by its inode
@@ -33,8 +34,13 @@ Keep = Callable[[int], bytes]  # the contents of a file, by its inode
 class UnforcedChanges:
     """Of one run. The threads of its watches report calls, in the order in which they are carried out."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, compares: bool = False) -> None:
+        """`compares`: notes what each loss of power before each call would leave."""
         self.folder = os.path.realpath(folder)
+        self.would_leave: list[
+            tuple[str, Mapping[str, int]]
+        ] = []  # (call, by the name of a hook: a hash; 0: all of it)
+        self._compares = compares
         self.losses = 0  # of power, that took something away
         self._lock = threading.Lock()  # of all that follows
         self._pins: dict[int, int] = {}  # inode -> descriptor, so that no other file gets this number
@@ -65,6 +71,8 @@ class UnforcedChanges:
             return
         with self._lock, suppress(OSError):  # the call will fail, too
             self._settle()
+            if self._compares:
+                self.would_leave.append((call.change.point, self._compared()))
             self._note_emptied(name, paths, call.arguments)
             at = CALLS[name].descriptor
             if name in FORCING_ALL:
@@ -121,6 +129,12 @@ class UnforcedChanges:
             self._doubtful |= self._mapped
             self._mapped.clear()
             self._begin()
+
+    def _compared(self) -> dict[str, int]:
+        current = read_tree(self.folder)
+        whole = current.digest()
+        left = {how: self._left_by(how, current).digest() for how in HOOKS}
+        return {how: 0 if digest == whole else digest for how, digest in left.items()}
 
     def _left_by(self, how: str, current: FolderTree) -> FolderTree:
         forced = self._forced

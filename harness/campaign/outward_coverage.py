@@ -29,6 +29,7 @@ ELSEWHERE_LISTED_MOST: Final = 5
 @dataclass(slots=True)
 class OutwardCoverage:
     is_native: bool = False  # of a sink in Python
+    edges: list[Schedule] = field(default_factory=list)  # of `calls` of native code: must have been struck
     calls_alike: int = 0  # of native code, in the run without faults: equal to others that are struck
     own_modules: list[str] = field(default_factory=list)  # native ones of the sink's own
     calls: dict[Schedule, bool] = field(default_factory=dict)  # a kill before each of them -> whether it was done
@@ -53,7 +54,9 @@ class OutwardCoverage:
         if schedule == Schedule() and not self.calls:
             found = kills_in_native_code(result) if self.is_native else kills(result)
             self.calls = {Schedule((kill,)): False for kill in found}
-            self.calls_alike = len(unexplained(result)) - len(found) if self.is_native else 0
+            if self.is_native:
+                self.edges = [Schedule((kill,)) for kill in kills_in_native_code(result, edges=True)]
+                self.calls_alike = len(unexplained(result)) - len(found)
         if not result.fired:
             return
         if schedule in self.calls:
@@ -90,7 +93,7 @@ class OutwardCoverage:
 
     def is_enough(self) -> bool:
         if self.is_native:
-            return len(self.calls) - sum(self.calls.values()) <= UNSTRUCK_MOST * len(self.calls)
+            return len(self._edges_left()) <= UNSTRUCK_MOST * len(self.edges)
         return not (self.left() or self.never_struck() or any(map(self.names_left, KINDS_AT_OUTWARD_CALLS)))
 
     def document(self) -> OutwardCalls | None:
@@ -118,7 +121,10 @@ class OutwardCoverage:
 
     def _left_of_native(self) -> list[str]:
         """Nothing, if enough was killed: a thread makes other calls each time."""
-        return [] if self.is_enough() else [str(schedule) for schedule, done in self.calls.items() if not done]
+        return [] if self.is_enough() else list(map(str, self._edges_left()))
+
+    def _edges_left(self) -> list[Schedule]:
+        return [schedule for schedule in self.edges if not self.calls[schedule]]
 
     def _left_of_command(self, names: set[str]) -> list[str]:
         left = [str(schedule) for schedule in self.left()]

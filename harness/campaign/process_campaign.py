@@ -86,16 +86,21 @@ class ProcessCampaign(CampaignInProcesses):
         if outward.unwatched:
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
 
-    def run_watched(self) -> RunResult:
+    def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""
         assert isinstance(self.runner, ProcessRunner)
-        return self.runner.run_watched(Schedule())
+        return self.runner.run_watched(Schedule(), keeps_forced=keeps_forced)
 
     def kill_before_outward_calls(self) -> None:
-        self._until_struck(self.results.coverage.outward.calls)
+        self._strike_all(self.results.coverage.outward.calls)
+
+    def kill_in_native_code(self) -> None:
+        """At the first and the last of several calls with one name, one after the other."""
+        outward = self.results.coverage.outward
+        self._until_struck(outward.calls, outward.edges)
 
     def kill_before_outward_calls_of_recoveries(self) -> None:
-        self._until_struck(self.results.coverage.outward.recoveries)
+        self._strike_all(self.results.coverage.outward.recoveries)
 
     def strike_native_code_otherwise(self) -> None:
         """Zombies, late effects, errors and pauses at its calls: the first and the last of each name."""
@@ -103,15 +108,18 @@ class ProcessCampaign(CampaignInProcesses):
         self.run_schedules(single_faults.otherwise_at(kills))
 
     def lose_power_without_help(self) -> None:
-        recorded, power = self.run_watched(), self.results.coverage.power
+        recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
         power.unwatched = recorded.unwatched
         if not recorded.unwatched:
             power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
-            self._until_struck(power.losses)
+            self._strike_all(power.losses)
 
-    def _until_struck(self, schedules: Mapping[Schedule, bool]) -> None:
+    def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:
+        self._until_struck(struck, list(struck))
+
+    def _until_struck(self, struck: Mapping[Schedule, bool], schedules: Sequence[Schedule]) -> None:
         for _ in range(TIMES_AT_A_CALL):
-            left = [schedule for schedule, done in schedules.items() if not done]
+            left = [schedule for schedule in schedules if not struck[schedule]]
             self.tried.difference_update(left)
             self.run_schedules(left)
 

@@ -64,13 +64,18 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="kill before each outward call of native code",
-        explore=ProcessCampaign.kill_before_outward_calls,
+        name="kill before outward calls of native code",
+        explore=ProcessCampaign.kill_in_native_code,
         needs=(Need.NATIVE_CALLS,),
         required=True,
     ),
 )
 NATIVE_CODE_OTHERWISE: Final[Plan] = (
+    Stage(
+        name="kill before each outward call of native code",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.NATIVE_CALLS,),
+    ),
     Stage(
         name="kill before each outward call of native code in recoveries",
         explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,

@@ -112,7 +112,7 @@ class ProcessRunner(ScheduleRunner):
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
-        self._keeps_forced = False
+        self._keeps_forced = self._compares_losses = False
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
@@ -200,7 +200,7 @@ class ProcessRunner(ScheduleRunner):
         what would survive a loss of power is known at any time.
         """
         self._trace_lines = self._watch_calls = self.contract.kind != "command"
-        self._keeps_forced = keeps_forced
+        self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
         try:
             return self._run(schedule, concurrent_reader=concurrent_reader)
         finally:
@@ -212,7 +212,7 @@ class ProcessRunner(ScheduleRunner):
     def reset(self) -> None:
         super().reset()
         if self._keeps_forced:
-            self.target.unforced = UnforcedChanges(str(self.scratch.path))
+            self.target.unforced = UnforcedChanges(str(self.scratch.path), compares=self._compares_losses)
 
     def _run(self, schedule: Schedule, *, concurrent_reader: bool) -> RunResult:
         try:
@@ -240,6 +240,7 @@ class ProcessRunner(ScheduleRunner):
             unseen=tuple(host.unseen),
             elsewhere=tuple(host.elsewhere),
             calls_apart=frozenset(host.apart),
+            losses_would_leave=() if unforced is None else unforced.would_leave,
             power_took=0 if unforced is None else unforced.losses,
             mapped_across_losses=() if unforced is None else tuple(unforced.mapped_across_losses),
         )

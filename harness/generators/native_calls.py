@@ -7,16 +7,17 @@ library, has made it. Neither is a call of another thread, or of a program that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
-from sinkproof.chaos.faults import POWER_LOSSES
+from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, in_turn, passes, spread
 
-STEPS_BEFORE_LOSSES: Final = (DECIDED, "acknowledge.after", "notify_complete.after", "write.after")
+STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
 
@@ -33,19 +34,18 @@ class Burst(NamedTuple):
         return self.calls if self.is_apart else self.calls[1:]
 
     @property
-    def changes(self) -> tuple[Place, ...]:
-        """Of several calls with one name, one after the other, the first and the last: a write after a write leaves no
-        other choice to a file system.
-        """
-        names = ["", *(name for name, _ in self.calls), ""]
-        return tuple(
-            place
-            for number, place in enumerate(self.calls, 1)
-            if not names[number - 1] == names[number] == names[number + 1]
-        )
+    def names(self) -> tuple[str, ...]:
+        """Each name once, however often the call was made one time after the other: pages of a file, for example."""
+        return tuple(name for name, _ in groupby(name for name, _ in self.calls))
 
     def faults(self, places: Iterable[Place], kind: str) -> Iterator[Fault]:
         yield from (Fault(self.actor, name, occurrence, kind) for name, occurrence in places)
+
+
+def edges_of(places: Sequence[Place]) -> list[Place]:
+    """Of several calls with one name, one after the other, the first and the last."""
+    names = ["", *(name for name, _ in places), ""]
+    return [place for at, place in enumerate(places, 1) if not names[at - 1] == names[at] == names[at + 1]]
 
 
 def bursts(result: RunResult) -> list[Burst]:
@@ -71,11 +71,10 @@ def bursts(result: RunResult) -> list[Burst]:
 
 
 def distinct(found: Iterable[Burst]) -> list[Burst]:
-    """Of those with the same calls after the same point, by any subtask, the first and the last."""
+    """Of those with the same names after the same point, by any subtask, the first and the last."""
     alike: dict[tuple[object, ...], list[Burst]] = {}
     for burst in found:
-        key = (burst,) if burst.is_apart else (burst.after, tuple(name for name, _ in burst.calls))
-        alike.setdefault(key, []).append(burst)
+        alike.setdefault((burst,) if burst.is_apart else (burst.after, burst.names), []).append(burst)
     return [burst for group in alike.values() for burst in (group[:1] + group[1:][-1:])]
 
 
@@ -84,20 +83,40 @@ def unexplained(result: RunResult) -> set[tuple[str, str, int]]:
     return {(burst.actor, name, occurrence) for burst in bursts(result) for name, occurrence in burst.unexplained}
 
 
-def kills_in_native_code(result: RunResult) -> list[Fault]:
-    """Before each unexplained call of the distinct bursts; of each burst the first one first, so that a short budget
-    covers something of each.
+def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Fault]:
+    """Before each unexplained call of the distinct bursts, or those at their `edges`. Of each burst the first one comes
+    first, so that a short budget covers something of each.
     """
-    return list(in_turn(burst.faults(burst.unexplained, "kill") for burst in distinct(bursts(result))))
+    chosen = edges_of if edges else tuple
+    return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
 
 
-def power_losses(result: RunResult) -> Iterator[Schedule]:
+def power_losses(result: RunResult) -> list[Schedule]:
     """In each order in which a file system may have written: before calls, and at steps after which something was
-    promised.
+    promised. Left out are those that would take nothing away, and those that would leave what another one has left
+    before a call of the same burst.
     """
-    groups = []
-    for kind in POWER_LOSSES:
-        steps = (fault for fault in spread(result, kind) if fault.point in STEPS_BEFORE_LOSSES)
-        before_calls = in_turn(burst.faults(burst.changes, kind) for burst in distinct(bursts(result)))
-        groups.append([Schedule((fault,)) for fault in (*steps, *before_calls)])
-    yield from in_turn(groups)
+    would_leave = _by_place(result)
+    groups: dict[str, list[Fault]] = {kind: _at_steps(result, kind) for kind in POWER_LOSSES}
+    for burst in distinct(bursts(result)):
+        known = {0}
+        for place in edges_of(burst.calls):
+            left = would_leave.get((burst.actor, *place))
+            for kind in POWER_LOSSES:
+                digest = None if left is None else left[KINDS[kind].needs]
+                if digest is None or digest not in known:
+                    known |= set() if digest is None else {digest}
+                    groups[kind] += burst.faults([place], kind)
+    return [Schedule((fault,)) for fault in in_turn(groups.values())]
+
+
+def _at_steps(result: RunResult, kind: str) -> list[Fault]:
+    return [fault for fault in spread(result, kind, times=2) if fault.point in STEPS_BEFORE_LOSSES]
+
+
+def _by_place(result: RunResult) -> Mapping[tuple[str, str, int], Mapping[str, int]]:
+    """What losses would leave before each call. Calls were noted in the order of the trace, unless threads race."""
+    calls = [place for place in passes(result) if is_system_call(place[1])]
+    if [point for _, point, _ in calls] != [point for point, _ in result.losses_would_leave]:
+        return {}
+    return dict(zip(calls, (left for _, left in result.losses_would_leave), strict=True))
