@@ -96,7 +96,7 @@ def write_tree(folder: str, current: FolderTree, wanted: FolderTree) -> bool:
     for path in removed:
         _remove(os.path.join(folder, path))
     changed = bool(removed)
-    placed: dict[int, str] = {}
+    placed = {inode: os.path.join(folder, path) for path, inode in left.items() if there.get(path) == inode}
     for path, inode in left.items():
         whole = os.path.join(folder, path)
         if there.get(path) != inode or not os.path.lexists(whole):

@@ -87,14 +87,19 @@ def watch_of(
 
 @contextmanager
 def watched(
-    server: ForkServer, words: Sequence[str], folder: Path, *, variables: Mapping[str, str]
+    server: ForkServer,
+    words: Sequence[str],
+    folder: Path,
+    *,
+    variables: Mapping[str, str],
+    record: Record | None = None,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
     """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder)
+        watch = watch_of(child, folder, record=record)
         try:
             yield child, watch
         finally:

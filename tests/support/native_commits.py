@@ -6,6 +6,7 @@ Rows wait in the state. Each checkpoint's rows and its marker are inserted in on
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sinkproof import Batch, Claim, Context, Scratch
+from sinkproof.sink_adapters.files.file_contracts import FilesContract
 
 Rows = list[tuple[int, int]]
 TABLES = """
@@ -174,3 +176,63 @@ class Copied(Renamed):
     """Wrong: copyfile creates the file before it fills it, and a file that is there counts as published."""
 
     at_once = False
+
+
+class OneCallALine(RowsInState):
+    """Each line makes one outward call at most."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        staged, seen = self.folder / f"staged-{marker[0]}-{marker[1]}", self.folder / f"rows-{marker[0]}-{marker[1]}"
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.write(descriptor, json.dumps(rows).encode())
+        self.force(descriptor)
+        os.rename(staged, seen)
+        self.force_names()
+
+    def force(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def force_names(self) -> None:
+        folder = os.open(self.folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+
+class Forced(Renamed):
+    """Right, also without power: bytes are forced before the rename, and the name after it."""
+
+    claims: Any = Claim.EXACTLY_ONCE | Claim.SURVIVES_POWER_LOSS
+    make: Any = OneCallALine
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path)
+
+
+class NamesForced(OneCallALine):
+    def force(self, descriptor: int) -> None:
+        pass
+
+
+class BytesUnforced(Forced):
+    """Wrong without power: the name may be on disk before the bytes."""
+
+    make = NamesForced
+
+
+class TwoPhaseOnDisk(FilesContract):
+    def __init__(self) -> None:
+        super().__init__("two-phase", disk="real")
+
+
+class MaskedOnDisk(FilesContract):
+    def __init__(self) -> None:
+        super().__init__("masked", disk="real")
+
+
+class WriteAheadOnDisk(FilesContract):
+    def __init__(self) -> None:
+        super().__init__("write-ahead", disk="real")
