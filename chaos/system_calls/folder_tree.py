@@ -100,7 +100,7 @@ def write_tree(folder: str, current: FolderTree, wanted: FolderTree) -> bool:
     for path, inode in left.items():
         whole = os.path.join(folder, path)
         if there.get(path) != inode or not os.path.lexists(whole):
-            _make(whole, inode, wanted, placed.get(inode))
+            _make(whole, inode, wanted, other_name=placed.get(inode))
             changed = True
         elif inode in wanted.contents and wanted.contents[inode] != current.contents.get(inode):
             _write(whole, wanted.contents[inode])
@@ -117,7 +117,7 @@ def _remove(path: str) -> None:
             os.unlink(path)
 
 
-def _make(path: str, inode: int, tree: FolderTree, other_name: str | None) -> None:
+def _make(path: str, inode: int, tree: FolderTree, *, other_name: str | None) -> None:
     if tree.is_folder(inode):
         os.mkdir(path)
     elif inode in tree.links:

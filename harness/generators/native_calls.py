@@ -8,7 +8,7 @@ library, has made it. Neither is a call of another thread, or of a program that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
@@ -100,13 +100,12 @@ def power_losses(result: RunResult) -> list[Schedule]:
     groups: dict[str, list[Fault]] = {kind: _at_steps(result, kind) for kind in POWER_LOSSES}
     for burst in distinct(bursts(result)):
         known = {0}
-        for place in edges_of(burst.calls):
+        for place, kind in product(edges_of(burst.calls), POWER_LOSSES):
             left = would_leave.get((burst.actor, *place))
-            for kind in POWER_LOSSES:
-                digest = None if left is None else left[KINDS[kind].needs]
-                if digest is None or digest not in known:
-                    known |= set() if digest is None else {digest}
-                    groups[kind] += burst.faults([place], kind)
+            digest = None if left is None else left[KINDS[kind].needs]
+            if digest is None or digest not in known:
+                known |= set() if digest is None else {digest}
+                groups[kind] += burst.faults([place], kind)
     return [Schedule((fault,)) for fault in in_turn(groups.values())]
 
 

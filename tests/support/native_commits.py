@@ -1,4 +1,4 @@
-"""Sinks whose commits are made by native code: SQLite, in several modes, and a file that is copied in one call.
+"""Sinks that commit by native code: by SQLite, in several modes, and by a file that is copied in one call.
 
 Rows wait in the state. Each checkpoint's rows and its marker are inserted in one transaction, in one line of Python.
 """

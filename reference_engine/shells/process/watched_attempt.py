@@ -1,4 +1,4 @@
-"""Attempts whose outward system calls are watched: struck there, and their calls reported to the overseer as points.
+"""Attempts under the watch of their outward system calls: struck there, with the calls reported as points.
 
 A command is watched from its first instruction on, a sink in Python where a run asks for it (process_host.py).
 """
@@ -71,7 +71,8 @@ class WatchedAttempt(ProcessAttempt):
     ) -> None:
         super().__init__(host, actor, child, replies=replies)
         self.watch = watch
-        child.struck = -1 if watch is None else watch.struck
+        if watch is not None:
+            child.end_waits_at(watch.struck)
 
     def end_watch(self) -> None:
         if self.watch is not None:

@@ -1,4 +1,4 @@
-"""Sinks in Python whose commits are made by native code: killed inside of it, and beside it right siblings."""
+"""Sinks in Python that commit by native code: killed inside of it; and their right siblings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runner_of(name: str) -> Iterator[ProcessRunner]:
     contract = load(f"{SINKS}:{name}")
     with (
         scratch_folder() as folder,
-        process_runner(contract, Scratch(name="native", path=folder, shell="process")) as runner,
+        process_runner(contract, Scratch(name="native", path=folder, shell="process"), hang_seconds=600) as runner,
     ):
         yield runner
 
@@ -75,7 +75,9 @@ def campaign(runner: ProcessRunner) -> CampaignResults:
 def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
     with runner_of("Copied") as runner:
         results = campaign(runner)
-    assert {"syscall(sendfile rows-*-*)", "syscall(write staged-*-*)"} == set(results.coverage.outward.document().names)  # type: ignore[union-attr]
+    document = results.coverage.outward.document()
+    assert document is not None
+    assert ["syscall(sendfile rows-*-*)", "syscall(write staged-*-*)"] == document.names
     assert [("O1", "sink[0].syscall(sendfile rows-*-*)#1=kill")] == [
         (finding.oracle, finding.schedule) for finding in results.findings
     ]

@@ -92,7 +92,7 @@ def test_only_losses_that_take_something_away_are_tried_and_each_state_once() ->
         point: {fault.kind for fault in at_calls if point in fault.point} for point in ("openat", "write", "fsync .")
     }
     assert set() == by_call["openat"]  # everything before was forced
-    assert {"lose-power"} == by_call["write"]  # an empty file, whose name is not forced
+    assert {"lose-power"} == by_call["write"]  # the file is empty, and its name is not forced
     assert by_call["fsync ."] == {"lose-power"}  # the rename; no bytes are left to be lost
 
 
