@@ -49,7 +49,7 @@ class OutwardCoverage:
             self.elsewhere |= dict.fromkeys(result.elsewhere)
             self.passed |= {point for _, point in result.trace if is_system_call(point)}
         for fault in result.struck:
-            if is_system_call(fault.point):
+            if is_system_call(fault.point) and not KINDS[fault.kind].is_power_loss:
                 self.by_kind.setdefault(fault.kind, set()).add(fault.point)
         if schedule == Schedule() and not self.calls:
             found = kills_in_native_code(result) if self.is_native else kills(result)
