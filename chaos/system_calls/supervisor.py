@@ -32,6 +32,7 @@ PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
 MAP_NUMBER: Final = number_of(MAP)
 END_SECONDS: Final = 10.0
+UNREADABLE: Final = "the arguments of its system calls cannot be read"
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -189,7 +190,7 @@ class SystemCallWatch:
                 change = self.names.change(tracee, NAMES[number], tuple(arguments))
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
         except PermissionError as error:
-            self.unseen[f"the arguments of its system calls cannot be read: {error.strerror}"] = None
+            self.unseen[f"{UNREADABLE}: {error.strerror}"] = None
         except OSError:  # it has died, or the call names what does not exist
             change = None
         with self._lock:

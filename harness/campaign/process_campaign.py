@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.baseline import came_to_nothing, first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -80,11 +81,12 @@ class ProcessCampaign(CampaignInProcesses):
 
     def look_for_native_calls(self) -> None:
         """One watched run: are there outward calls that no line explains?"""
-        outward = self.results.coverage.outward
-        outward.is_native = True
-        self.take(self.run_watched())
+        outward, recorded = self.results.coverage.outward, self.run_watched()
+        outward.is_native, outward.unwatched = True, why_not_watched(recorded)
         if outward.unwatched:
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
+        else:
+            self.take(recorded)
 
     def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""
@@ -109,8 +111,8 @@ class ProcessCampaign(CampaignInProcesses):
 
     def lose_power_without_help(self) -> None:
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
-        power.unwatched = recorded.unwatched
-        if not recorded.unwatched:
+        power.unwatched = why_not_watched(recorded)
+        if not power.unwatched:
             power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
             self._strike_all(power.losses)
 
@@ -175,3 +177,16 @@ class ProcessCampaign(CampaignInProcesses):
             for fault in [fault for fault in places(self.baseline, kind, sparse=True) if fault.point in points]:
                 self.run_traced(Schedule((fault,)))
         self.lines_were_traced()
+
+
+def why_not_watched(recorded: RunResult) -> str:
+    """Of a run without faults under the watch. What ends otherwise than it did before says nothing about the sink: it
+    may need rights, or programs, that the filter refuses.
+    """
+    unreadable = next((why for why in recorded.unseen if why.startswith(UNREADABLE)), "")
+    differs = came_to_nothing(recorded) or "".join(anomaly.why for anomaly in recorded.anomalies[:1])
+    return (
+        recorded.unwatched
+        or unreadable
+        or (f"under the watch a run without faults fails: {differs}" if differs else "")
+    )

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_campaign import ProcessCampaign, why_not_watched
 from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.not_examined import beside_upheld, not_examined
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.native_calls import bursts, distinct, edges_of, kills_in_native_code, unexplained
+from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.document import OutwardCalls, ShellResult
 from sinkproof.reports.json_files import plain
@@ -161,6 +164,29 @@ def test_of_the_same_calls_after_the_same_line_the_first_and_the_last_are_struck
 def test_edges_are_the_first_and_the_last_of_calls_with_one_name() -> None:
     places = [(WRITE, 1), (WRITE, 2), (WRITE, 3), (SYNC, 1), (WRITE, 4)]
     assert [(WRITE, 1), (WRITE, 3), (SYNC, 1), (WRITE, 4)] == edges_of(places)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "why"),
+    [
+        ({}, ""),
+        ({"unwatched": "the kernel lacks it"}, "the kernel lacks it"),
+        ({"unseen": ("it maps rows into its memory",)}, ""),
+        ({"unseen": (f"{UNREADABLE}: no right",)}, f"{UNREADABLE}: no right"),
+        (
+            {"finished": False, "failure": "no sudo"},
+            "under the watch a run without faults fails: without ",
+        ),
+        (
+            {"anomalies": (Anomaly(oracle="O1", why="4 rows lost"),)},
+            "under the watch a run without faults fails: 4 rows lost",
+        ),
+    ],
+)
+def test_a_run_without_faults_that_fails_under_the_watch_convicts_nothing(recorded: dict[str, Any], why: str) -> None:
+    said = why_not_watched(replace(run_of(WRITE), **{"rows_committed": 24, **recorded}))
+    assert said.startswith(why)
+    assert bool(why) is bool(said)
 
 
 def judged(**outward: object) -> SubjectProgress:
