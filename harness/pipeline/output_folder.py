@@ -3,7 +3,7 @@
     DIR/...                      what the sink writes
     DIR/.sinkproof/job.json      which job this is: sink, columns, input; written before the first row is read
     DIR/.sinkproof/lock          held by the running command; released however the command ends
-    DIR/.sinkproof/checkpoints   where the job continues
+    DIR/.sinkproof/checkpoints   where the job continues; unless that is at a URL
 
 Everything else in `.sinkproof` belongs to one command: its events, the points that were passed.
 """
@@ -19,7 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import ConfigurationError
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.open_storage import storage_at
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
@@ -35,13 +38,16 @@ class PipelineError(ValueError):
 class PipelineFolder:
     """Made by `locked`, which holds the lock."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.home = path, path / HOME
+    def __init__(self, path: Path, *, checkpoints: str = "") -> None:
+        self.path, self.home, self.checkpoints = path, path / HOME, checkpoints
         self.run = RunFolder(self.home)
 
-    @property
-    def storage(self) -> FolderCheckpointStorage:
-        return FolderCheckpointStorage(self.run.checkpoints)
+    def storage(self) -> FolderCheckpointStorage | ObjectCheckpointStorage:
+        """Raises PipelineError if there is nothing of the kind."""
+        try:
+            return storage_at(self.checkpoints or str(self.run.checkpoints))
+        except ConfigurationError as error:
+            raise PipelineError(str(error)) from error
 
     def clear(self) -> None:
         """Removes what an earlier command left. Its orphaned processes keep their unlinked files for a moment."""
@@ -72,7 +78,7 @@ class PipelineFolder:
         earlier = self.earlier()
         if earlier is None:
             return
-        for name in ("command", "sink", "key", "input", "output"):
+        for name in ("command", "sink", "key", "input", "output", "checkpoints"):
             if earlier.get(name) != job.get(name):
                 raise PipelineError(
                     f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
@@ -86,8 +92,11 @@ class PipelineFolder:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[PipelineFolder]:
-    """The folder, for this command alone. Raises PipelineError if another command holds it, or if it cannot be used."""
+def locked(path: Path, *, checkpoints: str = "") -> Iterator[PipelineFolder]:
+    """The folder, for this command alone. Raises PipelineError if another command holds it, or if it cannot be used.
+
+    `checkpoints`: their URL. Commands on other machines may use it, too: the newest of them fences the others.
+    """
     _refuse_other_files(path)
     try:
         (path / HOME).mkdir(parents=True, exist_ok=True)
@@ -98,7 +107,7 @@ def locked(path: Path) -> Iterator[PipelineFolder]:
         ) from error
     try:
         _take(descriptor, path)
-        yield PipelineFolder(path)
+        yield PipelineFolder(path, checkpoints=checkpoints)
     finally:
         os.close(descriptor)
 
