@@ -59,7 +59,7 @@ OF_TOPICS: Final = (
     click.option(
         "--checkpoints",
         metavar="PATH|URL",
-        help="Folder of the checkpoints, which identifies the job; or their URL (s3://BUCKET/FOLDER, gs://..., az://...)."
+        help="Folder of the checkpoints, which identifies the job, or a URL: s3://BUCKET/FOLDER, gs://..., az://..."
         "  [default: .sinkproof/COMMAND-FROM-TO]",
     ),
     click.option(

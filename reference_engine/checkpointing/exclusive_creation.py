@@ -28,10 +28,11 @@ def refuse_unfit_store(store: ObjectStore, *, generation: int) -> None:
     """
     names = [f"{FOLDER}/{generation}-{number}" for number in range(ROUNDS + 1)]
     try:
-        _judge(store, names[0], [store.create(names[0], _data(rival)) for rival in range(2)], "one after the other")
+        won = [store.create(names[0], _data(rival)) for rival in range(2)]
+        _judge(store, names[0], won, how="one after the other")
         with ThreadPoolExecutor(RIVALS) as pool:
             for name in names[1:]:
-                _judge(store, name, _at_once(store, name, pool), "at once")
+                _judge(store, name, _at_once(store, name, pool), how="at once")
     finally:
         store.delete(names)
 
@@ -50,7 +51,7 @@ def _data(rival: int) -> bytes:
     return f"creation {rival + 1}".encode()
 
 
-def _judge(store: ObjectStore, name: str, won: Sequence[bool], how: str) -> None:
+def _judge(store: ObjectStore, name: str, won: Sequence[bool], *, how: str) -> None:
     winners = [rival for rival, is_winner in enumerate(won) if is_winner]
     if len(winners) != 1:
         raise _unfit(store, f"of {len(won)} creations of {name}, {how}, {len(winners) or 'none'} succeeded, not 1")

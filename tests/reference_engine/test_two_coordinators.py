@@ -122,7 +122,7 @@ def test_a_coordinator_decides_before_a_newer_one_claims_or_never(open_one: Open
 
 
 class Turns:
-    """Runs two deeds in threads, one request at a time, in a given order; afterwards whoever is left runs freely."""
+    """Runs two deeds in threads, one request at a time, in a given order; beyond it, in any."""
 
     def __init__(self, order: Iterator[int]) -> None:
         self.order, self.may_go, self.is_over = order, [Semaphore(0), Semaphore(0)], [False, False]
@@ -160,6 +160,20 @@ def never_tried(objects: ObjectStore) -> ObjectCheckpointStorage:
     return storage
 
 
+def decide_late(old: ObjectCheckpointStorage, record: CheckpointRecord) -> bool:
+    try:
+        old.decide(record)
+    except Fenced:
+        return False
+    return True
+
+
+def take_over(new: ObjectCheckpointStorage) -> bool:
+    """Whether it found the old one's decision; otherwise it makes one."""
+    new.claim_generation()
+    return state_of(new) == b"old" or not decide(new, 2, b"new")
+
+
 REQUESTS = (3, 17)  # of the old coordinator: one decides, two remove; of the new one: the most that are seen
 
 
@@ -178,20 +192,8 @@ def explore(make: Callable[[], ObjectStore], *, unexplored: list[list[int]]) -> 
         old.objects = Stepped(objects, lambda request, turns=turns: turns.reach(0))  # type: ignore[misc]
         new = never_tried(Stepped(objects, lambda request, turns=turns: turns.reach(1)))  # type: ignore[misc]
 
-        def decide_late(old: Any = old, record: Any = record) -> bool:
-            try:
-                old.decide(record)
-            except Fenced:
-                return False
-            return True
-
-        def take_over(new: Any = new) -> bool:
-            """Whether it found the old one's decision; otherwise it makes one."""
-            new.claim_generation()
-            return state_of(new) == b"old" or not decide(new, 2, b"new")
-
         try:
-            decided, found = turns.run(decide_late, take_over)
+            decided, found = turns.run(partial(decide_late, old, record), partial(take_over, new))
             state = state_of(ObjectCheckpointStorage(objects))
         except DamagedCheckpoint as error:
             yield f"{order}: {error}"

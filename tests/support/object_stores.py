@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from threading import Lock, Thread
 from typing import Any, Final
 from urllib.request import Request, urlopen
@@ -17,7 +18,7 @@ CONDITION: Final = "HTTP_IF_NONE_MATCH"  # the header, as an application is hand
 
 
 def in_memory() -> ObstoreObjects:
-    """Everybody who opens it shares it, as long as this value is kept."""
+    """It lasts as long as this value; several storages may share it."""
     return ObstoreObjects(obstore.store.MemoryStore(), "memory:///")
 
 
@@ -45,6 +46,7 @@ class S3Server:
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if self.ignores_conditions:
             environ.pop(CONDITION, None)
+        environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
         with self._one_at_a_time:
             return list(self._application(environ, start_response))
 

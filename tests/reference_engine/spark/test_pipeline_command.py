@@ -216,6 +216,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
 
 @pytest.mark.slow
 @pytest.mark.longer
+@pytest.mark.timeout(600)  # twice Spark, and a server in Python
 def test_checkpoints_on_s3_outlive_the_command_and_fence_a_second_coordinator(
     s3: S3Server,
     bucket_url: str,
@@ -225,7 +226,7 @@ def test_checkpoints_on_s3_outlive_the_command_and_fence_a_second_coordinator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A rival claims a generation while the job runs: its coordinator is fenced, and its successor fences the rival."""
-    out, options = tmp_path / "out", ("--checkpoints", bucket_url)
+    out, options = tmp_path / "out", ("--checkpoints", bucket_url, "--checkpoint-interval", "500ms")
     for name, value in s3.environment.items():
         monkeypatch.setitem(command_environment, name, value)
     killed = command(*options)
