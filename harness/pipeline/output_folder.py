@@ -27,6 +27,7 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
 HOME: Final = ".sinkproof"
+IDENTITY: Final = ("command", "sink", "key", "input", "output", "checkpoints")
 SCHEMA: Final = "sinkproof/pipeline/1"
 OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # removed when the next command begins
 
@@ -76,19 +77,28 @@ class PipelineFolder:
     def refuse_another(self, job: Mapping[str, Any]) -> None:
         """Another job would mix its rows with those in the folder."""
         earlier = self.earlier()
-        if earlier is None:
-            return
-        for name in ("command", "sink", "key", "input", "output", "checkpoints"):
-            if earlier.get(name) != job.get(name):
-                raise PipelineError(
-                    f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
-                    f"{job.get(name)!r}. Give the same arguments to continue it, or name another folder with --out"
-                )
+        if earlier is not None:
+            _refuse_another(earlier, job, where=self.path, other="another folder with --out")
+
+    def refuse_another_at_url(self, job: Mapping[str, Any], storage: ObjectCheckpointStorage) -> None:
+        """A folder on another machine does not know the job. The output must be the same: it has a part of the rows."""
+        ours = {name: job.get(name) for name in IDENTITY} | {"output": job.get("output", str(self.path))}
+        earlier = json.loads(storage.owner(json.dumps(ours).encode()))
+        _refuse_another(earlier, ours, where=storage.url, other="another URL with --checkpoints")
 
     @property
     def finished(self) -> int:
         """The final checkpoint, once all of its rows are committed; 0 before that."""
         return int((self.earlier() or {}).get("finished", 0))
+
+
+def _refuse_another(earlier: Mapping[str, Any], job: Mapping[str, Any], *, where: object, other: str) -> None:
+    for name in IDENTITY:
+        if earlier.get(name) != job.get(name):
+            raise PipelineError(
+                f"{where} belongs to another job: its {name} was {earlier.get(name)!r}, and now is {job.get(name)!r}. "
+                f"Give the same arguments to continue it, or name {other}"
+            )
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from sinkproof.pipeline.output_folder import PipelineError, PipelineFolder
 from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_store import UnfitStore
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import RestoreError, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.job_graph import Plan
@@ -134,6 +135,8 @@ def prepare(pipeline: Runnable, folder: PipelineFolder) -> Beginning:
     folder.refuse_another(job)
     storage = folder.storage()
     try:
+        if isinstance(storage, ObjectCheckpointStorage):
+            folder.refuse_another_at_url(job, storage)
         storage.claim_generation()
         record = storage.latest()
         if record is not None:

@@ -2,6 +2,7 @@
 
     chk-12-700003/sink[0]-6f1d0c24.state   one subtask's snapshot, by generation 700003; never changed
     log/000000000007                       one line of the job's history: a claimed generation, or a decision
+    job.json                               which job it is, as its owner says; never changed
 
 Each line of the log is created under the next free number, and only if no object has that number yet: the decision of a
 checkpoint is one such object. Claiming a generation takes a line, too; so a superseded coordinator finds its next line
@@ -35,6 +36,7 @@ from sinkproof.reference_engine.checkpointing.object_store import ObjectStore
 from sinkproof.sink_adapters.protocol import Fenced
 
 DIGITS: Final = 12
+JOB: Final = "job.json"
 EMPTY_LINE: Final = b"{}"
 
 
@@ -157,6 +159,10 @@ class ObjectCheckpointStorage:
             return self.objects.create(_name(number), EMPTY_LINE) or self.objects.read(_name(number)) == EMPTY_LINE
         except OSError as error:
             raise DecisionInDoubt(f"{self.url} does not say whether line {number} is there: {error}") from error
+
+    def owner(self, job: bytes) -> bytes:
+        """Which job keeps its checkpoints here: this one, if none did before. Claims nothing."""
+        return job if self.objects.create(JOB, job) else self.objects.read(JOB)
 
     # -- writing -------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class ObstoreObjects:
 
 def _text(error: Exception) -> str:
     """What it says to a person, without the query of a URL: that of Azure may hold a signature."""
-    said = " ".join(str(error).partition("Debug source:")[0].split())
+    said = " ".join(str(error).partition("Debug source:")[0].split()).rstrip(".")
     return re.sub(r"\?[^\s\"']+", "", said)[:300]
 
 

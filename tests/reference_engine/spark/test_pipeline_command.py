@@ -17,7 +17,7 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.shared.event_log import EventLogReader
-from sinkproof.pipeline.output_folder import locked
+from sinkproof.pipeline.output_folder import PipelineError, locked
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_store import open_objects
 from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
@@ -250,6 +250,24 @@ def test_checkpoints_on_s3_outlive_the_command_and_fence_a_second_coordinator(
     assert printed["rows_before"] > 0
     assert not (out / ".sinkproof" / "checkpoints").exists()
     assert_counted_exactly(out, keys_of(COMMAND_ROWS))
+
+
+def test_checkpoints_of_another_job_are_not_continued(bucket_url: str, tmp_path: Path) -> None:
+    """On another machine the folder is new, and the offsets are those of other input."""
+    job = {"command": "count", "sink": "files/two-phase", "key": "user", "input": "files"}
+    storage = ObjectCheckpointStorage(open_objects(bucket_url))
+    with locked(tmp_path / "one", checkpoints=bucket_url) as folder:
+        for _ in range(2):
+            folder.refuse_another_at_url(job, storage)
+        with pytest.raises(
+            PipelineError, match=rf"{bucket_url} belongs to another job: its key was 'user', and now is"
+        ):
+            folder.refuse_another_at_url({**job, "key": "country"}, storage)
+    with (
+        locked(tmp_path / "two", checkpoints=bucket_url) as folder,
+        pytest.raises(PipelineError, match=r"its output was .*one', and now is .*two'.* or name another URL"),
+    ):
+        folder.refuse_another_at_url(job, storage)
 
 
 @pytest.mark.slow
