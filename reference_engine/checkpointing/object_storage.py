@@ -82,8 +82,9 @@ class ObjectCheckpointStorage:
     ) -> None:
         self.objects, self.retained, self.generation, self.say = objects, retained, generation, say
         self.version = 0
-        self._number = 0  # of the last line that this process has written or read
-        self._own: _Line | None = None  # that line, for the owner of a generation
+        self._seen = 0  # a line's number: the search for the newest one begins there
+        self._own: _Line | None = None  # the last line that the owner of a generation has written
+        self._own_number = 0  # its number. What is read never moves it: that line may be a newer generation's
         self._is_probed = False
         self._passed_over: set[int] = set()
 
@@ -98,9 +99,10 @@ class ObjectCheckpointStorage:
         while True:
             line = self._newest()
             claimed = line._replace(generation=line.generation + 1)
-            if self.objects.create(_name(self._number + 1), claimed.encoded()):
+            number = self._seen + 1
+            if self.objects.create(_name(number), claimed.encoded()):
                 break
-        self._number, self._own, self.generation = self._number + 1, claimed, claimed.generation
+        self._own_number, self._own, self.generation = number, claimed, claimed.generation
         if not self._is_probed:
             refuse_unfit_store(self.objects, generation=self.generation)
             self._is_probed = True
@@ -119,13 +121,13 @@ class ObjectCheckpointStorage:
     def _newest(self) -> _Line:
         """The newest whole line. Numbers have no gaps, so it is found in logarithmic time."""
         step = 1
-        while self.objects.exists(_name(self._number + step)):
-            self._number, step = self._number + step, 2 * step
+        while self.objects.exists(_name(self._seen + step)):
+            self._seen, step = self._seen + step, 2 * step
         while step > 1:
             step //= 2
-            if self.objects.exists(_name(self._number + step)):
-                self._number += step
-        return next((line for at in range(self._number, 0, -1) if (line := self._line(at)) is not None), _Line())
+            if self.objects.exists(_name(self._seen + step)):
+                self._seen += step
+        return next((line for at in range(self._seen, 0, -1) if (line := self._line(at)) is not None), _Line())
 
     def _line(self, number: int) -> _Line | None:
         """None of an empty one, which keeps its number."""
@@ -141,17 +143,17 @@ class ObjectCheckpointStorage:
 
     def _append(self, line: _Line) -> None:
         """Raises Fenced if a newer generation has this line, and an OSError if it will never be written."""
-        number, data = self._number + 1, line.encoded()
+        number, data = self._own_number + 1, line.encoded()
         try:
             is_written = self.objects.create(_name(number), data)
         except OSError:
             if self._settle(number):
-                self._number = number
+                self._own_number = number
                 raise
             is_written = False
         if not (is_written or self.objects.read(_name(number)) == data):
             raise Fenced(f"generation {self.generation} at {self.url} was superseded by a newer one")
-        self._number, self._own = number, line
+        self._own_number, self._own = number, line
 
     def _settle(self, number: int) -> bool:
         """Whether the line is ruled out: an empty one has its number."""
@@ -230,8 +232,7 @@ class ObjectCheckpointStorage:
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted; damaged newer ones are named aloud, once."""
-        line = self._newest()
-        record, damaged = newest_trusted(line.complete, lambda checkpoint_id: self._load(line, checkpoint_id))
+        record, damaged = self._trusted(self._newest())
         for checkpoint_id, error in damaged.items():
             self._pass_over(checkpoint_id, error)
         if record is None and damaged:
@@ -240,6 +241,12 @@ class ObjectCheckpointStorage:
                 f"{damaged[max(damaged)]}. Bring the objects back, or name another URL to begin without a checkpoint"
             )
         return record
+
+    def _trusted(self, line: _Line) -> tuple[CheckpointRecord | None, dict[int, DamagedCheckpoint]]:
+        """What is missing may have been removed meanwhile, after a newer decision: then that one counts."""
+        record, damaged = newest_trusted(line.complete, lambda checkpoint_id: self._load(line, checkpoint_id))
+        newest = self._newest() if damaged else line
+        return (record, damaged) if newest.complete == line.complete else self._trusted(newest)
 
     def _pass_over(self, checkpoint_id: int, error: DamagedCheckpoint) -> None:
         if checkpoint_id not in self._passed_over:

@@ -82,6 +82,24 @@ def test_a_superseded_coordinator_decides_nothing_however_late_it_resumes(reopen
 
 
 @pytest.mark.row("S08")
+@pytest.mark.row("S09")
+@pytest.mark.parametrize("claims", [1, 2, 5])
+def test_a_superseded_coordinator_that_reads_stays_superseded(reopen: Reopen, claims: int) -> None:
+    """It knows the newest line then, and must not write after it."""
+    old = reopen()
+    old.claim_generation()
+    take(old, 1)
+    for _ in range(claims):
+        reopen().claim_generation()
+    assert [1] == old.complete()
+    assert old.latest() is not None
+    with pytest.raises(Fenced):
+        take(old, 2)
+    with pytest.raises(Fenced):
+        old.discard(0)
+
+
+@pytest.mark.row("S08")
 def test_two_concurrent_claims_get_two_generations(reopen: Reopen, monkeypatch: Any) -> None:
     first, second = reopen(), reopen()
     newest = first._newest
