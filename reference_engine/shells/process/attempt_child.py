@@ -29,6 +29,7 @@ from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
@@ -63,12 +64,15 @@ class WatchedCode:
 
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
+    calls: bool = False  # its system calls are watched by the engine's process
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     """The entry of the process: one request, one reply, until the connection ends."""
     stay_in_subjects_state()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
+    if watched.calls:
+        put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
     with attempt.watching_files():
         while (request := inside.receive()) is not None:
             reply = attempt.answer(request)
