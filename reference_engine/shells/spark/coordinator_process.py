@@ -21,8 +21,9 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restore
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder
-from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.guarded_entrance import Entrance, name_of
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -51,7 +52,7 @@ class CoordinatorProcess(RealShell):
     """The shell (effects.CoordinatorShell) of actor 0. `run` returns when the job is over."""
 
     def __init__(self, run: SparkRun, listening: socket.socket) -> None:
-        self.listening, self.deployment = listening, run.deployment()
+        self.deployment = run.deployment()
         self.checkpoint_id_stopped = run.checkpoint_id_stopped
         self.job, self.names = self.deployment.job, self.deployment.job.widest.names
         self.folder = folder = RunFolder(run.folder)
@@ -71,6 +72,7 @@ class CoordinatorProcess(RealShell):
         self.queue: list[tuple[Any, ...]] = []
         self.sequence = 0
         self.poll = select.epoll()
+        self.entrance = Entrance(listening, self.poll, secret=run.secret, destination=0, events=self.events)
         self.connections: dict[int, ControlConnection] = {}
         self.supervisors: dict[int, ControlConnection] = {}
         self.addresses: dict[int, Address] = {}
@@ -134,28 +136,28 @@ class CoordinatorProcess(RealShell):
 
     def run(self) -> None:
         self.events.record("coordinator")
-        self.poll.register(self.listening, select.EPOLLIN)
         while not self.over:
             wait = max(0.0, (self.queue[0][0] - self.now) / 1000) if self.queue else -1.0
-            for descriptor, _ in self.poll.poll(wait):
-                if descriptor == self.listening.fileno():
-                    self._accept()
+            for descriptor, _ in self.poll.poll(self.entrance.patience(wait)):
+                if self.entrance.owns(descriptor):
+                    self._admit(descriptor)
                 elif descriptor in self.connections:
                     self._receive(self.connections[descriptor])
             while self.queue and self.queue[0][0] <= self.now:
                 _, _, generation, event = heappop(self.queue)
                 self._deliver(generation, event)
+            self.entrance.drop_late()
             if self.finished or self.failure:
                 self._end()
         if (close := getattr(self.deployment.on_complete, "close", None)) is not None:
             close()
         self._wait_for_goodbyes()
 
-    def _accept(self) -> None:
-        connected = accept(self.listening)
-        if connected is None:
+    def _admit(self, descriptor: int) -> None:
+        admitted = self.entrance.ready(descriptor)
+        if admitted is None:
             return
-        connection = ControlConnection(connected)
+        connection = ControlConnection.admitted(admitted)
         self.connections[connection.fileno()] = connection
         self.poll.register(connection, select.EPOLLIN)
 
@@ -170,6 +172,8 @@ class CoordinatorProcess(RealShell):
     def _lost(self, connection: ControlConnection) -> None:
         self.poll.unregister(connection)
         del self.connections[connection.fileno()]
+        if connection.refusal:
+            self.events.record("refused", peer=name_of(connection.socket), destination=0, why=connection.refusal)
         connection.close()
         actor = connection.actor
         if self.supervisors.get(actor) is connection:

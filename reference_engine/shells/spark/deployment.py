@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.control_messages import Address
+from sinkproof.reference_engine.shells.spark.peer_authentication import SECRET_BYTES
 from sinkproof.sink_adapters.protocol import Sink
 
 Identity = tuple[int, int]  # (split, offset) of a row
@@ -45,6 +48,7 @@ class SparkRun:
     network: str = "unix"
     coordinator: Address = ""
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
+    secret: bytes = field(default_factory=partial(token_bytes, SECRET_BYTES), repr=False)  # its processes share it
 
     def deployment(self) -> Deployment:
         made = resolve(self.recipe)(**self.arguments)

@@ -20,7 +20,7 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.chaos.processes.parent_death import die_with
-from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, connect
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, control_connection
 from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_coordinator_parent
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -46,7 +46,7 @@ class SparkDriver:
         os.environ[WORKERS_LOG] = str(folder / WORKERS_FILE)
         settings = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
         self.session = start_session(master=master, folder=folder, settings=settings)
-        self.coordinator: Address = ""
+        self.run: SparkRun | None = None
         self.is_local = master.startswith("local[")
         self.lock = threading.Lock()  # two threads answer
         self.jvm, self.closing = os.pidfd_open(self._jvm_pid()), False
@@ -74,8 +74,7 @@ class SparkDriver:
     def do_run(self, run: SparkRun) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
         tasks = len(run.deployment().job.widest.subtasks)
-        self.coordinator = begin(self.coordinator_parent_commands, run)
-        run = replace(run, coordinator=self.coordinator)
+        self.run = run = replace(run, coordinator=begin(self.coordinator_parent_commands, run))
         threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
         self._answer("running")
 
@@ -101,8 +100,9 @@ class SparkDriver:
 
     def do_stop(self) -> None:
         """Makes the coordinator check whether the run is to stop. A new coordinator checks by itself."""
+        assert self.run is not None
         try:
-            connection = ControlConnection(connect(self.coordinator))
+            connection = control_connection(self.run.coordinator, self.run.secret, destination=0)
         except OSError:
             return
         connection.send("stop")

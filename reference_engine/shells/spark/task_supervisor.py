@@ -22,7 +22,12 @@ from sinkproof.reference_engine.dataflow.columns import MANY_KEYS, decode, encod
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder, live
 from sinkproof.reference_engine.shells.spark.buffered_attempt import attempt_for
-from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, address_of, connect, listen
+from sinkproof.reference_engine.shells.spark.control_messages import (
+    ControlConnection,
+    address_of,
+    control_connection,
+    listen,
+)
 from sinkproof.reference_engine.shells.spark.deployment import Identity, SparkRun
 from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -68,7 +73,7 @@ class Supervisor:
     def run(self) -> None:
         while not self.over:
             try:
-                coordinator = ControlConnection(connect(self.run_data.coordinator))
+                coordinator = control_connection(self.run_data.coordinator, self.run_data.secret, destination=0)
             except OSError:  # the listening socket outlives every coordinator: its parent is gone, and so is the job
                 return
             address = address_of(self.listening) if self.listening is not None else ""
@@ -86,6 +91,8 @@ class Supervisor:
             if coordinator in ready:
                 messages = coordinator.receive()
                 if messages is None:
+                    if coordinator.refusal:
+                        self.events.record("refused", actor=self.name, why=coordinator.refusal)
                     return
                 orders = [message for message in messages if message[0] == "start"]
                 others = [message for message in messages if message[0] != "start"]
