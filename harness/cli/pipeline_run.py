@@ -84,7 +84,12 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
     with ExitStack() as cleaning:
         of_spark = cleaning.enter_context(scratch_folder())
-        cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
+        cluster = Cluster(
+            folder=of_spark,
+            master=_master(options["master"], len(pipeline.plan.subtasks)),
+            executors_seconds=options["executors_ms"] / 1000,
+            say=progress.say,
+        )
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")
@@ -154,6 +159,14 @@ OPTIONS: Final = (
     click.option("--master", help="A Spark master with a slot for each task.  [default: local, with enough slots]"),
     click.option(
         "--parallelism", type=click.IntRange(1, 128), default=2, show_default=True, help="Subtasks of each operator."
+    ),
+    click.option(
+        "--wait-for-executors",
+        "executors_ms",
+        type=Milliseconds(),
+        default="60s",
+        show_default=True,
+        help="With a --master on other hosts: how long its executors may take to register.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--quiet", is_flag=True, help="No progress on stderr."),

@@ -3,7 +3,7 @@
 A frame is a header and, for batches, an Arrow message. Each batch costs its sender one credit, and the receiver gives
 it back when the batch is processed: a slow sink so stops its sources, and no buffer grows. Barriers need no credit.
 Over TCP each header, each message and each credit has a tag (peer_authentication.py): memory is allocated for a length
-that was proved. Over UNIX sockets, which only the two processes can reach, tags would cost a third of the throughput.
+that was proved. Over UNIX sockets no third process can change anything, and tags would cost 50 ns a row beside 7.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sinkproof.reference_engine.dataflow.subtask import UNDRAINED
 from sinkproof.reference_engine.shells.spark.guarded_entrance import Admitted
-from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Gone, Refused, Seals
+from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Gone, Seals, Unproved
 
 FRAME: Final = struct.Struct("<BIQ")  # kind, bytes that follow, checkpoint id
 KINDS: Final = ("rows", "barrier", "end", "urgent", "timed_barrier", "watermark", "idle")  # by their codes
@@ -81,7 +81,7 @@ class OutChannel:
                 return
         except Gone as error:
             raise ChannelLost("the receiver is gone") from error
-        except Refused as error:
+        except Unproved as error:
             raise Forged(str(error)) from error
         self._handshake, self._seals = None, handshake.seals
         for part in self._early:
@@ -208,7 +208,7 @@ class InChannel:
 def _check(seals: Seals, tag: bytearray | memoryview, part: bytearray | memoryview) -> None:
     try:
         seals.receiving.check(tag, part)
-    except Refused as error:
+    except Unproved as error:
         raise Forged(str(error)) from error
 
 

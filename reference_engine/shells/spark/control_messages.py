@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.shells.spark.guarded_entrance import Admitted, without_delay
-from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Refused, Seals
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
+from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Seals, Unproved
 
 LENGTH: Final = struct.Struct("<I")
 CHUNK: Final = 1 << 18
@@ -27,10 +28,11 @@ Address = str | tuple[str, int]  # an abstract UNIX name, or host and port
 Message = tuple[Any, ...]  # (kind, ...)
 
 
-def listen(network: str, name: str) -> socket.socket:
+def listen(network: str, name: str, *, host: str = LOOPBACK) -> socket.socket:
     """`network`: "unix" (one host, faster) or "tcp". Abstract names need no cleaning up: they end with the socket."""
     if network == "tcp":
-        return socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, 0), family=family, backlog=BACKLOG)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(b"\0" + name.encode())
     listening.listen(BACKLOG)
@@ -51,7 +53,7 @@ def connect(
         if isinstance(address, str):
             connected.connect(b"\0" + address.encode())
         return Connecting(connected, secret, destination=destination, introduced=introduced), connected
-    except Refused as error:
+    except Unproved as error:
         connected.close()
         raise ConnectionError(f"no process of this job answers at {address}: {error}") from error
     except OSError:
@@ -72,7 +74,7 @@ def control_connection(address: Address, secret: bytes, *, destination: int) -> 
             if deadline.over:
                 raise TimeoutError(f"no process of this job answered at {address} in {CONNECT_SECONDS:.0f} s")
             select.select([handshake], [], [], deadline.left)
-    except Refused as error:
+    except Unproved as error:
         connected.close()
         raise ConnectionError(f"no process of this job answers at {address}: {error}") from error
     except OSError:
@@ -126,7 +128,7 @@ class ControlConnection:
             return self._whole()
         except OSError:
             return None
-        except Refused as error:
+        except Unproved as error:
             self.refusal = str(error)
             return None
 
@@ -138,7 +140,7 @@ class ControlConnection:
             if self._length is None:
                 (self._length,) = LENGTH.unpack(part)
                 if self._length > MESSAGE_BYTES_MOST:
-                    raise Refused(f"a message of {self._length:,} bytes was announced")
+                    raise Unproved(f"a message of {self._length:,} bytes was announced")
             else:
                 self._length = None
                 found.append(pickle.loads(part))

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from secrets import token_bytes
 from typing import Any
 
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.control_messages import Address
-from sinkproof.reference_engine.shells.spark.peer_authentication import SECRET_BYTES
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
+from sinkproof.reference_engine.shells.spark.peer_authentication import new_secret
 from sinkproof.sink_adapters.protocol import Sink
 
 Identity = tuple[int, int]  # (split, offset) of a row
@@ -46,9 +45,10 @@ class SparkRun:
     arguments: Mapping[str, Any]
     folder: Path
     network: str = "unix"
+    host: str = LOOPBACK  # over TCP: the driver's address
     coordinator: Address = ""
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
-    secret: bytes = field(default_factory=partial(token_bytes, SECRET_BYTES), repr=False)  # its processes share it
+    secret: bytes = field(default_factory=new_secret, repr=False)  # its processes share it
 
     def deployment(self) -> Deployment:
         made = resolve(self.recipe)(**self.arguments)

@@ -15,9 +15,8 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, control_connection
@@ -26,12 +25,13 @@ from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DAEMON: Final = "sinkproof.reference_engine.shells.spark.python_worker_daemon"
 WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: the file in which the daemon records how workers ended
 WORKERS_FILE: Final = "workers"
 JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
-EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
-POLL_SECONDS: Final = 0.05
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
 
 
@@ -53,7 +53,7 @@ class SparkDriver:
         threading.Thread(target=self._die_with_jvm, daemon=True).start()
 
     def serve(self) -> None:
-        self._answer("ready", self.session.sparkContext.defaultParallelism, self._jvm_pid())
+        self._answer("ready", slots_of(self.session, is_local=self.is_local), self._jvm_pid())
         while (messages := self.commands.receive()) is not None:
             for message in messages:
                 getattr(self, "do_" + message[0])(*message[1:])
@@ -91,12 +91,8 @@ class SparkDriver:
         else:
             self._answer("done", "")
 
-    def do_slots(self, wanted: int) -> None:
-        """How many tasks can run at once; executors on other machines, or in other processes, come one by one."""
-        context, deadline = self.session.sparkContext, Deadline(0 if self.is_local else EXECUTORS_SECONDS)
-        while context.defaultParallelism < wanted and not deadline.over:
-            threading.Event().wait(POLL_SECONDS)
-        self._answer("slots", context.defaultParallelism)
+    def do_slots(self) -> None:
+        self._answer("slots", slots_of(self.session, is_local=self.is_local))
 
     def do_stop(self) -> None:
         """Makes the coordinator check whether the run is to stop. A new coordinator checks by itself."""
@@ -121,6 +117,17 @@ class SparkDriver:
         self.closing = True
         self.coordinator_parent_commands.close()
         stop_session(self.session)
+
+
+def slots_of(session: SparkSession, *, is_local: bool) -> int:
+    """How many tasks can run at once by now; executors on other hosts, or in other processes, register one by one.
+
+    `defaultParallelism` is 2 where none has. What Spark checks before it starts a barrier stage is exact.
+    """
+    if is_local:
+        return session.sparkContext.defaultParallelism
+    context: Any = session.sparkContext._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.shared.event_log import EventLog
-from sinkproof.reference_engine.shells.spark.peer_authentication import Accepting, Refused, Seals, is_local
+from sinkproof.reference_engine.shells.spark.peer_authentication import Accepting, Seals, Unproved, is_local
 
 SECONDS: Final = 10.0  # for the two small messages of a handshake, on a busy machine
 PENDING_MOST: Final = 128  # at once; one more, and the oldest of them has to go
@@ -51,7 +51,7 @@ class Entrance:
             return None  # it did not wait, or another process of ours took it
         try:
             handshake = Accepting(without_delay(connected), self.secret, destination=self.destination)
-        except Refused as error:
+        except Unproved as error:
             self._refuse(connected, str(error))
             return None
         if len(self.pending) >= PENDING_MOST:
@@ -76,7 +76,7 @@ class Entrance:
         try:
             if not handshake.advance():
                 return None
-        except Refused as error:
+        except Unproved as error:
             self._drop(handshake, str(error))
             return None
         self._forget(handshake)

@@ -34,12 +34,16 @@ NUMBER: Final = struct.Struct("<Q")
 PEER: Final = struct.Struct("3i")  # pid, user, group
 
 
-class Refused(Exception):
+class Unproved(Exception):
     """The other end has not proved that it belongs to this job, or a message of it is not the one that was sent."""
 
 
-class Gone(Refused):
+class Gone(Unproved):
     """The other end has ended or broken the connection: it may have died."""
+
+
+def new_secret() -> bytes:
+    return token_bytes(SECRET_BYTES)
 
 
 class Seal:
@@ -59,7 +63,7 @@ class Seal:
 
     def check(self, tag: bytes | bytearray | memoryview, part: bytes | bytearray | memoryview) -> None:
         if not hmac.compare_digest(self.tag(part), tag):
-            raise Refused("a message was changed, repeated or made up")
+            raise Unproved("a message was changed, repeated or made up")
 
 
 class Seals(NamedTuple):
@@ -96,10 +100,10 @@ def is_local(connected: socket.socket) -> bool:
 
 
 def check_user(connected: socket.socket) -> None:
-    """Raises Refused if the process at the other end of this UNIX socket is another user's."""
+    """Raises Unproved if the process at the other end of this UNIX socket is another user's."""
     user = PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[1]
     if user != os.getuid():
-        raise Refused(f"it is a process of another user ({user})")
+        raise Unproved(f"it is a process of another user ({user})")
 
 
 class _Handshake:
@@ -131,7 +135,7 @@ class _Handshake:
         message = bytes(self._read)
         self._read.clear()
         if size != PROOF_BYTES and not message.startswith(MAGIC):
-            raise Refused("it does not speak the protocol of this version of sinkproof")
+            raise Unproved("it does not speak the protocol of this version of sinkproof")
         return message
 
     def _send(self, message: bytes) -> None:
@@ -141,11 +145,11 @@ class _Handshake:
                 return
         except OSError as error:
             raise Gone("it broke the connection before it had proved anything") from error
-        raise Refused("it does not read what it is sent")
+        raise Unproved("it does not read what it is sent")
 
 
 class Accepting(_Handshake):
-    """The accepting end. Raises Refused. `introduced`: generation and actor id of the other end, once it is proved."""
+    """The accepting end. Raises Unproved. `introduced`: generation and actor id of the other end, once it is proved."""
 
     def __init__(self, connected: socket.socket, secret: bytes, *, destination: int) -> None:
         super().__init__(connected, secret)
@@ -166,7 +170,7 @@ class Accepting(_Handshake):
         introduction, proof = answer[at : at + INTRODUCTION.size], answer[at + INTRODUCTION.size :]
         transcript = Transcript(self.destination, self.challenge, answer[len(MAGIC) : at], introduction)
         if not hmac.compare_digest(transcript.proof(self.secret, CONNECTING), proof):
-            raise Refused("it does not know the secret of this job")
+            raise Unproved("it does not know the secret of this job")
         if self.challenge:
             self._send(transcript.proof(self.secret, ACCEPTING))
             self.seals = transcript.seals(self.secret, sending=ACCEPTING, receiving=CONNECTING)
@@ -175,7 +179,7 @@ class Accepting(_Handshake):
 
 
 class Connecting(_Handshake):
-    """The connecting end. Raises Refused. Nothing but the proof may be sent before `done`."""
+    """The connecting end. Raises Unproved. Nothing but the proof may be sent before `done`."""
 
     def __init__(
         self, connected: socket.socket, secret: bytes, *, destination: int, introduced: tuple[int, int] = (0, 0)
@@ -208,6 +212,6 @@ class Connecting(_Handshake):
 
     def _finish(self, transcript: Transcript, proof: bytes) -> None:
         if not hmac.compare_digest(transcript.proof(self.secret, ACCEPTING), proof):
-            raise Refused("it does not know the secret of this job")
+            raise Unproved("it does not know the secret of this job")
         self.seals = transcript.seals(self.secret, sending=CONNECTING, receiving=ACCEPTING)
         self.done = True

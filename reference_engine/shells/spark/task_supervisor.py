@@ -30,6 +30,7 @@ from sinkproof.reference_engine.shells.spark.control_messages import (
 )
 from sinkproof.reference_engine.shells.spark.deployment import Identity, SparkRun
 from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK, own_address
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Batch, Row
 
@@ -63,7 +64,8 @@ class Supervisor:
         self.events = RunFolder(run.folder).events()
         self.listening: socket.socket | None = None
         if self.plan.inputs:
-            self.listening = listen(run.network, f"{run.folder.name}-{actor}-{os.getpid()}")
+            host = own_address(run.coordinator) if isinstance(run.coordinator, tuple) else LOOPBACK
+            self.listening = listen(run.network, f"{run.folder.name}-{actor}-{os.getpid()}", host=host)
         self.child: ForkedProcess | None = None
         self.generation = 0
         self.zombies: list[ForkedProcess] = []
@@ -79,6 +81,8 @@ class Supervisor:
             address = address_of(self.listening) if self.listening is not None else ""
             coordinator.send("supervisor", self.actor, address)
             self._follow(coordinator)
+            if coordinator.refusal:
+                self.events.record("refused", actor=self.name, why=coordinator.refusal)
             coordinator.close()
 
     def _follow(self, coordinator: ControlConnection) -> None:
@@ -91,8 +95,6 @@ class Supervisor:
             if coordinator in ready:
                 messages = coordinator.receive()
                 if messages is None:
-                    if coordinator.refusal:
-                        self.events.record("refused", actor=self.name, why=coordinator.refusal)
                     return
                 orders = [message for message in messages if message[0] == "start"]
                 others = [message for message in messages if message[0] != "start"]

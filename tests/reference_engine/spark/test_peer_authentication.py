@@ -30,11 +30,11 @@ from sinkproof.reference_engine.shells.spark.peer_authentication import (
     MAGIC,
     Accepting,
     Connecting,
-    Refused,
+    Unproved,
 )
 
 SECRET, OTHER_SECRET = bytes(range(32)), bytes(32)
-ACTOR = 3  # whose entrance it is
+ACTOR = 3
 SECONDS = 10.0
 NETWORKS = ("unix", "tcp")
 GARBAGE_BYTES = 8 << 20
@@ -63,7 +63,7 @@ class Door:
         self.listening.close()
         self.poll.close()
 
-    def turn(self, seconds: float = 0.0) -> None:
+    def turn(self, *, seconds: float = 0.0) -> None:
         for descriptor, _ in self.poll.poll(self.entrance.patience(seconds)):
             if (admitted := self.entrance.ready(descriptor)) is not None:
                 self.admitted.append(admitted)
@@ -73,7 +73,7 @@ class Door:
         for _ in range(1000):
             if reached():
                 return
-            self.turn(SECONDS / 1000)
+            self.turn(seconds=SECONDS / 1000)
         pytest.fail(f"never: admitted {self.admitted}, refused {self.refused}")
 
     @property
@@ -164,14 +164,6 @@ def messages(connection: ControlConnection, count: int) -> list[Any]:
     return found
 
 
-def test_a_member_is_served_while_strangers_say_nothing(door: Door) -> None:
-    silent = [door.raw() for _ in range(5)]
-    _, admitted = door.guest()
-    assert (7, 2) == admitted.introduced
-    for stranger in silent:
-        stranger.close()
-
-
 # -- strangers -------------------------------------------------------------------------------------
 
 
@@ -211,7 +203,7 @@ def test_a_wrong_secret_and_a_proof_for_another_actor_are_refused_in_one_line(
 
 
 def _advanced(handshake: Connecting) -> bool:
-    with suppress(Refused):
+    with suppress(Unproved):
         handshake.advance()
     return True
 
@@ -311,7 +303,7 @@ def test_a_server_without_the_secret_learns_nothing_and_is_left(proof: str) -> N
             ),
         }
         server.sendall(proofs[proof])
-        with pytest.raises(Refused, match="secret"):
+        with pytest.raises(Unproved, match="secret"):
             step(handshake)
         assert SECRET not in answer
 
@@ -320,7 +312,7 @@ def test_a_proof_that_was_listened_to_is_refused_when_it_comes_again(doors: Call
     """Over TCP, where others can listen."""
     door = doors("tcp")
     with door.raw() as member:
-        door.turn(SECONDS)
+        door.turn(seconds=SECONDS)
         challenge = member.recv(CHALLENGE_BYTES, socket.MSG_WAITALL)
         transcript = peer_authentication.Transcript(ACTOR, challenge[len(MAGIC) :], bytes(32), bytes(12))
         answer = MAGIC + bytes(32 + 12) + transcript.proof(SECRET, peer_authentication.CONNECTING)
