@@ -77,6 +77,8 @@ class CoordinatorParent:
             self.clear()  # supervisors find no coordinator any more, and end
         elif status:
             self._fork()
+        else:
+            self.clear()  # the job is over: connections that wait are closed, and no process waits for an answer
 
     def clear(self) -> None:
         """Ends what is left of a run."""

@@ -22,6 +22,7 @@ from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, control_connection
 from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_coordinator_parent
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.host_addresses import master_address, on_one_host, own_address
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 
@@ -37,7 +38,7 @@ RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark giv
 
 class SparkDriver:
     def __init__(self, commands: ControlConnection, *, master: str, folder: Path) -> None:
-        self.commands = commands
+        self.commands, self.master = commands, master
         self.coordinator_parent, self.coordinator_parent_commands = (
             fork_coordinator_parent()
         )  # before Spark: one thread, no JVM
@@ -74,6 +75,8 @@ class SparkDriver:
     def do_run(self, run: SparkRun) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
         tasks = len(run.deployment().job.widest.subtasks)
+        if not on_one_host(self.master):
+            run = replace(run, host=own_address(master_address(self.master)))
         self.run = run = replace(run, coordinator=begin(self.coordinator_parent_commands, run))
         threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
         self._answer("running")

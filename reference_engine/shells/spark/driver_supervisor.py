@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
-from sinkproof.reference_engine.shells.spark.host_addresses import master_address, on_one_host, own_address
+from sinkproof.reference_engine.shells.spark.host_addresses import on_one_host
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import nothing
@@ -65,6 +65,8 @@ class Cluster:
     ) -> None:
         """`executors_seconds`: how long executors are waited for; `say` hears of it."""
         self.folder, self.master = folder, master
+        self.inside: Sequence[str] = ()
+        self.environment: Mapping[str, str] = {}
         self.executors_seconds, self.say = executors_seconds, say
         self.surveyed: set[Path] = set()  # folders that every host shares
         self.process: subprocess.Popen[bytes] | None = None
@@ -83,15 +85,20 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
+    def be_on(self, master: str, *, inside: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Before `start`. `inside`: the command that runs the driver on another host, with this environment added."""
+        self.master, self.inside, self.environment = master, inside, environment
+
     # -- the driver --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Raises SparkFailed with the driver's own words."""
         ours, its = socket.socketpair()
-        command = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
+        driver = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
         with open(self.folder / LOG, "ab", opener=partial(os.open, mode=0o600)) as log:
             self.process = subprocess.Popen(
-                command,
+                [*self.inside, *driver],
+                env={**os.environ, **self.environment},
                 pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -227,7 +234,7 @@ class Cluster:
         self._wait_for_slots(tasks)
         if not on_one_host(self.master):
             self._survey(run.folder)
-            run = replace(run, network="tcp", host=own_address(master_address(self.master)))
+            run = replace(run, network="tcp")
         execution = Execution(self, run)
         execution.submit()
         return execution

@@ -16,7 +16,7 @@ def on_one_host(master: str) -> bool:
 
 
 def master_address(master: str) -> tuple[str, int] | None:
-    """Of a standalone master, the first of several; None of other kinds, whose addresses have other forms."""
+    """Of a standalone master, the first of several; None for other kinds of masters."""
     match = SPARK_MASTER.match(master)
     return (match[1] or match[2], int(match[3])) if match else None
 

@@ -187,7 +187,9 @@ def test_garbage_is_refused_unread_and_executes_nothing(door: Door, tmp_path: Pa
     door.guest()
 
 
-@pytest.mark.parametrize(("secret", "destination"), [(OTHER_SECRET, ACTOR), (SECRET, ACTOR + 1)])
+@pytest.mark.parametrize(
+    ("secret", "destination"), [(OTHER_SECRET, ACTOR), (SECRET, ACTOR + 1)], ids=["wrong secret", "wrong actor"]
+)
 def test_a_wrong_secret_and_a_proof_for_another_actor_are_refused_in_one_line(
     door: Door, secret: bytes, destination: int
 ) -> None:
