@@ -1,8 +1,8 @@
 """Several hosts on one machine: each has its own network, /tmp and /dev/shm, and can die or be cut off.
 
 Namespaces are made inside a user namespace, without privileges; where the kernel refuses that, root makes them. They
-are joined by a bridge without uplink. None of them has a name: what the last process leaves ends with it, also after
-SIGKILL of the owner, whose death ends the process that holds each of them.
+are joined by a bridge without uplink. None of them has a name: each ends with its last process. After SIGKILL of the
+owner the kernel kills the processes that hold them, master and workers; executors end when their worker is gone.
 
 Host 0 keeps the machine's own /tmp and /dev/shm: the driver runs there, with its files.
 """
