@@ -17,13 +17,15 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.shells.spark.guarded_entrance import Admitted, without_delay
 from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
-from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Seals, Unproved
+from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Gone, Seals, Unproved
 
 LENGTH: Final = struct.Struct("<I")
 CHUNK: Final = 1 << 18
 BACKLOG: Final = 128
 MESSAGE_BYTES_MOST: Final = 1 << 30  # the largest ones carry the restored state of a subtask
 CONNECT_SECONDS: Final = 20.0  # until the other end has answered; the successor of a dead coordinator takes 0.05
+SILENCE_SECONDS: Final = 10  # from which a host that answers nothing counts as cut off; Flink takes 50
+PROBE_SECONDS: Final = 2
 Address = str | tuple[str, int]  # an abstract UNIX name, or host and port
 Message = tuple[Any, ...]  # (kind, ...)
 
@@ -47,7 +49,10 @@ def address_of(listening: socket.socket) -> Address:
 def connect(
     address: Address, secret: bytes, *, destination: int, introduced: tuple[int, int] = (0, 0)
 ) -> tuple[Connecting, socket.socket]:
-    """The handshake, which has begun, and its socket. Raises OSError."""
+    """The handshake, which has begun, and its socket. Raises OSError.
+
+    ConnectionRefusedError: nothing listens there any more. ConnectionAbortedError: what listens is not of this job.
+    """
     connected = socket.socket(socket.AF_UNIX) if isinstance(address, str) else _connected(address)
     try:
         if isinstance(address, str):
@@ -55,10 +60,15 @@ def connect(
         return Connecting(connected, secret, destination=destination, introduced=introduced), connected
     except Unproved as error:
         connected.close()
-        raise ConnectionError(f"no process of this job answers at {address}: {error}") from error
+        raise unanswered(address, error) from error
     except OSError:
         connected.close()
         raise
+
+
+def unanswered(address: Address, error: Unproved) -> ConnectionError:
+    kind = ConnectionResetError if isinstance(error, Gone) else ConnectionAbortedError
+    return kind(f"no process of this job answers at {address}: {error}")
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:
@@ -76,11 +86,21 @@ def control_connection(address: Address, secret: bytes, *, destination: int) -> 
             select.select([handshake], [], [], deadline.left)
     except Unproved as error:
         connected.close()
-        raise ConnectionError(f"no process of this job answers at {address}: {error}") from error
+        raise unanswered(address, error) from error
     except OSError:
         connected.close()
         raise
     return ControlConnection(connected, seals=handshake.seals)
+
+
+def notice_silence(connected: socket.socket) -> None:
+    """The kernel ends a connection to a host that answers nothing. Not for channels: there a receiver may be slow."""
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * SILENCE_SECONDS)
 
 
 class ControlConnection:
@@ -92,6 +112,7 @@ class ControlConnection:
 
     def __init__(self, connected: socket.socket, *, seals: Seals | None = None) -> None:
         connected.setblocking(True)
+        notice_silence(connected)
         self.socket, self._buffer, self._seals = connected, bytearray(), seals
         self._length: int | None = None  # of the message that is arriving, once it is known, and proved
         self.actor, self.generation = 0, 0  # of the other end, once it has sent them

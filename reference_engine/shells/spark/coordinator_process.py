@@ -76,6 +76,7 @@ class CoordinatorProcess(RealShell):
         self.connections: dict[int, ControlConnection] = {}
         self.supervisors: dict[int, ControlConnection] = {}
         self.addresses: dict[int, Address] = {}
+        self.standby: dict[int, list[tuple[ControlConnection, Address]]] = {}  # second supervisors of one actor
         self.attempts: dict[int, ControlConnection] = {}
         self.outbox: dict[int, list[tuple[Any, ...]]] = {}  # for attempts that have not connected yet
         self.subtasks: dict[Key, Subtask] = {}  # those of this generation; they run in other processes
@@ -176,8 +177,10 @@ class CoordinatorProcess(RealShell):
             self.events.record("refused", peer=name_of(connection.socket), destination=0, why=connection.refusal)
         connection.close()
         actor = connection.actor
+        self.standby[actor] = [one for one in self.standby.get(actor, ()) if one[0] is not connection]
         if self.supervisors.get(actor) is connection:
             del self.supervisors[actor], self.addresses[actor]
+            self._promote(actor)
             self._failed(actor, "its worker is gone")
         elif self.attempts.get(actor) is connection and connection.generation == self.generation:
             self._failed(actor, "its connection is gone")
@@ -194,9 +197,15 @@ class CoordinatorProcess(RealShell):
     # -- messages ----------------------------------------------------------------------------------
 
     def on_supervisor(self, connection: ControlConnection, actor: int, address: Address) -> None:
+        """A second one comes when Spark has given up a host that is only cut off; it waits until the first is lost."""
         connection.actor = actor
-        self.supervisors[actor], self.addresses[actor] = connection, address
+        self.standby.setdefault(actor, []).append((connection, address))
+        self._promote(actor)
         self._next_generation()
+
+    def _promote(self, actor: int) -> None:
+        if actor not in self.supervisors and self.standby.get(actor):
+            self.supervisors[actor], self.addresses[actor] = self.standby[actor].pop(0)
 
     def on_ended(self, connection: ControlConnection, generation: int, why: str) -> None:
         if generation == self.generation:
@@ -291,7 +300,8 @@ class CoordinatorProcess(RealShell):
         self.events.record("finished" if self.finished else "given up", why=self.failure)
         for attempt in self.attempts.values() if self.failure else ():
             attempt.send("cancel", None, None)
-        for supervisor in self.supervisors.values():
+        second = [connection for waiting in self.standby.values() for connection, _ in waiting]
+        for supervisor in (*self.supervisors.values(), *second):
             supervisor.send("finish")
 
     def _wait_for_goodbyes(self) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from collections import Counter
 from functools import cache
 from typing import Final
@@ -37,6 +38,7 @@ from sinkproof.sink_adapters.protocol import Batch, Row
 POLL_SECONDS: Final = 0.02  # between two checks for a stopped attempt; in production that is a heartbeat
 ZOMBIE_SECONDS: Final = 2.0  # from its resumption until a zombie is killed that has not ended by itself
 CLOSING_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.1
 CANCELLING_SECONDS: Final = 0.2  # an attempt that was cancelled closes its sink, or is killed
 ROWS_REPORTED_MOST: Final = 100
 
@@ -74,9 +76,8 @@ class Supervisor:
 
     def run(self) -> None:
         while not self.over:
-            try:
-                coordinator = control_connection(self.run_data.coordinator, self.run_data.secret, destination=0)
-            except OSError:  # the listening socket outlives every coordinator: its parent is gone, and so is the job
+            coordinator = self._connected()
+            if coordinator is None:
                 return
             address = address_of(self.listening) if self.listening is not None else ""
             coordinator.send("supervisor", self.actor, address)
@@ -84,6 +85,29 @@ class Supervisor:
             if coordinator.refusal:
                 self.events.record("refused", actor=self.name, why=coordinator.refusal)
             coordinator.close()
+
+    def _connected(self) -> ControlConnection | None:
+        """To the coordinator, or its successor; None if the job is over.
+
+        The listening socket outlives every coordinator: where nothing listens, its parent is gone. A host that is cut
+        off tries until it is healed, or until Spark gives this task to another host, and ends this one.
+        """
+        run = self.run_data
+        while True:
+            try:
+                return control_connection(run.coordinator, run.secret, destination=0)
+            except (ConnectionRefusedError, ConnectionAbortedError):
+                return None
+            except OSError:
+                self._end_cut_off()
+                threading.Event().wait(AGAIN_SECONDS)
+
+    def _end_cut_off(self) -> None:
+        """No coordinator can end the attempt: it must not go on, as its successor may run elsewhere."""
+        if self.child is not None:
+            self.child.end(grace_seconds=CANCELLING_SECONDS)
+            self._reap(self.child)
+            self.child = None
 
     def _follow(self, coordinator: ControlConnection) -> None:
         """Until the coordinator dies or everything is over."""

@@ -53,6 +53,27 @@ def counting_run(shared: Path, name: str) -> SparkRun:
     )
 
 
+def test_a_host_is_cut_off_and_healed_and_no_row_is_lost_or_repeated(hosts: StandaloneSpark, cluster: Cluster) -> None:
+    """Nothing on it dies, and no connection ends by itself: the silence is noticed."""
+    run = counting_run(hosts.hosts.shared, "cut")
+    execution = cluster.begin(run, tasks=TASKS)
+    story: list[Happening] = []
+    try:
+        for happening in execution.happenings(seconds=SECONDS):
+            if happening["what"] == "complete" and not story:
+                hosts.hosts.cut(2)
+            if happening["what"] == "failed":
+                hosts.hosts.heal(2)
+            if story or happening["what"] in ("complete", "failed"):
+                story.append(happening)
+    finally:
+        hosts.hosts.heal(2)
+    assert ["failed"] == [each["what"] for each in story if each["what"] in ("failed", "running", "finished")][:1]
+    assert 1 == sum(each["what"] == "finished" for each in story)
+    assert 1 <= sum(each["what"] == "generation" for each in story)
+    assert_counted_exactly(hosts.hosts.shared / "cut", keys_of(ROWS_PER_FILE))
+
+
 def test_a_host_dies_and_no_row_is_lost_or_repeated(hosts: StandaloneSpark, cluster: Cluster) -> None:
     run = counting_run(hosts.hosts.shared, "out")
     execution = cluster.begin(run, tasks=TASKS)
