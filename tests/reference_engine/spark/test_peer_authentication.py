@@ -6,7 +6,6 @@ import os
 import pickle
 import select
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,6 @@ from sinkproof.reference_engine.shells.spark.control_messages import (
     ControlConnection,
     address_of,
     connect,
-    control_connection,
     listen,
 )
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
@@ -286,19 +284,6 @@ def false_server() -> Iterator[tuple[Connecting, socket.socket]]:
         accepted = stack.enter_context(listening.accept()[0])
         accepted.settimeout(SECONDS)
         yield handshake, accepted
-
-
-def test_a_coordinator_that_dies_during_the_proof_is_not_the_end_of_the_job() -> None:
-    """Its successor answers at the same address; only where nothing listens is the job over."""
-    with listen("tcp", "") as listening:
-        address = address_of(listening)
-        dies = threading.Thread(target=lambda: listening.accept()[0].close())
-        dies.start()
-        with pytest.raises(ConnectionResetError):
-            control_connection(address, SECRET, destination=0)
-        dies.join()
-    with pytest.raises(ConnectionRefusedError):
-        control_connection(address, SECRET, destination=0)
 
 
 def step(handshake: Connecting) -> bool:

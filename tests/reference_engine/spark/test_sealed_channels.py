@@ -6,6 +6,7 @@ import os
 import pickle
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +24,14 @@ from sinkproof.reference_engine.shells.spark.channels import (
     InChannel,
     OutChannel,
 )
-from sinkproof.reference_engine.shells.spark.control_messages import LENGTH, MESSAGE_BYTES_MOST, ControlConnection
+from sinkproof.reference_engine.shells.spark.control_messages import (
+    LENGTH,
+    MESSAGE_BYTES_MOST,
+    ControlConnection,
+    address_of,
+    control_connection,
+    listen,
+)
 from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Accepting, Connecting, Seals
 
 SECRET = bytes(range(32))
@@ -177,3 +185,16 @@ def test_credits_that_were_made_up_end_the_channel(over_tcp: tuple[OutChannel, I
     with pytest.raises(Forged):
         out.take_credits()
     assert CREDITS - 1 == out.credits
+
+
+def test_a_coordinator_that_dies_during_the_proof_is_not_the_end_of_the_job() -> None:
+    """Its successor answers at the same address; only where nothing listens is the job over."""
+    with listen("tcp", "") as listening:
+        address = address_of(listening)
+        dies = threading.Thread(target=lambda: listening.accept()[0].close())
+        dies.start()
+        with pytest.raises(ConnectionResetError):
+            control_connection(address, SECRET, destination=0)
+        dies.join()
+    with pytest.raises(ConnectionRefusedError):
+        control_connection(address, SECRET, destination=0)
