@@ -10,6 +10,7 @@ Host 0 keeps the machine's own /tmp and /dev/shm: the driver runs there, with it
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 NETWORK: Final = "198.18.0."  # for tests of networks (RFC 2544): routed nowhere
 HOSTS_MOST: Final = 200
 SECONDS: Final = 20.0  # until a namespace is made, on a busy machine
+TOOLS: Final = ("unshare", "nsenter", "setpriv", "mount", "ip")
 HOLD: Final = "echo ready; exec setpriv --pdeathsig KILL cat"  # ends with its standard input, too
 OWN_FOLDERS: Final = """\
-set -e
 cd "$1"
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp
@@ -68,24 +69,19 @@ class NamespaceHosts:
                 f"ip link add to-{host} type veth peer name eth0 netns {pid} && "
                 f"ip link set to-{host} master switch && ip link set to-{host} up"
             )
-            subprocess.run(
-                self.command(
-                    host,
-                    *("sh", "-c", f"ip addr add {self.address(host)}/24 dev eth0 && ip link set eth0 up"),
-                ),
-                check=True,
-                timeout=SECONDS,
-            )
+            up = f"ip addr add {self.address(host)}/24 dev eth0 && ip link set eth0 up"
+            run_to_its_end(self.command(host, "sh", "-c", up))
 
     def _choose_how(self) -> None:
-        try:
-            refused = subprocess.run(
-                ["unshare", *self._user, "--net", "true"], capture_output=True, text=True, timeout=SECONDS
-            )
-        except FileNotFoundError as error:
+        missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+        if missing:
             raise ServiceUnavailable(
-                "hosts in namespaces need util-linux and iproute2", evidence=str(error), next_step="Install them"
-            ) from error
+                "hosts in namespaces need util-linux and iproute2",
+                evidence=f"not found: {', '.join(missing)}",
+                next_step="Install them",
+            )
+        command = ["unshare", *self._user, "--net", "true"]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
         if refused.returncode == 0:
             return
         if os.geteuid():
@@ -98,7 +94,7 @@ class NamespaceHosts:
 
     def _hold(self, namespaces: Sequence[str], first: str) -> subprocess.Popen[str]:
         """A process that does nothing but hold them."""
-        script = f"{first}\n{HOLD}"
+        script = f"set -e\n{first}\n{HOLD}"
         holder = subprocess.Popen(
             [*namespaces, "sh", "-c", script, "sh", str(self.shared)],
             stdin=subprocess.PIPE,
@@ -121,7 +117,7 @@ class NamespaceHosts:
 
     def _on_switch(self, script: str) -> None:
         assert self.switch is not None
-        subprocess.run([*self._enter(self.switch), "sh", "-c", script], check=True, timeout=SECONDS)
+        run_to_its_end([*self._enter(self.switch), "sh", "-c", script])
 
     # -- hosts -------------------------------------------------------------------------------------
 
@@ -169,6 +165,14 @@ class NamespaceHosts:
             holder.communicate()
         self.holders.clear()
         self.switch = None
+
+
+def run_to_its_end(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise ServiceUnavailable(
+            "the hosts could not be joined", evidence=done.stderr.strip(), next_step=f"The command was: {command[-1]}"
+        )
 
 
 def _network_of(pid: int) -> str:
