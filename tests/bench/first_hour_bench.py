@@ -1,7 +1,7 @@
 """The first hour in `make bench`: how long the README's commands take, in seconds of the wall and of the processors.
 
-The wrong sink is certified on a new machine, canaries included; the right one after it, when the canaries are kept; and once
-more with a budget. The wall is that of this machine and its load; processor seconds show what an idle one needs.
+The wrong sink is certified on a new machine, canaries included; the right one after it, when the canaries are kept; and
+once more with a budget. The wall is that of this machine and its load; processor seconds show what an idle one needs.
 """
 
 from __future__ import annotations
