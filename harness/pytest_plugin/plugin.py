@@ -54,7 +54,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     place = getattr(getattr(item, "cls", None), "certification_line", None)
     if place is None:
         return
-    item.reportinfo = lambda: (item.path, place, item.name)  # type: ignore[method-assign]
+    *_, name = item.reportinfo()
+    item.reportinfo = lambda: (item.path, place, name)  # type: ignore[method-assign]
     if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
         import pytest
 

@@ -26,7 +26,7 @@ PICTURES: Final = PROJECT / "build/pictures"
 SUBJECTS: Final = ("orders_contract.py:Contract", "files/two-phase", "memory/plain")
 FORMATS: Final = {"html": "report.html", "junit": "junit.xml", "markdown": "summary.md", "text": "summary.txt"}
 WIDTHS: Final = (390, 800, 1400)
-SHOWN: Final = {"width": 900, "height": 720}  # of the picture in the README
+SHOWN: Final = {"width": 1150, "height": 900}  # of the picture in the README
 
 
 def certify() -> None:
@@ -75,7 +75,8 @@ def take_pictures(browser: Browser) -> None:
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page.goto((EXAMPLES / "report.html").as_uri())
             page.screenshot(path=PICTURES / f"page-{width}-{scheme}.png")
-            page.screenshot(path=PICTURES / f"page-{width}-{scheme}-whole.png", full_page=True)
+            page.locator(".finding").first.screenshot(path=PICTURES / f"finding-{width}-{scheme}.png")
+            page.locator("section:has(.finding)").first.screenshot(path=PICTURES / f"subject-{width}-{scheme}.png")
             page.close()
     page = browser.new_page(viewport=SHOWN, color_scheme="light")
     page.goto((EXAMPLES / "report.html").as_uri())

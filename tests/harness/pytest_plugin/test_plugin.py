@@ -18,7 +18,7 @@ from sinkproof.certifier.result_store import opened
 from sinkproof.pytest_plugin.settings import Asked, certificates_folder, check_settings, options_for
 from sinkproof.reports.document import CanaryResult
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # whole runs of pytest within
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # whole runs of pytest within
 
 BUDGET_SECONDS = 1  # a certification goes on until nothing is left that would make the verdict UNKNOWN
 MINE = """
