@@ -168,6 +168,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
         found += [("", text) for text in finding_groups.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
+    found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
     if finding["root_cause"]:
         found.append(("likely", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]

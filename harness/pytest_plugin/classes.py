@@ -39,8 +39,6 @@ def certification(
     """
     import pytest
 
-    from sinkproof.reports.coverage_text import beside_the_verdict
-
     if canaries not in CANARIES:
         raise ContractError(f"canaries={canaries!r} is not understood. Choose one of {', '.join(CANARIES)}")
     locator = locator_of(contract)
@@ -62,32 +60,46 @@ def certification(
 
         @pytest.mark.parametrize("claim", claims)
         def test_claim(self, subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
-            result = next((result for result in subject["claims"] if result["claim"] == claim), None)
-            if result is None:
-                pytest.skip(f"{claim} is not judged: {subject['not_compared']}")
-            beside = beside_the_verdict(subject)
-            request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
-            if result["verdict"] != "upheld":
-                why = f"{claim} is {result['verdict']}: {result['why']}"
-                against = [finding for finding in subject["findings"] if finding["claim"] == claim]
-                lines = [why, *most_informative(against), *beside, subject["certificate"]]
-                if claim in waived_claims(subject, request.config.rootpath):
-                    pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
-                pytest.fail("\n".join(lines), pytrace=False)
+            _check_claim(subject, claim, request)
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
         def test_step(self, subject: dict[str, Any], step: str, request: pytest.FixtureRequest) -> None:
-            broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
-            if broken and {finding["claim"] for finding in broken} <= waived_claims(subject, request.config.rootpath):
-                pytest.xfail("\n".join(["VIOLATED, waived", *most_informative(broken)]))
-            if broken:
-                pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
-            if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
-                pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
+            _check_step(subject, step, waived=waived_claims(subject, request.config.rootpath))
 
     Certification.__module__ = contract.__module__
     Certification.__name__ = Certification.__qualname__ = f"Test{contract.__name__}"
     return Certification
+
+
+def _check_claim(subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
+    import pytest
+
+    from sinkproof.reports.coverage_text import beside_the_verdict
+
+    result = next((result for result in subject["claims"] if result["claim"] == claim), None)
+    if result is None:
+        pytest.skip(f"{claim} is not judged: {subject['not_compared']}")
+    beside = beside_the_verdict(subject)
+    request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
+    if result["verdict"] != "upheld":
+        why = f"{claim} is {result['verdict']}: {result['why']}"
+        against = [finding for finding in subject["findings"] if finding["claim"] == claim]
+        lines = [why, *most_informative(against), *beside, subject["certificate"]]
+        if claim in waived_claims(subject, request.config.rootpath):
+            pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+def _check_step(subject: dict[str, Any], step: str, *, waived: set[str]) -> None:
+    import pytest
+
+    broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
+    if broken and {finding["claim"] for finding in broken} <= waived:
+        pytest.xfail("\n".join(["VIOLATED, waived", *most_informative(broken)]))
+    if broken:
+        pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
+    if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
+        pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
 
 def waived_claims(subject: dict[str, Any], root: Path) -> set[str]:

@@ -39,8 +39,8 @@ def certify() -> None:
             (folder / name).write_text(block.code, encoding="utf-8")
             written.add(name)
     try:
-        sinkproof("certify", *SUBJECTS, "--budget", "least", "--fresh", "--out", "out", folder=folder)
-        shutil.copyfile(folder / "out/certificate.json", EXAMPLES / "certificate.json")
+        sinkproof("certify", *SUBJECTS, "--budget", "least", "--fresh", "--out", ".out", folder=folder)
+        shutil.copyfile(folder / ".out/certificate.json", EXAMPLES / "certificate.json")
     finally:
         shutil.rmtree(folder)
 
