@@ -50,7 +50,7 @@ def certified(locator: str, request: pytest.FixtureRequest, *, options: Options)
         document = filled(document)
         (subject,) = document["subjects"]
         if came_to_nothing(subject):
-            _report_once(place / "came to nothing", subject, test=request.node.nodeid)
+            report_once(place / "came to nothing", subject, test=request.node.nodeid)
     shown = kept.relative_to(config.rootpath) if kept.is_relative_to(config.rootpath) else kept
     notes = "".join(f"\n  {note}" for note in [*document["notes"], f"canaries: {canary_sentence(document)}"])
     where = f"certificate: {shown / FILE_NAME}\npage: {shown / REPORT}"
@@ -87,7 +87,7 @@ def came_to_nothing(subject: dict[str, Any]) -> bool:
     return subject["verdict"] == "unknown" and not (struck or subject["findings"])
 
 
-def _report_once(mark: Path, subject: dict[str, Any], *, test: str) -> None:
+def report_once(mark: Path, subject: dict[str, Any], *, test: str) -> None:
     """The test that the mark names fails, also when it is repeated; a mark that there is not yet names this one."""
     if not mark.exists():
         mark.write_text(test, encoding="utf-8")

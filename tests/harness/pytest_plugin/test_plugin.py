@@ -15,6 +15,7 @@ import sinkproof
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import CONTROL_SECONDS, LEAST_SECONDS, Options, certify
 from sinkproof.certifier.result_store import opened
+from sinkproof.pytest_plugin.certified_once import report_once
 from sinkproof.pytest_plugin.settings import Asked, certificates_folder, check_settings, options_for
 from sinkproof.reports.document import CanaryResult
 
@@ -239,6 +240,18 @@ def test_a_contract_that_cannot_run_is_one_error(tmp_path: Path, command_environ
     assert re.search(r"\d\d skipped, 1 error in", said), said
     assert "RuntimeError: no credentials" in said
     assert error.startswith("tests/test_mine.py::TestBroken::test_claim[")
+
+
+def test_the_same_test_fails_again_when_it_is_repeated(tmp_path: Path) -> None:
+    subject = {"name": "orders.py:Contract", "why": "no credentials"}
+    ended = []
+    for test in ("the first", "another", "the first"):
+        with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
+            report_once(tmp_path / "mark", subject, test=test)
+        ended.append((raised.type, str(raised.value)))
+    failed = (pytest.fail.Exception, "orders.py:Contract could not be certified: no credentials")
+    skipped = (pytest.skip.Exception, "orders.py:Contract could not be certified: see the first")
+    assert [failed, skipped, failed] == ended
 
 
 def test_options_are_those_of_the_command_line_then_of_the_class_then_of_the_file(
