@@ -23,7 +23,9 @@ WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 FAULTS_MOST: Final = 2  # that are put into words: more would be longer than a line
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
-FAULT: Final = re.compile(r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)")
+FAULT: Final = re.compile(
+    r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>syscall\([^)]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
+)
 DOING: Final = {
     "kill": "killing {actor}",
     "kill-job": "killing the whole job",
@@ -35,7 +37,9 @@ DOING: Final = {
     "unanswered": "losing the reply to a call of {actor}",
     "lose": "losing a notification",
     "decline": "declining a vote",
-    "lose-power": "cutting the power",
+    **dict.fromkeys(
+        ("lose-power", "lose-bytes", "lose-names", "lose-tails", "lose-newest", "lose-older"), "cutting the power"
+    ),
 }
 
 
@@ -250,6 +254,8 @@ def _fault_in_words(fault: re.Match[str]) -> str:
     step, _, side = point.rpartition(".")
     if point.startswith("line("):
         where = f"at {point[5:-1]}"
+    elif point.startswith("syscall("):
+        where = f"before {point[8:-1]}"
     else:
         where = f"{side} {step}" if side in ("before", "after") else f"at {point}"
     return f"{what} {where}" + (f", time {times}" if times > 1 else "")
