@@ -28,6 +28,7 @@ from .conftest import assert_counted_exactly, keys_of, write_rows
 
 COMMAND_ROWS = 10_000  # of each file: some seconds in batches of 20
 SECONDS = 60.0
+SECONDS_LONGER = 240.0
 
 
 @pytest.mark.parametrize(
@@ -107,9 +108,9 @@ def printed_by(process: subprocess.Popen[str]) -> Any:
     return json.loads(printed)
 
 
-def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) -> None:
+def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int, seconds: float = SECONDS) -> None:
     """Until a checkpoint of this very command covers rows that earlier ones did not."""
-    poll, deadline = select.poll(), Deadline(SECONDS)
+    poll, deadline = select.poll(), Deadline(seconds)
     descriptor = os.pidfd_open(process.pid)
     poll.register(descriptor, select.POLLIN)
     before = {(out / ".sinkproof" / "events").stat().st_ino} if (out / ".sinkproof" / "events").exists() else set()
@@ -121,7 +122,7 @@ def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) 
 
 
 def wait_for_checkpoint(process: subprocess.Popen[str], storage: ObjectCheckpointStorage, *, after: int) -> None:
-    deadline = Deadline(SECONDS)
+    deadline = Deadline(SECONDS_LONGER)
     with os.fdopen(os.pidfd_open(process.pid)) as descriptor:
         while max(storage.complete(), default=0) <= after:
             if deadline.over or select.select([descriptor], [], [], 0.02)[0]:
@@ -226,11 +227,14 @@ def test_checkpoints_on_s3_outlive_the_command_and_fence_a_second_coordinator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A rival claims a generation while the job runs: its coordinator is fenced, and its successor fences the rival."""
-    out, options = tmp_path / "out", ("--checkpoints", bucket_url, "--checkpoint-interval", "500ms")
+    out, options = (
+        tmp_path / "out",
+        ("--checkpoints", bucket_url, "--checkpoint-interval", "500ms", "--batch-rows", "5"),
+    )
     for name, value in s3.environment.items():
         monkeypatch.setitem(command_environment, name, value)
     killed = command(*options)
-    wait_for_rows(killed, out, more_than=0)
+    wait_for_rows(killed, out, more_than=0, seconds=SECONDS_LONGER)
     rival = ObjectCheckpointStorage(open_objects(bucket_url))
     rival.claim_generation()
     before = rival.latest()
