@@ -105,7 +105,7 @@ def run_campaign(
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     outcome = conclude(results, seconds=now() - began, closure=closure)
-    if not (task.budget_holds and lacks_required_stages(results)):
+    if not lacks_required_stages(results):
         return outcome
     left = [each.name for each in results.coverage.stages if not (each.finished or each.skipped or each.cut)]
     return replace(outcome, ended_before=left[0] if left else "")

@@ -54,7 +54,7 @@ class ShellOutcome:
     findings: Sequence[Finding]
     unknowns: Sequence[str]  # the job came to nothing, nothing was committed
     never_struck: Sequence[str]  # protocol steps
-    ended_before: str = ""  # the first stage without which nothing is upheld, and which a budget that holds left out
+    ended_before: str = ""  # the first stage without which nothing is upheld, and for which no time was left
     deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
     lines_struck: frozenset[str] = frozenset()  # by a death

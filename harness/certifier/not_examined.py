@@ -47,7 +47,7 @@ def ended_early(subject: SubjectProgress) -> Iterator[str]:
     for shell, stage in subject.ended_before:
         yield (
             f"the budget ended in the {shell} shell before its stage {stage!r}; give it a larger --budget: "
-            f"{_budget_for(subject)} should suffice; or none, and it ends when nothing is missing"
+            f"{_budget_for(subject)} should suffice"
         )
 
 
