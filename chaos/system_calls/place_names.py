@@ -20,6 +20,7 @@ PATH_BYTES_MOST: Final = 4096
 SOCKET: Final = "socket"
 DELETED: Final = " (deleted)"
 NO_FILES: Final = ("/proc/", "/sys/", "/dev/null", "/dev/tty", "/dev/pts/", "/memfd:")
+UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # one part in fifty has letters only
 PART: Final = re.compile(r"tmp[a-z0-9_]{8}(?![0-9A-Za-z_])|[0-9A-Za-z]+")  # the former: of Python's tempfile
 DRAWN: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|tmp[a-z_]{8}")
 MAY_WRITE: Final = os.O_WRONLY | os.O_RDWR
@@ -39,7 +40,7 @@ class OutwardChange(NamedTuple):
 
 def canonical_name(path: str) -> str:
     """`part-0-7f3a.json` is `part-*-*.json`."""
-    return PART.sub(lambda match: "*" if DRAWN.search(match[0]) else match[0], path)
+    return PART.sub(lambda match: "*" if DRAWN.search(match[0]) else match[0], UUID.sub("*-*-*-*-*", path))
 
 
 class Tracee:

@@ -300,6 +300,7 @@ def test_parts_that_a_run_draws_anew_are_no_part_of_a_name() -> None:
         "tmp.QzTbRkLmNp": "tmp.*",
         "a/temporary/README.md": "a/temporary/README.md",
         "5b0e2c1e-9d52-4f0b-9d0a-3c8a2f6f1b11": "*-*-*-*-*",
+        "part-5b0e2c1e-9d52-4f0b-afeb-3c8a2f6f1b11": "part-*-*-*-*-*",
     }
     assert names == {path: canonical_name(path) for path in names}
 

@@ -12,6 +12,10 @@ from typing import Any, Final
 import pytest
 
 from sinkproof.certifier.certify import Options, certify
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
 
 SUBJECTS: Final = Path(__file__).parent / "subjects"
 RIGHT: Final = ("delta_tables.py:OneSnapshot", "iceberg_tables.py:OneSnapshot")
@@ -41,3 +45,16 @@ def test_a_sink_that_checks_on_one_snapshot_and_commits_on_another_is_violated(s
     assert "violated" == found["verdict"], found["why"]
     repeated = [finding["schedule"] for finding in found["findings"] if finding["oracle"] == "O2"]
     assert [schedule for schedule in repeated if schedule.endswith("=stop")]
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize("kind", ["lose-power", "lose-bytes", "lose-names"])
+def test_a_delta_append_to_a_local_disk_does_not_survive_a_loss_of_power(kind: str) -> None:
+    """Its object store forces nothing on a local disk, unless asked to (apache/arrow-rs-object-store#661)."""
+    contract = load(f"{SUBJECTS}/delta_tables.py:OneSnapshot")
+    with (
+        scratch_folder() as folder,
+        process_runner(contract, Scratch(name="power", path=folder, shell="process")) as runner,
+    ):
+        result = runner.run(parse(f"sink[0].notify_complete.after#3={kind}"))
+    assert (1, {"O8"}) == (result.power_took, {anomaly.oracle for anomaly in result.anomalies})
