@@ -45,6 +45,9 @@ class Act(enum.Enum):
     CUT = "half of the bytes are written, and the call says so"
 
 
+Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
+
+
 class NotifiedCall(NamedTuple):
     identity: int
     tracee: Tracee
@@ -58,15 +61,24 @@ class SystemCallWatch:
     `struck` is a descriptor that is readable from a strike until `take_strike`.
     """
 
-    def __init__(self, listener: int, folder: str, *, kill: Callable[[], object]) -> None:
-        self.listener, self.names, self.kill = listener, PlaceNames(folder), kill
+    def __init__(
+        self,
+        listener: int,
+        folder: str,
+        *,
+        kill: Callable[[], object],
+        names: type[PlaceNames] = PlaceNames,
+        armed: Armed | None = None,
+    ) -> None:
+        """`armed`: a place from the very first call on, as for `arm`."""
+        self.listener, self.names, self.kill = listener, names(folder), kill
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
         self.elsewhere = self.names.elsewhere  # files that it changed outside of the folder
         self._lock = threading.Lock()  # of all that follows
         self._points: list[str] = []  # passed since they were last taken
         self._passed: Counter[str] = Counter()
-        self._armed: tuple[str, int, Act] | None = None
+        self._armed = armed
         self._strike: Act | None = None  # not taken yet
         self._waits = False  # after a strike
         self._dies_next = False

@@ -222,5 +222,6 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
     Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
+    Need.INSIDE_SERVICE: lambda campaign: campaign.results.services.options.inside_service,
     Need.OUTWARD_CALLS: lambda campaign: bool(campaign.results.coverage.outward.calls),
 }

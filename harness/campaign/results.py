@@ -52,7 +52,8 @@ class CampaignResults:
         self.progress.start(self.contract.name, phase, schedules)
 
     def add(self, result: RunResult) -> None:
-        self.steering.note(result, self.coverage)
+        if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
+            self.steering.note(result, self.coverage)
         self.coverage.add(result)
         self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
@@ -164,6 +165,7 @@ class CampaignResults:
             rows_committed=coverage.rows_committed,
             bounds=coverage.bounds.document(),
             outward=coverage.outward.document(),
+            inside=coverage.inside.document(),
             notes=self.notes,
             stages=[
                 StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})

@@ -26,6 +26,7 @@ class Need(Enum):
     POWER_LOSS = "the contract does not offer lose_power"
     ENDURANCE = "rows are not appended"
     OUTWARD_CALLS = "no system calls of this sink are watched"
+    INSIDE_SERVICE = "without --inside-service no external system is killed between two of its own writes"
 
 
 def nothing(_: Any) -> Iterable[Schedule]:

@@ -15,8 +15,10 @@ from typing import Any, Final
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.services.watched_service import InsideRun, WatchedService, is_inside_service
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
+from sinkproof.execution.inside_service import service_to_watch
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -33,6 +35,7 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.subject.user_code import is_installed
 
 HANG_SECONDS: Final = 10.0
+RESTARTS_SECONDS: Final = 120.0  # a call of a sink may take, if the service is killed in it, and again in its restart
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
@@ -112,12 +115,16 @@ class ProcessRunner(ScheduleRunner):
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
+        self.inside: WatchedService | None = None  # the external system, while it can be killed inside
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
         self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
+        if self.inside is not None:
+            host.window = self.inside.during
+            host.hang_seconds = max(host.hang_seconds, RESTARTS_SECONDS)
         return host
 
     @property
@@ -157,9 +164,12 @@ class ProcessRunner(ScheduleRunner):
         shell: type[Simulation] = Simulation,
         concurrent_reader: bool = False,
     ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(
-            armed(schedule, self.scratch.services), storage=storage, shell=shell, concurrent_reader=concurrent_reader
-        )
+        rest = armed(schedule, self.scratch.services)
+        inside = [fault for fault in rest.faults if is_inside_service(fault)]
+        if inside or self.inside is not None:
+            self.watch_service().begin(inside)
+            rest = replace(rest, faults=tuple(fault for fault in rest.faults if fault not in inside))
+        made, observer = super().simulation(rest, storage=storage, shell=shell, concurrent_reader=concurrent_reader)
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -185,12 +195,25 @@ class ProcessRunner(ScheduleRunner):
                 result = replace(result, unwatched=self.host.unwatched, unseen=unseen, elsewhere=elsewhere)
             elif not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
-            struck = *struck_messages(self.scratch.services), *result.struck
-            return replace(result, kills=self.host.kills, struck=struck)
+            inside = InsideRun() if self.inside is None else self.inside.run
+            struck = *struck_messages(self.scratch.services), *inside.struck, *result.struck
+            return replace(result, kills=self.host.kills + inside.kills, struck=struck, inside=tuple(inside.windows))
         finally:
             self._trace_lines = False
             if self.host is not None:
                 self.host.close()
+
+    def watch_service(self) -> WatchedService:
+        """From now on the service of the contract can be killed inside, until `leave_service`. It is restarted."""
+        if self.inside is None:
+            found = service_to_watch(self.scratch.services)
+            self.inside = WatchedService(found, await_settled=self.scratch.services.await_settled).__enter__()
+        return self.inside
+
+    def leave_service(self) -> None:
+        inside, self.inside = self.inside, None
+        if inside is not None:
+            inside.__exit__()
 
     def _import_once(self, imported: Iterable[str]) -> None:
         """Later attempts find what those of a run without faults have imported, if that is much. Not modules of the

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.services.watched_service import CallWindow
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import SourceLine
 
@@ -45,6 +46,7 @@ class RunResult:
     unwatched: str = ""  # why system calls of a command were not watched
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
     elsewhere: tuple[str, ...] = ()  # files that a command changed outside of its folder
+    inside: tuple[CallWindow, ...] = ()  # the outward calls of the external system, where they were watched
     read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 

@@ -23,4 +23,5 @@ KAFKA: Final = jvm_kind(
     ],
     start=start_kafka,
     count_nodes=lambda address: len(request_metadata(address, seconds=ANSWER_SECONDS).brokers),
+    settings_inside={"log.segment.delete.delay.ms": "0"},  # a restart would recover the topics of earlier runs, too
 )

@@ -58,6 +58,7 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     AttemptHost,
     ProcessAttempt,
     SinkError,
+    within_window,
 )
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fenced, Row, TransactionLost
@@ -223,6 +224,7 @@ class CommandSink(ProcessAttempt):
 
     # -- one request, one reply -------------------------------------------------------------------
 
+    @within_window
     def call(self, name: str, **more: Any) -> Mapping[str, Any]:
         self._report_points()
         self._arm()

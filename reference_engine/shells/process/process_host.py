@@ -30,6 +30,7 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     Overseer,
     ProcessAttempt,
     SinkError,
+    within_window,
 )
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
@@ -131,6 +132,7 @@ class RemoteSink(ProcessAttempt):
 
     # -- one request, one reply -------------------------------------------------------------------
 
+    @within_window
     def call(self, name: str, *arguments: Any) -> Any:
         order = self._arm()
         lines = self.host.trace_lines or (order is not None and is_line(order[0]))

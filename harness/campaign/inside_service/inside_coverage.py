@@ -1,0 +1,107 @@
+"""Which outward calls does an external system make for a commit, and for a restart after a kill? Which were struck?
+
+A call has a *step* (the sink's call that led to it), a point, and an occurrence in that call. It is struck in the first
+window that has it, and in the last one: there no later commit covers up what was lost. Of a restart each different call
+is struck the first time and the last, then the others: partitions are recovered one after the other, in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.services.watched_service import RESTART
+from sinkproof.execution.run_result import RunResult
+from sinkproof.reports.document import InsideService
+
+Call = tuple[str, str, int]  # step, point, occurrence in one window
+COMMITS: Final = "notify_complete"
+LEFT_LISTED_MOST: Final = 3
+
+
+@dataclass(slots=True)
+class InsideCoverage:
+    service: str = ""  # its title and version
+    settings: Sequence[str] = ()  # of its nodes, where they differ from the usual
+    unwatched: str = ""  # why nothing could be struck
+    calls: dict[Call, list[Schedule]] = field(default_factory=dict)  # kills before it: the first window, and the last
+    restart: dict[Call, Schedule] = field(default_factory=dict)
+    struck: set[Schedule] = field(default_factory=set)
+    background: Collection[str] = ()
+    unseen: Sequence[str] = ()
+    cut: str = ""
+
+    def add_recording(self, result: RunResult) -> None:
+        """A run in which nothing was killed inside. Calls that an earlier recording has are known."""
+        known = set(self.calls)
+        for window in result.inside:
+            for fault in window.kills():
+                call = window.step, fault.point, fault.occurrence
+                if fault.point not in self.background and call not in known:
+                    self.calls.setdefault(call, []).append(_with(result.schedule, fault))
+
+    def add(self, result: RunResult) -> None:
+        """A run in which the service was to be killed."""
+        if result.fired:
+            self.struck.add(result.schedule)
+
+    def add_restarts(self, results: Sequence[RunResult]) -> None:
+        """Of runs with one kill each: restarts after a kill within a commit first."""
+        struck = [result for result in results if result.fired]
+        for result in sorted(struck, key=lambda each: COMMITS not in each.schedule.faults[-1].actor):
+            for window in result.inside:
+                for fault in window.kills() if window.step == RESTART and window.number == 1 else ():
+                    if fault.point not in self.background:
+                        call = RESTART, fault.point, fault.occurrence
+                        self.restart.setdefault(call, _with(result.schedule, fault))
+
+    def kills(self) -> list[Schedule]:
+        """Different calls first."""
+        turns = sorted(self.calls, key=lambda call: call[2])
+        first = [self.calls[call][0] for call in turns]
+        return list(dict.fromkeys((*first, *(self.calls[call][-1] for call in turns))))
+
+    def restart_kills(self) -> Iterator[Schedule]:
+        """The first of each different call, then the last, then the others."""
+        last = {point: occurrence for _, point, occurrence in sorted(self.restart, key=lambda call: call[2])}
+
+        def turn(call: Call) -> tuple[int, int]:
+            _, point, occurrence = call
+            return 0 if occurrence == 1 else 1 if occurrence == last[point] else 2, occurrence
+
+        return (self.restart[call] for call in sorted(self.restart, key=turn))
+
+    def calls_left(self) -> list[Call]:
+        """Calls that were never struck; of a restart, those of which no occurrence was."""
+        left = [call for call, ways in self.calls.items() if self.struck.isdisjoint(ways)]
+        reached = {point for (_, point, _), way in self.restart.items() if way in self.struck}
+        return left + [call for call in self.restart if call[2] == 1 and call[1] not in reached]
+
+    def document(self) -> InsideService | None:
+        """None: it was not to be killed inside."""
+        if not (self.service or self.unwatched):
+            return None
+        left = self.calls_left()
+        steps = dict.fromkeys(step for step, _, _ in self.calls)
+        return InsideService(
+            service=self.service,
+            settings=self.settings,
+            calls=len(self.calls),
+            killed=sum(not self.struck.isdisjoint(ways) for ways in self.calls.values()),
+            steps={step: sum(each == step for each, _, _ in self.calls) for step in steps},
+            names=sorted({f"{step}: {point}" for step, point, _ in self.calls}),
+            restart_calls=len(self.restart),
+            restart_killed=sum(way in self.struck for way in self.restart.values()),
+            restart_names=sorted({point for _, point, _ in self.restart}),
+            background=sorted(self.background),
+            unseen=list(self.unseen),
+            left=[f"{step}: {point}#{occurrence}" for step, point, occurrence in left[:LEFT_LISTED_MOST]],
+            left_total=len(left),
+            unwatched=self.unwatched,
+        )
+
+
+def _with(schedule: Schedule, fault: Fault) -> Schedule:
+    return replace(schedule, faults=(*schedule.faults, fault))
