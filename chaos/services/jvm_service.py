@@ -17,7 +17,6 @@ from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_class_archive import short_lived, with_classes
 
-
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 

@@ -73,7 +73,7 @@ class ServiceHandle:
         self._spawn({"name": name, "command": list(command), "image": image})
 
     def spawn_watched(self, name: str, command: Sequence[str]) -> int:
-        """A process whose system calls wait for the holder of the listener that is returned, which the caller owns.
+        """As `spawn`, with system calls that wait for an answer. Returns the listener, which is the caller's.
         Raises NotWatched if this machine does not offer that.
         """
         answer, descriptors = self._spawn({"name": name, "command": list(command), "watched": True})

@@ -50,11 +50,11 @@ def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn
 
 
 def become_watched(channel: int, words: Sequence[str]) -> NoReturn:
-    """The first program of a node whose system calls are watched: it hands over the listener, and becomes the node."""
+    """The first program of a watched node: it hands over the listener of its system calls, and becomes the node."""
     with socket.socket(fileno=channel) as ours:
         put_on(ours)
     try:
-        os.execvp(words[0], words)
+        os.execvp(words[0], list(words))
     except OSError as error:
         print(f"cannot run {words[0]}: {error}", file=sys.stderr, flush=True)
         os._exit(EXIT_NOT_FOUND)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import SYSTEM_CALL
 from sinkproof.chaos.schedule import Fault
 from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import ServiceFailed
@@ -40,6 +41,7 @@ SCRATCH_NAME: Final = re.compile(r"sinkproof-\d+-[a-z0-9_]{8}")
 ACTOR: Final = re.compile(r"service-(?P<step>[a-z_]+)\[(?P<number>\d+)\]")
 QUIET_SECONDS: Final = 0.1  # no outward call, and then no thread that runs: what was requested is done
 BRIEFLY_QUIET_SECONDS: Final = 0.01  # where no fault is armed: a later call is counted in the next window
+BEFORE_SECONDS: Final = 0.3  # of a run: what the last one has left is removed
 QUIET_SECONDS_MOST: Final = 5.0
 IDLE_SECONDS: Final = 6.0  # in which a service without a request shows what it writes all the same
 KILLED: Final = -signal.SIGKILL
@@ -74,6 +76,31 @@ class InsideRun:
     windows: list[CallWindow] = field(default_factory=list)
     struck: list[Fault] = field(default_factory=list)
     kills: int = 0  # from wait statuses
+    windows_before: int = 0  # the first kill
+    service: str = ""  # its title and version
+    acknowledged: bool = False  # the request within which it was first killed, before it died
+
+    def sentence(self) -> str:
+        """Where it died, and what it had acknowledged; empty: it did not."""
+        if not self.struck:
+            return ""
+        first, last = self.struck[0], self.struck[-1]
+        match = ACTOR.fullmatch(first.actor)
+        assert match is not None
+        before = Counter(window.step for window in self.windows[: self.windows_before])
+        earlier = ", ".join(f"{times} {step}" for step, times in before.items()) or "none"
+        this = "had" if self.acknowledged else "had not"
+        again = f", and again in its restart before {changed_by(last.point)}" if len(self.struck) > 1 else ""
+        return (
+            f"{self.service} was killed before {changed_by(first.point)}{again}. It {this} acknowledged the request of "
+            f"{match['step']} number {match['number']}; earlier requests: {earlier}"
+        )
+
+
+def changed_by(point: str) -> str:
+    """`the call write of commit.log`."""
+    match = SYSTEM_CALL.fullmatch(point)
+    return f"its call {match['call']} of {match['about']}" if match else point
 
 
 class DataFolderNames(PlaceNames):
@@ -106,6 +133,7 @@ class WatchedService:
         self._records = True
         self._counted: Counter[str] = Counter()  # windows of each step
         self._step = ""  # of the window
+        self._returned = False  # the sink's call, without an error
         self._calls: list[str] = []  # of the window
         self._watch: SystemCallWatch | None = None
         self._over = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -125,8 +153,9 @@ class WatchedService:
         self.service.start()
 
     def begin(self, faults: Sequence[Fault]) -> None:
-        """A new run. Each fault is armed after the one before it has struck."""
-        self.run, self._pending, self._counted = InsideRun(), list(faults), Counter()
+        """A new run, for which all is made ready. Each fault is armed after the one before it has struck."""
+        self._await_quiet(seconds=BEFORE_SECONDS)
+        self.run, self._pending, self._counted = InsideRun(service=self.title), list(faults), Counter()
         self._records = not faults
 
     @property
@@ -158,6 +187,7 @@ class WatchedService:
             keeper.start()
         try:
             yield
+            self._returned = True
         finally:
             self._end(keeper if armed is not None else None)
 
@@ -172,7 +202,7 @@ class WatchedService:
         self._watch.disarm()
         self.await_settled()
         if self._records or self._pending:
-            self._await_quiet(QUIET_SECONDS if self._records else BRIEFLY_QUIET_SECONDS)
+            self._await_quiet(seconds=QUIET_SECONDS if self._records else BRIEFLY_QUIET_SECONDS)
         self._end_window()
 
     # -- windows ----------------------------------------------------------------------------------
@@ -180,11 +210,12 @@ class WatchedService:
     def _begin_window(self, step: str) -> None:
         self._take()  # what came between two windows belongs to none
         self._step, self._calls = step, []
+        self._returned &= step == RESTART
         self._counted[step] += 1
 
     def _end_window(self) -> None:
         self._calls += self._take()
-        self.run.windows.append(CallWindow(step=self._step, number=self._counted[self._step], calls=self._calls))
+        self.run.windows.append(CallWindow(step=self._step, number=self._counted[self._step], calls=tuple(self._calls)))
 
     def _armed(self) -> tuple[str, int, Act] | None:
         """The next fault, if it strikes in this window."""
@@ -196,7 +227,7 @@ class WatchedService:
     def _take(self) -> list[str]:
         return [] if self._watch is None else self._watch.take_points()
 
-    def _await_quiet(self, seconds: float = QUIET_SECONDS) -> bool:
+    def _await_quiet(self, *, seconds: float = QUIET_SECONDS) -> bool:
         """Whether it was struck meanwhile. Else what was requested is done."""
         deadline = Deadline(QUIET_SECONDS_MOST)
         while not deadline.over:
@@ -227,11 +258,20 @@ class WatchedService:
         return self._watch.struck in ready
 
     def _restart(self) -> None:
-        """After a strike. It may be struck again while it starts."""
+        """After a strike. It may be struck again while it starts. A call that returns before the service lives again
+        had been answered before its death.
+        """
+        windows_before, is_first = len(self.run.windows), not self.run.struck
         while self._note_strike():
             self._begin_window(RESTART)
-            with suppress(ServiceFailed) if self._armed() else suppress():
+            may_die = self._armed() is not None
+            try:
                 self.service.start()
+            except ServiceFailed:
+                if not may_die:
+                    raise
+        if is_first:
+            self.run.acknowledged, self.run.windows_before = self._returned, windows_before
 
     def _note_strike(self) -> bool:
         assert self._watch is not None

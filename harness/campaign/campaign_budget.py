@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.inside_service.inside_campaign import SECONDS_MOST as INSIDE_SECONDS_MOST
 from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
@@ -51,6 +52,7 @@ def within_budget(task: Task) -> ShouldStop:
         if spent < task.budget_seconds * (SHARE_IF_VIOLATED if results.breaks_a_claim else 1):
             return False
         least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
+        least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
         is_command = results.contract.kind == "command"
         budget_seconds = max(task.budget_seconds, SLOW_SECONDS / BUDGETS_MOST) if is_command else task.budget_seconds
@@ -82,7 +84,8 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     early = lacks_required_stages(results)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
     outward = bool(coverage.outward.unwatched or coverage.outward.is_enough())
-    return resumed and lines and outward and not early and not unread and not coverage.never_struck()
+    inside = not (process and coverage.inside.service and coverage.inside.calls_left())
+    return resumed and lines and outward and inside and not early and not unread and not coverage.never_struck()
 
 
 def lacks_required_stages(results: CampaignResults) -> bool:

@@ -117,7 +117,9 @@ class CampaignResults:
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
-        why = anomaly.why + (f" (struck when {sentence(last)})" if last else "")
+        struck = result.killed_inside if result else ""
+        struck = struck or (f"struck when {sentence(last)}" if last else "")
+        why = anomaly.why + (f" ({struck})" if struck else "")
         why += f" (job={schedule.job}: {SENTENCES[schedule.job]})" if schedule.job in SENTENCES else ""
         return Finding(
             oracle=anomaly.oracle,

@@ -17,8 +17,8 @@ from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, WatchedService, is_inside_service
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.inside_service import service_to_watch
+from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -197,7 +197,13 @@ class ProcessRunner(ScheduleRunner):
                 self._import_once(self.host.imported)
             inside = InsideRun() if self.inside is None else self.inside.run
             struck = *struck_messages(self.scratch.services), *inside.struck, *result.struck
-            return replace(result, kills=self.host.kills + inside.kills, struck=struck, inside=tuple(inside.windows))
+            return replace(
+                result,
+                kills=self.host.kills + inside.kills,
+                struck=struck,
+                inside=tuple(inside.windows),
+                killed_inside=inside.sentence(),
+            )
         finally:
             self._trace_lines = False
             if self.host is not None:

@@ -47,6 +47,7 @@ class RunResult:
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
     elsewhere: tuple[str, ...] = ()  # files that a command changed outside of its folder
     inside: tuple[CallWindow, ...] = ()  # the outward calls of the external system, where they were watched
+    killed_inside: str = ""  # a sentence: which external system, where, and what it had acknowledged
     read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 

@@ -51,11 +51,10 @@ class InsideCoverage:
         """Of runs with one kill each: restarts after a kill within a commit first."""
         struck = [result for result in results if result.fired]
         for result in sorted(struck, key=lambda each: COMMITS not in each.schedule.faults[-1].actor):
-            for window in result.inside:
-                for fault in window.kills() if window.step == RESTART and window.number == 1 else ():
-                    if fault.point not in self.background:
-                        call = RESTART, fault.point, fault.occurrence
-                        self.restart.setdefault(call, _with(result.schedule, fault))
+            first = [window for window in result.inside if window.step == RESTART and window.number == 1]
+            faults = [fault for window in first for fault in window.kills() if fault.point not in self.background]
+            for fault in faults:
+                self.restart.setdefault((RESTART, fault.point, fault.occurrence), _with(result.schedule, fault))
 
     def kills(self) -> list[Schedule]:
         """Different calls first."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from sinkproof.canaries.inside_services import INSIDE_SERVICE
 from sinkproof.canaries.inside_services.two_file_store import HASTY_STORE, TWO_FILE_STORE, LocalStore, request
+from sinkproof.canaries.on_services import ServiceCanary, ServiceTrial
 from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.sink_adapters.protocol import Batch, TransactionLost
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
@@ -74,6 +76,18 @@ class OnTwoFileStore:
 
 
 class OnHastyStore(OnTwoFileStore):
-    """R5: the service acknowledges a commit before it is durable in all its files."""
+    """R16: the service acknowledges a commit before it is durable in all its files."""
 
     kind = HASTY_STORE
+
+
+KILLS: Final = tuple(
+    f"service-notify_complete[{number}].syscall(write {log}.log)#1=kill"
+    for number in (6, 1)
+    for log in ("commit", "data")
+)
+ON_STORES: Final = ServiceTrial(
+    INSIDE_SERVICE,
+    (ServiceCanary("answers before its second log", OnHastyStore, "R16", "O1", KILLS),),
+    (("both logs, then the answer", OnTwoFileStore),),
+)

@@ -24,7 +24,8 @@ class Store:
         self.hasty = hasty
         self.prepared: dict[str, list[Any]] = {}
         self.committed: dict[str, list[Any]] = {}
-        self.data, self.commits = (open(folder / name, "a+b", buffering=0) for name in ("data.log", "commit.log"))
+        self.data = (folder / "data.log").open("a+b", buffering=0)
+        self.commits = (folder / "commit.log").open("a+b", buffering=0)
         self.recover()
 
     def recover(self) -> None:

@@ -13,13 +13,13 @@ import signal
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import wraps
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, Self, TypeVar
+from typing import Final, NoReturn, Protocol, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, ChildProcess, ForkServer, Limits, NoReply, Silence
+from sinkproof.reference_engine.shells.process.call_windows import Window, no_window
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
@@ -222,23 +222,9 @@ class ProcessAttempt:
 
 
 Received = TypeVar("Received")
-Arguments = ParamSpec("Arguments")
 AnyAttempt = TypeVar("AnyAttempt", bound=ProcessAttempt)
 
 
-def no_window(call: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def within_window(call: Callable[Concatenate[AnyAttempt, str, Arguments], Received]) -> Any:
-    """A method that makes one call of the sink protocol, within the window that the host opens for it."""
-
-    @wraps(call)
-    def in_window(attempt: AnyAttempt, name: str, *arguments: Arguments.args, **more: Arguments.kwargs) -> Received:
-        with attempt.host.window(name):
-            return call(attempt, name, *arguments, **more)
-
-    return in_window
 class AttemptHost(ABC):
     """Where attempts live. One host per run; the fork server below it serves many. Use as a context manager."""
 
@@ -253,7 +239,7 @@ class AttemptHost(ABC):
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
-        self.window: Callable[[str], AbstractContextManager[None]] = no_window  # entered around each call of a sink, with its name
+        self.window: Window = no_window  # entered around each call of a sink, with its name
         self._living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
 

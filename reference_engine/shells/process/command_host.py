@@ -58,8 +58,8 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     AttemptHost,
     ProcessAttempt,
     SinkError,
-    within_window,
 )
+from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fenced, Row, TransactionLost
 

@@ -30,8 +30,8 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     Overseer,
     ProcessAttempt,
     SinkError,
-    within_window,
 )
+from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
 __all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
