@@ -69,8 +69,8 @@ RIGHT: Final = {
 }
 
 
-# Certified in full, as is the README's sink; in the process shell without that: one of each file. The others where there
-# is time for it (`-m longer`).
+# Certified in full, as is the README's sink; in the process shell without that: one of each file. The others where
+# there is time for it (`-m longer`).
 CERTIFIED: Final = ("sqlite_tables:UpsertByIdentity",)
 FIRST_OF_FILE: Final = {*{member.partition(":")[0]: member for member in reversed(RIGHT)}.values()}
 
