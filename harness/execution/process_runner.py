@@ -17,11 +17,11 @@ from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, WatchedService, is_inside_service
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.execution.watchable_service import service_to_watch
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.execution.watchable_service import service_to_watch
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job

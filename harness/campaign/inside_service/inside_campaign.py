@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -36,6 +36,7 @@ class InsideCampaign(Protocol):
 
 
 def kill_inside_service(campaign: InsideCampaign) -> None:
+    """Each different call; then, as far as there is time, those that are repeated."""
     coverage, deadline = campaign.results.coverage.inside, Deadline(SECONDS_MOST)
     with _watched(campaign.runner, coverage) as service:
         if service is None:
@@ -44,12 +45,15 @@ def kill_inside_service(campaign: InsideCampaign) -> None:
         coverage.background = service.background()
         for recording in recordings:
             coverage.add_recording(recording)
-        results = list(_struck(campaign, coverage.kills(), deadline=deadline))
-        coverage.add_restarts(results)
-        for _ in _struck(campaign, coverage.restart_kills(), deadline=deadline):
-            pass
-        if deadline.over:
-            campaign.stage.cut = f"not every call was struck at every place: {SECONDS_MOST / 60:.0f} minutes were over"
+        coverage.add_restarts([_struck(campaign, each) for each in coverage.first_kills()])
+        for each in coverage.first_restart_kills():
+            _struck(campaign, each)
+        further = coverage.further_kills()
+        for left, each in zip(range(len(further), 0, -1), further, strict=True):
+            if deadline.over:
+                campaign.stage.cut = f"{left} repeated calls are left: {SECONDS_MOST / 60:.0f} minutes are over"
+                break
+            _struck(campaign, each)
 
 
 @contextmanager
@@ -69,14 +73,11 @@ def _watched(runner: ProcessRunner, coverage: InsideCoverage) -> Iterator[Watche
         runner.leave_service()
 
 
-def _struck(campaign: InsideCampaign, kills: Iterable[Schedule], *, deadline: Deadline) -> Iterator[RunResult]:
-    """Each once, and again where it was void."""
-    for schedule in kills:
-        for _ in range(TIMES):
-            if deadline.over:
-                return
-            result = campaign.run(schedule)
-            campaign.results.coverage.inside.add(result)
-            if result.fired:
-                yield result
-                break
+def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult:
+    """Once, and again where it was void."""
+    for _ in range(TIMES):
+        result = campaign.run(schedule)
+        campaign.results.coverage.inside.add(result)
+        if result.fired:
+            break
+    return result

@@ -7,7 +7,7 @@ is struck the first time and the last, then the others: partitions are recovered
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -56,21 +56,21 @@ class InsideCoverage:
             for fault in faults:
                 self.restart.setdefault((RESTART, fault.point, fault.occurrence), _with(result.schedule, fault))
 
-    def kills(self) -> list[Schedule]:
-        """Different calls first."""
-        turns = sorted(self.calls, key=lambda call: call[2])
-        first = [self.calls[call][0] for call in turns]
-        return list(dict.fromkeys((*first, *(self.calls[call][-1] for call in turns))))
+    def first_kills(self) -> list[Schedule]:
+        """Before each call of a step, in the first window that has it."""
+        return [self.calls[call][0] for call in sorted(self.calls, key=lambda call: call[2])]
 
-    def restart_kills(self) -> Iterator[Schedule]:
-        """The first of each different call, then the last, then the others."""
+    def first_restart_kills(self) -> list[Schedule]:
+        """Before each different call of a restart."""
+        return [way for (_, _, occurrence), way in self.restart.items() if occurrence == 1]
+
+    def further_kills(self) -> list[Schedule]:
+        """In the last windows; at the last occurrences in a restart; then at the others."""
         last = {point: occurrence for _, point, occurrence in sorted(self.restart, key=lambda call: call[2])}
-
-        def turn(call: Call) -> tuple[int, int]:
-            _, point, occurrence = call
-            return 0 if occurrence == 1 else 1 if occurrence == last[point] else 2, occurrence
-
-        return (self.restart[call] for call in sorted(self.restart, key=turn))
+        repeated = sorted(self.restart, key=lambda call: (call[2] != last[call[1]], call[2]))
+        kills = [*(ways[-1] for ways in self.calls.values()), *(self.restart[call] for call in repeated)]
+        done = {*self.first_kills(), *self.first_restart_kills()}
+        return [each for each in dict.fromkeys(kills) if each not in done]
 
     def calls_left(self) -> list[Call]:
         """Calls that were never struck; of a restart, those of which no occurrence was."""
