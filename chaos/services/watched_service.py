@@ -59,14 +59,21 @@ class CallWindow:
     number: int  # of the windows with this step, from 1
     calls: Sequence[str]
 
+    @property
+    def actor(self) -> str:
+        return f"service-{self.step}[{self.number}]"
+
     def kills(self) -> list[Fault]:
         """Before each of its calls."""
         counted: Counter[str] = Counter()
         found = []
         for point in self.calls:
             counted[point] += 1
-            found.append(Fault(f"service-{self.step}[{self.number}]", point, counted[point], "kill"))
+            found.append(Fault(self.actor, point, counted[point], "kill"))
         return found
+
+    def kills_of(self, actor: str) -> list[Fault]:
+        return self.kills() if actor == self.actor else []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,7 +227,7 @@ class WatchedService:
     def _armed(self) -> tuple[str, int, Act] | None:
         """The next fault, if it strikes in this window."""
         for fault in self._pending[:1]:
-            if fault.actor == f"service-{self._step}[{self._counted[self._step]}]":
+            if fault.actor == CallWindow(step=self._step, number=self._counted[self._step], calls=()).actor:
                 return fault.point, fault.occurrence, Act.KILL
         return None
 
