@@ -22,7 +22,9 @@ DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated s
 WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
-FAULT: Final = re.compile(r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)")
+FAULT: Final = re.compile(
+    r"(?:(?P<actor>[\w-]+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
+)
 DOING: Final = {
     "kill": "killing {actor}",
     "kill-job": "killing the whole job",

@@ -108,9 +108,9 @@ def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str
         return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
     if is_inside_service(fault):
-        there = [kill for window in run_result.inside for kill in window.kills_of(fault.actor)]
-        met = ", ".join(f"{kill.point}#{kill.occurrence}" for kill in there) or "none"
-        return f"the replay is void: {fault.actor} has not met this call at its place. It met: {met}"
+        kills = [kill for window in run_result.inside for kill in window.kills_of(fault.actor)]
+        others = ", ".join(f"{kill.point}#{kill.occurrence}" for kill in kills) or "none"
+        return f"the replay is void: {fault.actor} has not met this call at its place. It met: {others}"
     times = places[fault.actor, fault.point]
     if is_system_call(fault.point) and times < fault.occurrence:
         met = Counter(point for name, point in places.elements() if name == fault.actor and is_system_call(point))
