@@ -110,7 +110,7 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
     with runner_on("OnTwoFileStore") as runner:
         again = runner.run(parse(f"{LAST} service-restart[1].syscall(openat data.log)#1=kill"))
         assert (True, True, ()) == (again.fired, again.finished, again.anomalies)
-        assert again.kills >= 2  # the attempt whose request failed is killed, too
+        assert again.kills >= 2  # as is the attempt with the failed request
         assert [2, 3] == [len(window.calls) for window in again.inside if window.step == RESTART]
         assert "and again in its restart before its call openat of data.log" in again.killed_inside
         void = runner.run(parse("service-notify_complete[6].syscall(write commit.log)#2=kill"))
