@@ -18,6 +18,7 @@ from sinkproof.reports.inside_service import InsideService
 
 Call = tuple[str, str, int]  # step, point, occurrence in one window
 COMMITS: Final = "notify_complete"
+RECOVERS: Final = "open"
 LEFT_LISTED_MOST: Final = 3
 
 
@@ -34,12 +35,16 @@ class InsideCoverage:
     cut: str = ""
 
     def add_recording(self, result: RunResult) -> None:
-        """A run in which nothing was killed inside. Calls that an earlier recording has are known."""
+        """A run in which nothing was killed inside. One with a death of the job shows how recoveries open; calls that
+        an earlier recording has are known.
+        """
         known = set(self.calls)
-        for window in result.inside:
-            for fault in window.kills():
+        windows = [each for each in result.inside if not result.schedule.faults or each.step == RECOVERS]
+        for window in windows:
+            kills = [fault for fault in window.kills() if fault.point not in self.background]
+            for fault in kills:
                 call = window.step, fault.point, fault.occurrence
-                if fault.point not in self.background and call not in known:
+                if call not in known:
                     self.calls.setdefault(call, []).append(_with(result.schedule, fault))
 
     def add(self, result: RunResult) -> None:
@@ -73,10 +78,10 @@ class InsideCoverage:
         return [each for each in dict.fromkeys(kills) if each not in done]
 
     def calls_left(self) -> list[Call]:
-        """Calls that were never struck; of a restart, those of which no occurrence was."""
-        left = [call for call, ways in self.calls.items() if self.struck.isdisjoint(ways)]
-        reached = {point for (_, point, _), way in self.restart.items() if way in self.struck}
-        return left + [call for call in self.restart if call[2] == 1 and call[1] not in reached]
+        """The first occurrence of those that were not struck at any. How often a broker writes depends on time, too."""
+        ways = {**self.calls, **{call: [way] for call, way in self.restart.items()}}
+        struck = {call[:2] for call, of_call in ways.items() if not self.struck.isdisjoint(of_call)}
+        return [call for call in ways if call[2] == 1 and call[:2] not in struck]
 
     def document(self) -> InsideService | None:
         """None: it was not to be killed inside."""

@@ -167,12 +167,21 @@ def test_each_call_is_struck_in_its_first_window_and_in_its_last() -> None:
     )
     assert ["service-snapshot[1].a#1=kill", "service-snapshot[1].a#2=kill"] == list(map(str, coverage.first_kills()))
     assert ["service-snapshot[2].a#1=kill"] == list(map(str, coverage.further_kills()))
-    assert 2 == len(coverage.calls_left())
+    assert [("snapshot", "a", 1)] == coverage.calls_left()
     killed = Schedule((Fault("service-snapshot[2]", "a", 1, "kill"),))
     coverage.add(replace(RESULT, schedule=killed))
-    assert 2 == len(coverage.calls_left())  # a run that has not met its place strikes nothing
+    assert [("snapshot", "a", 1)] == coverage.calls_left()  # a run that has not met its place strikes nothing
     coverage.add(replace(RESULT, schedule=killed, struck=killed.faults))
-    assert [("snapshot", "a", 2)] == coverage.calls_left()
+    assert [] == coverage.calls_left()
+
+
+def test_a_recording_with_a_death_of_the_job_shows_recoveries_only() -> None:
+    coverage = InsideCoverage()
+    died = Schedule((Fault("coordinator", "checkpoint.persist.after", 2, "kill-job"),))
+    for schedule in (Schedule(), died):
+        windows = (window("snapshot", 1, "a" if schedule.faults else "b"), window("open", 3, "c"))
+        coverage.add_recording(replace(RESULT, schedule=schedule, inside=windows))
+    assert [("snapshot", "b", 1), ("open", "c", 1)] == list(coverage.calls)
 
 
 def test_restarts_after_a_kill_within_a_commit_come_first_and_different_calls_before_repeated_ones() -> None:
