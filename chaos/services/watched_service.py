@@ -97,7 +97,8 @@ class InsideRun:
         before = Counter(window.step for window in self.windows[: self.windows_before])
         earlier = ", ".join(f"{times} {step}" for step, times in before.items()) or "none"
         this = "had" if self.acknowledged else "had not"
-        again = f", and again in its restart before {changed_by(last.point)}" if len(self.struck) > 1 else ""
+        restarts = len(self.struck) - 1
+        again = f", and in {restarts} restarts, at last before {changed_by(last.point)}" if restarts else ""
         return (
             f"{self.service} was killed before {changed_by(first.point)}{again}. It {this} acknowledged the request of "
             f"{match['step']} number {match['number']}; earlier requests: {earlier}"

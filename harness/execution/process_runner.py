@@ -35,7 +35,7 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.subject.user_code import is_installed
 
 HANG_SECONDS: Final = 10.0
-RESTARTS_SECONDS: Final = 120.0  # a call of a sink may take, if the service is killed in it, and again in its restart
+RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)

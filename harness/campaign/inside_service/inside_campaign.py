@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage
+from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage, chained, in_chains
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.clock import Deadline
@@ -46,14 +46,13 @@ def kill_inside_service(campaign: InsideCampaign) -> None:
         for recording in recordings:
             coverage.add_recording(recording)
         coverage.add_restarts([_struck(campaign, each) for each in coverage.first_kills()])
-        for each in coverage.first_restart_kills():
-            _struck(campaign, each)
-        further = coverage.further_kills()
-        for left, each in zip(range(len(further), 0, -1), further, strict=True):
-            if deadline.over:
-                campaign.stage.cut = f"{left} repeated calls are left: {SECONDS_MOST / 60:.0f} minutes are over"
-                break
-            _struck(campaign, each)
+        for chain in in_chains(coverage.first_restart_kills()):
+            _struck_together(campaign, chain)
+        further = [*([each] for each in coverage.further_kills()), *in_chains(coverage.further_restart_kills())]
+        while further and not deadline.over:
+            _struck_together(campaign, further.pop(0))
+        if left := sum(map(len, further)):
+            campaign.stage.cut = f"{left} repeated calls are left: {SECONDS_MOST / 60:.0f} minutes are over"
 
 
 @contextmanager
@@ -81,3 +80,16 @@ def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult:
         if result.fired:
             break
     return result
+
+
+def _struck_together(campaign: InsideCampaign, kills: Sequence[Schedule]) -> None:
+    """In one run, which costs a whole start of the service once. Each alone if that run finds anything; and from the
+    first one on that it does not meet.
+    """
+    left = list(kills)
+    if len(kills) > 1:
+        result = campaign.run(chained(kills))
+        not_met = campaign.results.coverage.inside.add_chain(kills, result)
+        left = left if result.anomalies else not_met
+    for each in left:
+        _struck(campaign, each)

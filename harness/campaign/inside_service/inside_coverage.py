@@ -7,18 +7,20 @@ is struck the first time and the last, then the others: partitions are recovered
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.services.watched_service import RESTART
+from sinkproof.chaos.services.watched_service import RESTART, is_inside_service
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reports.inside_service import InsideService
 
 Call = tuple[str, str, int]  # step, point, occurrence in one window
 COMMITS: Final = "notify_complete"
 RECOVERS: Final = "open"
+CHAINED_MOST: Final = 5
 LEFT_LISTED_MOST: Final = 3
 
 
@@ -52,6 +54,12 @@ class InsideCoverage:
         if result.fired:
             self.struck.add(result.schedule)
 
+    def add_chain(self, kills: Sequence[Schedule], result: RunResult) -> list[Schedule]:
+        """Of a run of `chained(kills)`. Returns those that were not struck: from the first one on that was not met."""
+        died = sum(map(is_inside_service, result.struck))
+        self.struck |= {*kills[: max(0, died - 1)]}
+        return [*kills[max(0, died - 1) :]]
+
     def add_restarts(self, results: Sequence[RunResult]) -> None:
         """Of runs with one kill each: restarts after a kill within a commit first."""
         struck = [result for result in results if result.fired]
@@ -70,12 +78,14 @@ class InsideCoverage:
         return [way for (_, _, occurrence), way in self.restart.items() if occurrence == 1]
 
     def further_kills(self) -> list[Schedule]:
-        """In the last windows; at the last occurrences in a restart; then at the others."""
+        """In the last windows."""
+        return [ways[-1] for ways in self.calls.values() if len(ways) > 1]
+
+    def further_restart_kills(self) -> list[Schedule]:
+        """At the last occurrences in a restart; then at the others."""
         last = {point: occurrence for _, point, occurrence in sorted(self.restart, key=lambda call: call[2])}
         repeated = sorted(self.restart, key=lambda call: (call[2] != last[call[1]], call[2]))
-        kills = [*(ways[-1] for ways in self.calls.values()), *(self.restart[call] for call in repeated)]
-        done = {*self.first_kills(), *self.first_restart_kills()}
-        return [each for each in dict.fromkeys(kills) if each not in done]
+        return [self.restart[call] for call in repeated if call[2] > 1]
 
     def calls_left(self) -> list[Call]:
         """The first occurrence of those that were not struck at any. How often a broker writes depends on time, too."""
@@ -105,6 +115,24 @@ class InsideCoverage:
             left_total=len(left),
             unwatched=self.unwatched,
         )
+
+
+def chained(kills: Sequence[Schedule]) -> Schedule:
+    """One run with all of these kills in restarts after the same first one, each in the restart after the other."""
+    first = kills[0]
+    faults = [replace(each.faults[-1], actor=f"service-{RESTART}[{number}]") for number, each in enumerate(kills, 1)]
+    return replace(first, faults=(*first.faults[:-1], *faults))
+
+
+def in_chains(kills: Sequence[Schedule]) -> Iterator[list[Schedule]]:
+    """Those with the same beginning together, CHAINED_MOST at a time."""
+    for _, alike in groupby(sorted(kills, key=_beginning), key=_beginning):
+        same = list(alike)
+        yield from (same[at : at + CHAINED_MOST] for at in range(0, len(same), CHAINED_MOST))
+
+
+def _beginning(schedule: Schedule) -> tuple[Fault, ...]:
+    return schedule.faults[:-1]
 
 
 def _with(schedule: Schedule, fault: Fault) -> Schedule:

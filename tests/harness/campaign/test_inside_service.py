@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage
+from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage, chained, in_chains
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import INSIDE_SERVICE
 from sinkproof.campaign.results import CampaignResults
@@ -112,7 +112,7 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
         assert (True, True, ()) == (again.fired, again.finished, again.anomalies)
         assert again.kills >= 2  # as is the attempt with the failed request
         assert [2, 3] == [len(window.calls) for window in again.inside if window.step == RESTART]
-        assert "and again in its restart before its call openat of data.log" in again.killed_inside
+        assert "and in 1 restarts, at last before its call openat of data.log" in again.killed_inside
         void = runner.run(parse("service-notify_complete[6].syscall(write commit.log)#2=kill"))
         assert (False, True, 0, "") == (void.fired, void.finished, void.kills, void.killed_inside)
         service = runner.scratch.services.breakable()[0]
@@ -175,6 +175,21 @@ def test_each_call_is_struck_in_its_first_window_and_in_its_last() -> None:
     assert [] == coverage.calls_left()
 
 
+def test_kills_in_restarts_are_chained_and_what_was_not_met_is_left() -> None:
+    first = Fault("service-open[1]", "a", 1, "kill")
+    kills = [Schedule((first, Fault("service-restart[1]", point, 1, "kill"))) for point in "uvwxyz"]
+    other = Schedule((replace(first, point="b"), kills[0].faults[-1]))
+    assert [kills[:5], kills[5:], [other]] == list(in_chains([*kills[:3], other, *kills[3:]]))
+    chain = chained(kills[:3])
+    assert (
+        "service-open[1].a#1=kill service-restart[1].u#1=kill service-restart[2].v#1=kill service-restart[3].w#1=kill"
+    ) == str(chain)
+    coverage = InsideCoverage()
+    assert [kills[2]] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain, struck=chain.faults[:3]))
+    assert {*kills[:2]} == coverage.struck
+    assert kills[:3] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain))
+
+
 def test_a_recording_with_a_death_of_the_job_shows_recoveries_only() -> None:
     coverage = InsideCoverage()
     died = Schedule((Fault("coordinator", "checkpoint.persist.after", 2, "kill-job"),))
@@ -194,7 +209,7 @@ def test_restarts_after_a_kill_within_a_commit_come_first_and_different_calls_be
         )
     ]
     coverage.add_restarts(results)
-    kills = [schedule.faults for schedule in (*coverage.first_restart_kills(), *coverage.further_kills())]
+    kills = [schedule.faults for schedule in (*coverage.first_restart_kills(), *coverage.further_restart_kills())]
     assert {"service-notify_complete[1]"} == {first.actor for first, _ in kills}
     assert [("x", 1), ("y", 1), ("z", 1), ("y", 3), ("y", 2)] == [(last.point, last.occurrence) for _, last in kills]
 
