@@ -28,6 +28,7 @@ from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 STEPS: Final = {  # calls of a sink in which it may request that something is pre-committed, committed or aborted
     "open": "settles and aborts what earlier attempts have left",
@@ -145,12 +146,18 @@ class WatchedService:
         self._calls: list[str] = []  # of the window
         self._watch: SystemCallWatch | None = None
         self._over = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._failed: list[BaseException] = []
+        self.failed: BaseException | None = None  # why the service is not back; the run shows nothing then
 
     def __enter__(self) -> Self:
         self.service.stop()
         self.service.on_spawn = self._spawned
-        self.service.start()
+        try:
+            self.service.start()
+        except NotWatched:
+            self.service.on_spawn = None
+            self.service.kill()
+            self.service.start()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -204,8 +211,8 @@ class WatchedService:
             os.eventfd_write(self._over, 1)
             keeper.join()
             os.eventfd_read(self._over)
-        if self._failed:
-            raise self._failed.pop()
+        if self.failed is not None:
+            return  # no exception here: it would be taken for one of the sink
         assert self._watch is not None
         self._watch.disarm()
         self.await_settled()
@@ -253,8 +260,8 @@ class WatchedService:
         try:
             while self._is_readable(None, self._over) or self._await_quiet():
                 self._restart()
-        except BaseException as error:  # raised where the window ends
-            self._failed.append(error)
+        except BaseException as error:  # the owner of the run raises it
+            self.failed = error
 
     def _is_readable(self, seconds: float | None, *others: int) -> bool:
         """Whether it was struck; None: waits for that, or for one of the others."""

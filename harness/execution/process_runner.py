@@ -28,6 +28,7 @@ from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
@@ -116,6 +117,7 @@ class ProcessRunner(ScheduleRunner):
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.inside: WatchedService | None = None  # the external system, while it can be killed inside
+        self._not_settled: ReaderFailed | None = None
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
@@ -179,7 +181,10 @@ class ProcessRunner(ScheduleRunner):
     def play(self, simulation: Any, *, trace_lines: bool = False) -> None:
         assert self.host is not None
         self.host.overseer = simulation.faults
-        simulation.play()
+        try:
+            simulation.play()
+        finally:
+            self._raise_what_failed_inside()
         self.target.raise_what_failed()
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
@@ -213,8 +218,24 @@ class ProcessRunner(ScheduleRunner):
         """From now on the service of the contract can be killed inside, until `leave_service`. It is restarted."""
         if self.inside is None:
             found = service_to_watch(self.scratch.services)
-            self.inside = WatchedService(found, await_settled=self.scratch.services.await_settled).__enter__()
+            self.inside = WatchedService(found, await_settled=self._await_settled).__enter__()
         return self.inside
+
+    def _await_settled(self) -> None:
+        """Within a call of the sink, which must not seem to raise what the service is to blame for."""
+        try:
+            self.scratch.services.await_settled()
+        except ReaderFailed as error:
+            self._not_settled = error
+
+    def _raise_what_failed_inside(self) -> None:
+        """A service that is not back after a death is no fault of the sink."""
+        not_settled, self._not_settled = self._not_settled, None
+        if self.inside is not None and self.inside.failed is not None:
+            died = f"did not start again: {self.inside.run.sentence()}"
+            raise ReaderFailed(f"has no {self.inside.title} any more: it {died}", evidence=str(self.inside.failed))
+        if not_settled is not None:
+            raise not_settled
 
     def leave_service(self) -> None:
         inside, self.inside = self.inside, None

@@ -22,6 +22,7 @@ from sinkproof.chaos.services.watched_service import RESTART, CallWindow
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.document import ShellResult
 from sinkproof.reports.inside_service import InsideService
@@ -119,6 +120,19 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
         runner.leave_service()
         assert [] == request(service.endpoint, "pending")
         assert service.died_by_itself() == ""
+
+
+@pytest.mark.slow
+def test_a_service_that_does_not_start_again_convicts_no_sink() -> None:
+    with runner_on("OnTwoFileStore") as runner:
+        runner.run(Schedule())
+        watched = runner.watch_service()
+        with (watched.service.data_folder(watched.node) / "commit.log").open("ab") as log:
+            log.write(b"no JSON")
+        with pytest.raises(
+            ReaderFailed, match=r"did not start again: two-file store 1 was killed before its call write"
+        ):
+            runner.run(parse(LAST.replace("commit.log", "data.log")))
 
 
 def test_without_a_service_of_its_own_nothing_is_killed_inside() -> None:
