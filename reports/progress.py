@@ -36,7 +36,9 @@ DOING: Final = {
     "unanswered": "losing the reply to a call of {actor}",
     "lose": "losing a notification",
     "decline": "declining a vote",
-    "lose-power": "cutting the power",
+    **dict.fromkeys(
+        ("lose-power", "lose-bytes", "lose-names", "lose-tails", "lose-newest", "lose-older"), "cutting the power"
+    ),
 }
 
 
@@ -249,6 +251,8 @@ def _fault_in_words(fault: re.Match[str]) -> str:
     step, _, side = point.rpartition(".")
     if point.startswith("line("):
         where = f"at {point[5:-1]}"
+    elif point.startswith("syscall("):
+        where = f"before {point[8:-1]}"
     else:
         where = f"{side} {step}" if side in ("before", "after") else f"at {point}"
     return f"{what} {where}" + (f", time {times}" if times > 1 else "")

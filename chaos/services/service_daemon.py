@@ -86,7 +86,7 @@ class NodeProcess:
     def listener(self) -> int:
         """Of a new node that is watched. Negative: the number of the error for which there is none."""
         with self._channel:
-            return receive_listener(self._channel)
+            return receive_listener(self._channel).listener
 
     def status(self) -> dict[str, Any]:
         """`exit_status`: as Popen.returncode, negative for a signal, None while it lives."""

@@ -301,7 +301,7 @@ class WatchedService:
         self._end_watch()
         folder, kill = str(self.service.data_folder(self.node)), partial(self.service.strike, self.node)
         armed = self._armed()
-        self._watch = SystemCallWatch(listener, folder, kill=kill, names=DataFolderNames, armed=armed)
+        self._watch = SystemCallWatch(listener, folder, kill=kill, names=DataFolderNames(folder), armed=armed)
 
     def _end_watch(self) -> None:
         watch, self._watch = self._watch, None

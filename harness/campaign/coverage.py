@@ -10,7 +10,7 @@ from typing import Final
 from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
 from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage
-from sinkproof.campaign.outward_coverage import OutwardCoverage
+from sinkproof.campaign.outward_coverage import OutwardCoverage, PowerCoverage
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
@@ -63,7 +63,8 @@ class Coverage:
     calls_failed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind) of KINDS_AT_CALLS
     stages: list[StageCoverage] = field(default_factory=list)
     bounds: LargestRun = field(default_factory=LargestRun)
-    outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of a command
+    outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of commands, and of native code
+    power: PowerCoverage = field(default_factory=PowerCoverage)
     inside: InsideCoverage = field(default_factory=InsideCoverage)  # of an external system
 
     def add(self, result: RunResult) -> None:
@@ -71,6 +72,7 @@ class Coverage:
         self.saw({point for _, point in result.trace})
         if not result.inside:
             self.outward.add(result)
+            self.power.add(result)
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"

@@ -168,6 +168,7 @@ class CampaignResults:
             bounds=coverage.bounds.document(),
             outward=coverage.outward.document(),
             inside=coverage.inside.document(),
+            power=coverage.power.document(),
             notes=self.notes,
             stages=[
                 StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})

@@ -12,23 +12,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
-from sinkproof.chaos.schedule import Schedule
-from sinkproof.chaos.services.watched_service import InsideRun, WatchedService, is_inside_service
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
+from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.execution.watchable_service import service_to_watch
+from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
-from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
@@ -112,20 +114,20 @@ class ProcessRunner(ScheduleRunner):
     ) -> None:
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
-        self._trace_lines = False  # of the run in progress
+        self._trace_lines = self._watch_calls = False  # of the run in progress
+        self._keeps_forced = self._compares_losses = False
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
-        self.inside: WatchedService | None = None  # the external system, while it can be killed inside
-        self._not_settled: ReaderFailed | None = None
+        self.service = ServiceToKill(self.scratch.services)
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
         self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
-        if self.inside is not None:
-            host.window = self.inside.during
+        if self.service.watched is not None:
+            host.window = self.service.watched.during
             host.hang_seconds = max(host.hang_seconds, RESTARTS_SECONDS)
         return host
 
@@ -135,9 +137,13 @@ class ProcessRunner(ScheduleRunner):
         return self.contract.kind != "command" and not self.scratch.services.used
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
+        record = self.target.unforced
         if self.contract.kind == "command":
             return CommandHost(
-                self.servers.first, self.contract.given.command, self.scratch.path, hang_seconds=self.hang_seconds
+                self.servers.first,
+                *(self.contract.given.command, self.scratch.path),
+                record=record,
+                hang_seconds=self.hang_seconds,
             )
         own_points = self.contract.marks_points
         host = ProcessHost(
@@ -152,6 +158,8 @@ class ProcessRunner(ScheduleRunner):
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
             trace_lines=self._trace_lines,
+            calls_below=self.scratch.path if self._watch_calls else None,
+            record=record,
             hang_seconds=self.hang_seconds,
         )
         if wall_clock is not None:
@@ -168,10 +176,13 @@ class ProcessRunner(ScheduleRunner):
     ) -> tuple[Simulation, Observer]:
         rest = armed(schedule, self.scratch.services)
         inside = [fault for fault in rest.faults if is_inside_service(fault)]
-        if inside or self.inside is not None:
-            self.watch_service().begin(inside)
+        if inside or self.service.watched is not None:
+            self.service.watch().begin(inside)
             rest = replace(rest, faults=tuple(fault for fault in rest.faults if fault not in inside))
         made, observer = super().simulation(rest, storage=storage, shell=shell, concurrent_reader=concurrent_reader)
+        if self.target.unforced is not None:
+            observer.reading = self.target.unforced.by_the_engine
+            observer.counts_rows = False  # a reader may recover what the loss of power is to strike
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -184,23 +195,49 @@ class ProcessRunner(ScheduleRunner):
         try:
             simulation.play()
         finally:
-            self._raise_what_failed_inside()
+            self.service.raise_what_failed()
         self.target.raise_what_failed()
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`trace_lines` is implied if a fault is injected at a line after another fault: lines before it count, too."""
+        loses_power = any(is_watched_loss(fault, self.contract) for fault in schedule.faults)
+        if loses_power or any(is_system_call(fault.point) for fault in schedule.faults):
+            return self.run_watched(schedule, keeps_forced=loses_power, concurrent_reader=concurrent_reader)
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
+        return self._run(schedule, concurrent_reader=concurrent_reader)
+
+    def run_watched(
+        self, schedule: Schedule, *, keeps_forced: bool = False, concurrent_reader: bool = False
+    ) -> RunResult:
+        """Outward system calls are points, too, and lines, so that it is known which line made a call. `keeps_forced`:
+        what would survive a loss of power is known at any time.
+        """
+        self._trace_lines = self._watch_calls = self.contract.kind != "command"
+        self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
+        try:
+            return self._run(schedule, concurrent_reader=concurrent_reader)
+        finally:
+            self._watch_calls = self._keeps_forced = False
+            if self.target.unforced is not None:
+                self.target.unforced.close()
+                self.target.unforced = None
+
+    def reset(self) -> None:
+        super().reset()
+        if self._keeps_forced:
+            self.target.unforced = UnforcedChanges(str(self.scratch.path), compares=self._compares_losses)
+
+    def _run(self, schedule: Schedule, *, concurrent_reader: bool) -> RunResult:
         try:
             result = super().run(schedule, concurrent_reader=concurrent_reader)
             assert self.host is not None
             if not schedule.faults:
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            if isinstance(self.host, CommandHost):
-                unseen, elsewhere = tuple(self.host.unseen), tuple(self.host.elsewhere)
-                result = replace(result, unwatched=self.host.unwatched, unseen=unseen, elsewhere=elsewhere)
-            elif not schedule.faults and isinstance(self.host, ProcessHost):
+            if isinstance(self.host, WatchingHost):
+                result = self._with_calls(result, self.host)
+            if not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
-            inside = InsideRun() if self.inside is None else self.inside.run
+            inside = InsideRun() if self.service.watched is None else self.service.watched.run
             struck = *struck_messages(self.scratch.services), *inside.struck, *result.struck
             return replace(
                 result,
@@ -214,33 +251,19 @@ class ProcessRunner(ScheduleRunner):
             if self.host is not None:
                 self.host.close()
 
-    def watch_service(self) -> WatchedService:
-        """From now on the service of the contract can be killed inside, until `leave_service`. It is restarted."""
-        if self.inside is None:
-            found = service_to_watch(self.scratch.services)
-            self.inside = WatchedService(found, await_settled=self._await_settled).__enter__()
-        return self.inside
-
-    def _await_settled(self) -> None:
-        """Within a call of the sink, which must not seem to raise what the service is to blame for."""
-        try:
-            self.scratch.services.await_settled()
-        except ReaderFailed as error:
-            self._not_settled = error
-
-    def _raise_what_failed_inside(self) -> None:
-        """A service that is not back after a death is no fault of the sink."""
-        not_settled, self._not_settled = self._not_settled, None
-        if self.inside is not None and self.inside.failed is not None:
-            died = f"did not start again: {self.inside.run.sentence()}"
-            raise ReaderFailed(f"has no {self.inside.title} any more: it {died}", evidence=str(self.inside.failed))
-        if not_settled is not None:
-            raise not_settled
-
-    def leave_service(self) -> None:
-        inside, self.inside = self.inside, None
-        if inside is not None:
-            inside.__exit__()
+    def _with_calls(self, result: RunResult, host: WatchingHost) -> RunResult:
+        """What the watch of this run has seen, and what it could not see."""
+        unforced = self.target.unforced
+        return replace(
+            result,
+            unwatched=host.unwatched,
+            unseen=tuple(host.unseen),
+            elsewhere=tuple(host.elsewhere),
+            calls_apart=frozenset(host.apart),
+            losses_would_leave=() if unforced is None else unforced.would_leave,
+            power_took=0 if unforced is None else unforced.losses,
+            mapped_across_losses=() if unforced is None else tuple(unforced.mapped_across_losses),
+        )
 
     def _import_once(self, imported: Iterable[str]) -> None:
         """Later attempts find what those of a run without faults have imported, if that is much. Not modules of the
@@ -251,6 +274,12 @@ class ProcessRunner(ScheduleRunner):
         if len(modules) >= MODULES_LEAST and not self._has_imported:
             self._has_imported = True
             self.servers.import_too(modules[:MODULES_MOST])
+
+
+def is_watched_loss(fault: Fault, contract: Contract) -> bool:
+    """Whether power is lost without the contract's help."""
+    kind = KINDS[fault.kind]
+    return kind.is_power_loss and not contract.offers(kind.needs)
 
 
 def is_library(module: str) -> bool:

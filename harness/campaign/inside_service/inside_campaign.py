@@ -58,7 +58,7 @@ def kill_inside_service(campaign: InsideCampaign) -> None:
 @contextmanager
 def _watched(runner: ProcessRunner, coverage: InsideCoverage) -> Iterator[WatchedService | None]:
     try:
-        service = runner.watch_service()
+        service = runner.service.watch()
     except NotWatched as error:
         coverage.unwatched = str(error)
         yield None
@@ -69,7 +69,7 @@ def _watched(runner: ProcessRunner, coverage: InsideCoverage) -> Iterator[Watche
         yield service
     finally:
         coverage.unseen = service.all_unseen()
-        runner.leave_service()
+        runner.service.leave()
 
 
 def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult:

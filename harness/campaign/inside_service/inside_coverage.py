@@ -15,7 +15,7 @@ from typing import Final
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import RESTART, is_inside_service
 from sinkproof.execution.run_result import RunResult
-from sinkproof.reports.inside_service import InsideService
+from sinkproof.reports.watched_calls import InsideService
 
 Call = tuple[str, str, int]  # step, point, occurrence in one window
 COMMITS: Final = "notify_complete"

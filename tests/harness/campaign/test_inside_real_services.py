@@ -8,7 +8,7 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import INSIDE_SERVICE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.reports.inside_service import InsideService
+from sinkproof.reports.watched_calls import InsideService
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.service_options import ServiceOptions

@@ -25,8 +25,8 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.document import ShellResult
-from sinkproof.reports.inside_service import InsideService
 from sinkproof.reports.json_files import plain
+from sinkproof.reports.watched_calls import InsideService
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
@@ -117,7 +117,7 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
         void = runner.run(parse("service-notify_complete[6].syscall(write commit.log)#2=kill"))
         assert (False, True, 0, "") == (void.fired, void.finished, void.kills, void.killed_inside)
         service = runner.scratch.services.breakable()[0]
-        runner.leave_service()
+        runner.service.leave()
         assert [] == request(service.endpoint, "pending")
         assert service.died_by_itself() == ""
 
@@ -126,7 +126,7 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
 def test_a_service_that_does_not_start_again_convicts_no_sink() -> None:
     with runner_on("OnTwoFileStore") as runner:
         runner.run(Schedule())
-        watched = runner.watch_service()
+        watched = runner.service.watch()
         with (watched.service.data_folder(watched.node) / "commit.log").open("ab") as log:
             log.write(b"no JSON")
         with pytest.raises(
