@@ -20,11 +20,12 @@ pytestmark = [pytest.mark.longer, pytest.mark.timeout(3600), pytest.mark.usefixt
 def killed_inside(subject: str) -> InsideService:
     """What was counted, once nothing was found."""
     services = ServicesInUse(options=ServiceOptions(inside_service=True))
-    scratch_of = {"name": "inside", "shell": "process", "services": services}
     contract = load(subject)
-    with scratch_folder() as folder, process_runner(contract, Scratch(path=folder, **scratch_of)) as runner:  # type: ignore[arg-type]
+    with scratch_folder() as folder:
+        scratch = Scratch(name="inside", path=folder, shell="process", services=services)
         results = CampaignResults(contract=contract, shell="process", services=services)
-        ProcessCampaign(runner, results).carry_out(INSIDE_SERVICE)
+        with process_runner(contract, scratch) as runner:
+            ProcessCampaign(runner, results).carry_out(INSIDE_SERVICE)
     found = results.coverage.inside.document()
     assert ([], []) == (results.findings, results.unknowns)
     assert found is not None
