@@ -5,7 +5,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick test-released lint bench soak zoo-under-load mutants clean java browser services
+.PHONY: help certify test test-quick test-released lint bench soak zoo-under-load mutants samples clean java browser services
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -38,6 +38,9 @@ zoo-under-load: .venv/ready ## certify 24 members of the zoo, alone and beside b
 
 mutants: .venv/ready java ## break the code one line at a time; certify must notice each
 	@.venv/bin/python tests/mutants/run.py
+
+samples: .venv/ready browser ## make reports/examples anew, pictures included; those to be looked at go to build/pictures
+	@.venv/bin/python tests/support/make_samples.py
 
 clean: ## remove .venv, .sinkproof (all reports) and every cache
 	rm -rf .venv .sinkproof build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

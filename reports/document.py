@@ -91,6 +91,7 @@ class Finding:
     steps: Sequence[
         str
     ] = ()  # the last points that the victim of the last fault passed, in order; the fault was injected at the last one
+    effects: Sequence[str] = ()  # what the sinks did at the target after the last fault, in order
     line: SourceLine | None = None  # the source line that was executed when the last fault was injected
     traceback: str | None = None
 

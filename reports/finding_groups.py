@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sinkproof.reports.document import Document
 
+STRATEGIES: Final = "strategies/"  # sinkproof's own files that stand between the engine and a user's target
+
 
 def by_weight(findings: Iterable[Mapping[str, Any]], *, subject: str = "") -> list[Mapping[str, Any]]:
-    """Broken claims first, then the smallest schedules. Of those, deaths, and then faults in the file that the name of
-    the subject begins with, tell most; otherwise in the order in which they were found.
+    """Broken claims first, then the smallest schedules. Of those, deaths tell most, and then faults in the file that
+    the name of the subject begins with, or in other files of the user; otherwise in the order in which they were found.
     """
-    file = subject.rpartition(":")[0]
+    subject_file = subject.rpartition(":")[0]
 
-    def weight(finding: Mapping[str, Any]) -> tuple[bool, int, bool, bool]:
+    def weight(finding: Mapping[str, Any]) -> tuple[bool, int, bool, bool, bool]:
         faults = sum("#" in word for word in finding["schedule"].split())
-        line = finding.get("line")
-        is_in_file = line is not None and f"/{file}".endswith(f"/{line['file']}")
-        return not finding["claimed"], faults, "=kill" not in finding["schedule"], not is_in_file
+        file = (finding.get("line") or {"file": STRATEGIES})["file"]
+        is_in_file = f"/{subject_file}".endswith(f"/{file}")
+        is_ours = file.startswith(STRATEGIES)
+        return not finding["claimed"], faults, "=kill" not in finding["schedule"], not is_in_file, is_ours
 
     return sorted(findings, key=weight)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LINE_INTERVAL_SECONDS: Final = 10.0
 DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
 WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
+FAULTS_MOST: Final = 2  # that are put into words: more would be longer than a line
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
 FAULT: Final = re.compile(
@@ -240,6 +241,8 @@ class View(Display):
 def in_words(schedule: str) -> str:
     """What the faults of a schedule do; any other text as it is."""
     faults = [_fault_in_words(fault) for fault in FAULT.finditer(schedule)]
+    if len(faults) > FAULTS_MOST:
+        faults[1:-1] = [f"{len(faults) - 2} more faults"]
     job = re.search(r"\bjob=(\S+)", schedule)
     parts = [", then ".join(faults) or schedule.replace("no-fault", "no fault")]
     return f"{parts[0]}, in job {job[1]}" if job and faults else parts[0]

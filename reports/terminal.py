@@ -19,6 +19,8 @@ from sinkproof.reports.document import Document
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
 WIDTH_OF_TABLE: Final = 110  # below this the eight columns wrap inside words: one block per subject reads better
 WIDTH_OF_ONE_LINE: Final = 140  # below this a grade takes two lines, which leaves room for the subject's name
+WIDTH_MOST: Final = 1000  # of any table, in which nothing is wrapped
+NAME_LEAST: Final = 20  # columns for the name of a subject
 FINDINGS_SHOWN: Final = 5  # groups per subject; the page and the document have them all
 UNCLAIMED_SHOWN: Final = 2  # of those: unclaimed flaws must not hide broken claims
 WIDTH_MIN: Final = 40
@@ -48,9 +50,22 @@ def _subjects(console: Console, document: Document) -> None:
     rows = [_subject_facts(subject) for subject in document["subjects"]]
     if not rows:
         return
-    if console.width < WIDTH_OF_TABLE:
+    table = _subject_table(console, rows)
+    name_least = min(NAME_LEAST, max(row["subject"].cell_len for row in rows))
+    if console.width < max(WIDTH_OF_TABLE, _width_without_names(table) + name_least):
         _subject_blocks(console, rows)
-        return
+    else:
+        console.print(table)
+
+
+def _width_without_names(table: Table) -> int:
+    """What all columns but the first one need, with the space around them."""
+    wide = Console(width=WIDTH_MOST)
+    names = table.columns[0]
+    return wide.measure(table).maximum - max(wide.measure(cell).maximum for cell in names.cells)
+
+
+def _subject_table(console: Console, rows: Sequence[dict[str, Text]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     for name in rows[0]:
         right = name in ("kills", "points", "schedules", "seconds")
@@ -60,7 +75,7 @@ def _subjects(console: Console, document: Document) -> None:
     for row in rows:
         restacked = {name: Text(row[name].plain.replace(*separators)) for name, separators in stacked.items()}
         table.add_row(*(row | restacked).values())
-    console.print(table)
+    return table
 
 
 def _subject_blocks(console: Console, rows: Iterable[Mapping[str, Text]]) -> None:
@@ -153,6 +168,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
         found += [("", text) for text in finding_groups.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
+    found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
     if finding["root_cause"]:
         found.append(("likely", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]

@@ -24,17 +24,15 @@ from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
 
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
-# time, several times its budget, and more of it on a busy machine. By then the campaign ends.
-LEAST_SECONDS: Final = {"simulated": 90.0, "process": 90.0, "spark": 240.0}
-SLOW_SECONDS: Final = 240.0  # a command gets them whatever its budget: some hundred runs of a JVM
-BUDGETS_MOST: Final = 8.0
+# time whatever its budget, and more of it on a busy machine. By then the campaign ends.
+SLOW_SECONDS: Final = 240.0  # some hundred runs of a JVM
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
 CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
 BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
-LEAST_SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
+SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
 
 
 def within_budget(task: Task) -> ShouldStop:
@@ -51,12 +49,10 @@ def within_budget(task: Task) -> ShouldStop:
             return spent >= task.budget_seconds - left
         if spent < task.budget_seconds * (SHARE_IF_VIOLATED if results.breaks_a_claim else 1):
             return False
-        least = (LEAST_SECONDS_ON_SERVICES if results.services.used else LEAST_SECONDS)[task.shell]
-        least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-        is_command = results.contract.kind == "command"
-        budget_seconds = max(task.budget_seconds, SLOW_SECONDS / BUDGETS_MOST) if is_command else task.budget_seconds
-        if spent > max(least, seconds_if_slow(budget_seconds, busy=busy)):
+        least = SECONDS_ON_SERVICES[task.shell] if results.services.used else 0.0
+        least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0.0
+        if spent > max(least, seconds_if_slow(busy)):
             return True
         if results.steering.deferred_to_processes:
             return True
@@ -65,9 +61,9 @@ def within_budget(task: Task) -> ShouldStop:
     return should_stop
 
 
-def seconds_if_slow(budget_seconds: float, *, busy: float) -> float:
+def seconds_if_slow(busy: float) -> float:
     """`busy`: runnable processes for each core."""
-    return min(BUDGETS_MOST * budget_seconds, SLOW_SECONDS) * min(max(busy, 1.0), BUSY_MOST)
+    return SLOW_SECONDS * min(max(busy, 1.0), BUSY_MOST)
 
 
 def has_least(results: CampaignResults, task: Task) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from sinkproof.chaos.faults.toxics import TOXICS
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import COORDINATOR, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.judging.oracle import Anomaly
@@ -18,6 +20,7 @@ from sinkproof.workload.ledger import Identity
 
 ROWS_SHOWN: Final = 4  # with their contents
 VALUE_SHOWN: Final = 40  # characters
+TURNS_SHOWN: Final = 6  # of sinks, after the fault: what repeats or overwrites comes soon
 STEPS_SHOWN: Final = 5  # of the struck actor, the last one included: enough to show its place in the protocol
 
 
@@ -72,13 +75,42 @@ def steps(result: RunResult) -> list[str]:
     """
     if not result.fired or not result.struck:
         return []
+    fault, at = result.struck[-1], place_of_the_last_fault(result)
+    before = [point for actor, point in result.trace[:at] if result.names[actor] == fault.actor]
+    return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point] if at >= 0 else []
+
+
+def place_of_the_last_fault(result: RunResult) -> int:
+    """In the trace; -1 where it is not known."""
     fault = result.struck[-1]
-    own = [point for actor, point in result.trace if result.names[actor] == fault.actor]
-    places = [place for place, point in enumerate(own) if point == fault.point]
-    if len(places) < fault.occurrence:
+    passed = [
+        at
+        for at, (actor, point) in enumerate(result.trace)
+        if (result.names[actor], point) == (fault.actor, fault.point)
+    ]
+    return passed[fault.occurrence - 1] if len(passed) >= fault.occurrence else -1
+
+
+def effects(result: RunResult) -> list[str]:
+    """What all sinks did at the target after the last fault, in order: a line for each turn of one of them. An `open`
+    begins a new attempt.
+    """
+    if not result.fired or not result.struck or (at := place_of_the_last_fault(result)) < 0:
         return []
-    before = own[: places[fault.occurrence - 1]]
-    return [*[point for point in before if not is_line(point)][1 - STEPS_SHOWN :], fault.point]
+    done = [(result.names[actor], _effect(point)) for actor, point in result.trace[at + 1 :]]
+    turns = groupby((each for each in done if each[1]), key=itemgetter(0))
+    lines = [f"{actor}: {' → '.join(effect for _, effect in turn)}" for actor, turn in turns]
+    left = len(lines) - TURNS_SHOWN
+    return [*lines[:TURNS_SHOWN], *([f"and {left} more turns"] if left > 0 else [])]
+
+
+def _effect(point: str) -> str:
+    """What a point says of the target; empty if nothing."""
+    if point == "open.before":
+        return "open"
+    if is_line(point) or point in AROUND_CALLS or point in COORDINATOR_POINTS or point.endswith(".before"):
+        return ""
+    return point.removesuffix(".after")
 
 
 def timeline(result: RunResult) -> list[TimelineEvent]:

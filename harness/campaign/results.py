@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
-from sinkproof.campaign.finding_text import contents_of, newest_finding, place_of, replay_line, row_of, steps, timeline
+from sinkproof.campaign.finding_text import (
+    contents_of,
+    effects,
+    newest_finding,
+    place_of,
+    replay_line,
+    row_of,
+    steps,
+    timeline,
+)
 from sinkproof.campaign.steering import Steering
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
@@ -136,6 +145,7 @@ class CampaignResults:
             contents=contents_of(anomaly, schedule.job),
             timeline=timeline(result) if result else (),
             steps=steps(result) if result and self.shell != "spark" else (),  # on Spark points are only counted
+            effects=effects(result) if result and self.shell != "spark" else (),
             line=result.struck_line if result else source_line(last, self.own_code.files),
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
 STORE: Final = HOME / "kept"
-BUDGET_SECONDS: Final = 40.0  # enough to kill at every step and line of a file sink, and for its closure
+BUDGET_SECONDS: Final = 20.0  # on two cores a small sink is examined by then; a slow one gets more in any case
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures

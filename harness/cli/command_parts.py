@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
+from sinkproof.certifier.budget_text import LEAST, seconds_in
 from sinkproof.chaos.clock import now
 from sinkproof.subject.contract import ContractError
 
 Command = Callable[..., Any]
-LEAST: Final = "least"
 SHELL_CHOICE: Final = click.Choice(["simulated", "process", "spark", "all"])
 
 
@@ -35,17 +35,10 @@ class Seconds(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        text, factor = str(value), 1.0
-        if text.endswith(("s", "m", "h")):
-            factor = {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
-            text = text[:-1]
         try:
-            seconds = float(text) * factor
-        except ValueError:
-            self.fail(f"{value!r} is not a time. Write seconds, or 30s, 5m, 1h", param, ctx)
-        if not 0 < seconds < float("inf"):
-            self.fail(f"{value!r} is not a time to spend", param, ctx)
-        return seconds
+            return seconds_in(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Budget(Seconds):

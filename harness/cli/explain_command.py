@@ -37,7 +37,7 @@ def explain(row: str | None, as_json: bool) -> None:
         return
     if name not in ROWS:
         raise click.BadParameter(
-            f"there is no row {row!r}: rows are {min(ROWS)} to {max(ROWS)}. `sinkproof explain` lists them",
+            f"there is no {row!r}: rows are {min(ROWS)} to {max(ROWS)}, root causes R1 to R{len(REPAIRS)}",
             param_hint="ROW",
         )
     shown = demonstrate(name)

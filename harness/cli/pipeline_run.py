@@ -29,6 +29,9 @@ RETRIES: Final = (
 UNAVAILABLE: Final = "SparkUnavailable: "  # how the driver begins its message about what it lacks
 
 
+HOSTS: Final = re.compile(r"cluster:(\d{1,2})")  # a --master: hosts of our own on this machine
+
+
 class Milliseconds(click.ParamType[int]):
     """A time: 50ms, 2s, 1m; a bare number means seconds, as in every command."""
 
@@ -75,6 +78,7 @@ def url_in(options: Mapping[str, Any]) -> str:
 
 
 def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark
     from sinkproof.pipeline.pipeline_progress import open_line
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
@@ -90,7 +94,18 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
     progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
     with ExitStack() as cleaning:
         of_spark = cleaning.enter_context(scratch_folder())
-        cluster = Cluster(folder=of_spark, master=_master(options["master"], len(pipeline.plan.subtasks)))
+        tasks, given = len(pipeline.plan.subtasks), options["master"] or ""
+        cluster = Cluster(
+            folder=of_spark,
+            master=_master(given, tasks),
+            executors_seconds=options["executors_ms"] / 1000,
+            say=progress.say,
+        )
+        if match := HOSTS.fullmatch(given):
+            progress.say(f"starting a Spark cluster of {match[1]} hosts")
+            hosts = StandaloneSpark.for_tasks(tasks, hosts=int(match[1]), folder=of_spark / "hosts", shared=folder.path)
+            cleaning.enter_context(hosts)
+            cluster.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment)
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")
@@ -104,7 +119,7 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
             )
 
 
-def _master(given: str | None, tasks: int) -> str:
+def _master(given: str, tasks: int) -> str:
     master = given or f"local[{tasks}]"
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{RETRIES}]", master)
 
@@ -157,9 +172,21 @@ def _as_json(outcome: PipelineOutcome, path: Path) -> str:
 
 
 OPTIONS: Final = (
-    click.option("--master", help="A Spark master with a slot for each task.  [default: local, with enough slots]"),
+    click.option(
+        "--master",
+        help="A Spark master with a slot for each task; cluster:3 starts one of three hosts on this machine.  "
+        "[default: local, with enough slots]",
+    ),
     click.option(
         "--parallelism", type=click.IntRange(1, 128), default=2, show_default=True, help="Subtasks of each operator."
+    ),
+    click.option(
+        "--wait-for-executors",
+        "executors_ms",
+        type=Milliseconds(),
+        default="60s",
+        show_default=True,
+        help="With a --master on other hosts: how long its executors may take to register.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--quiet", is_flag=True, help="No progress on stderr."),

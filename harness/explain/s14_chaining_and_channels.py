@@ -65,8 +65,8 @@ def _network() -> Scene:
         ROWS,
         InChannel,
         OutChannel,
-        receive_hello,
     )
+    from sinkproof.reference_engine.shells.spark.peer_authentication import SECRET_BYTES, Accepting, Connecting
 
     batches = [SOURCE.batch(0, at) for at in range(0, SOURCE.length(0), SOURCE.batch_rows)]
     messages = [encode(batch) for batch in batches]
@@ -74,8 +74,10 @@ def _network() -> Scene:
     rows: list[Identity] = []
     ends = socket.socketpair()
     with ends[0], ends[1]:
-        out = OutChannel(ends[0], generation=1, actor=1)
-        hello = receive_hello(ends[1])
+        secret = bytes(SECRET_BYTES)
+        out = OutChannel(ends[0], Connecting(ends[0], secret, destination=2, introduced=(1, 1)))
+        accepting = Accepting(ends[1], secret, destination=2)
+        proved = accepting.advance()
         into = InChannel(ends[1], sender=1)
         for number, message in enumerate(messages):
             out.send(ROWS, data=message)
@@ -101,7 +103,7 @@ def _network() -> Scene:
         f"of {CREDITS} credits {left} were left when all was sent, and {out.credits} when it was processed",
         [CREDITS, left, out.credits],
     )
-    scene.check("the receiver knows the sender", (1, 1), hello)
+    scene.check("the sender has proved its identity", (True, (1, 1)), (proved, accepting.introduced))
     scene.check("the same rows arrive, in order", [row[:2] for batch in batches for row in batch], rows)
     scene.check("the barrier keeps its place", 1, arrived.index("barrier 1") if "barrier 1" in arrived else None)
     scene.check(

@@ -40,6 +40,7 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: 
     world = JobWorld(runner, job=schedule.job, trace_lines=trace_lines, ids=schedule.ids)
     (state,) = world.beginnings()
     history: list[tuple[Any, ...]] = []
+    passed: list[tuple[str, str]] = []  # (actor, point) before each whole-job crash
     struck: list[Fault] = []
     lines: list[SourceLine | None] = [None]  # in which each whole-job crash struck
     segments = _segments(schedule.faults)
@@ -47,7 +48,7 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: 
     for (prelude, crash), order in zip(segments, orders, strict=False):
         here = tuple(_from_here(fault, world, state) for fault in prelude)
         state = replace(state, prelude=here, orders=(*state.orders[:-1], order))
-        state_next = _run_until(world, state, crash=crash, history=history, lines=lines)
+        state_next = _run_until(world, state, crash=crash, history=history, passed=passed, lines=lines)
         last = world.last_result(schedule)
         struck += prelude[: len(last.struck)]
         if crash is None or state_next is None:
@@ -55,7 +56,10 @@ def run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: 
         struck.append(crash)
         state = state_next
     line = last.struck_line if last.struck else lines[-1]
-    return replace(last, struck=tuple(struck), history=[*history, *last.history], struck_line=line)
+    names = (*last.names, *sorted({actor for actor, _ in passed} - {*last.names}))
+    trace = [*((names.index(actor), point) for actor, point in passed), *last.trace]
+    whole = replace(last, history=[*history, *last.history], names=names, trace=trace)
+    return replace(whole, struck=tuple(struck), struck_line=line)
 
 
 def _segments(faults: Sequence[Fault]) -> list[tuple[tuple[Fault, ...], Fault | None]]:
@@ -88,6 +92,7 @@ def _run_until(
     *,
     crash: Fault | None,
     history: list[tuple[Any, ...]],
+    passed: list[tuple[str, str]],
     lines: list[SourceLine | None],
 ) -> JobState | None:
     """The state that the crash leaves; None if its point was not passed that often."""
@@ -107,6 +112,7 @@ def _run_until(
             lines.append(world.observer.struck_line)
             world.simulation.note(crash.actor, crash.point, crash.kind)
             history.extend(world.simulation.history)
+            passed.extend((world.names[actor], point) for actor, point in world.simulation.trace)
 
     world.run(state, visit)
     return left[0] if left else None

@@ -28,7 +28,13 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restore
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
-from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
+from sinkproof.reference_engine.shells.spark.driver_supervisor import (
+    Cluster,
+    Execution,
+    SparkFailed,
+    TooFewSlots,
+    UnfitHosts,
+)
 
 INPUT_ERROR: Final = "InputError: "  # how attempts begin the message of such an error
 COORDINATOR_EXITS_MOST: Final = 3  # not by a signal, before the job ran: the next coordinator would exit, too
@@ -165,11 +171,6 @@ def run(
 ) -> PipelineOutcome:
     """Runs to the end of the input, or to the checkpoint of a stop. Raises PipelineError, SparkFailed."""
     tasks = len(pipeline.plan.subtasks)
-    if cluster.slots < tasks:
-        raise PipelineError(
-            f"{cluster.master} offers {cluster.slots} slots, and the job has {tasks} tasks, which all run at "
-            f"once: name a master with more, such as --master 'local[{tasks}]', or lower --parallelism"
-        )
     wanted = SparkRun(
         recipe=pipeline.recipe,
         arguments=pipeline.arguments(folder.path),
@@ -177,8 +178,14 @@ def run(
         checkpoint_id_stopped=beginning.checkpoint_id_stopped,
         checkpoints=folder.checkpoints,
     )
+    try:
+        execution = cluster.begin(wanted, tasks=tasks)
+    except TooFewSlots as error:
+        raise PipelineError(f"{error}, or lower --parallelism") from error
+    except UnfitHosts as error:
+        raise PipelineError(str(error)) from error
     follower = Follower(
-        cluster.begin(wanted, tasks=tasks),
+        execution,
         PipelineStatus(rows=beginning.rows, total=pipeline.total, endless=not pipeline.bounded),
         pipeline=pipeline,
         progress=progress,
@@ -230,6 +237,7 @@ class Follower:
     ended_at: float = 0.0
     finished: bool = False
     given_up: str = ""
+    refused: bool = False
     coordinator_exits: int = 0  # one after the other
     recent: deque[tuple[float, int]] = field(default_factory=deque)  # (time, rows by then)
 
@@ -255,6 +263,9 @@ class Follower:
             case "complete":
                 self.status.checkpoints += 1
                 self.status.rows = happening["rows"] - self.pipeline.begun
+            case "refused" if not self.refused:
+                self.refused = True
+                self.progress.say(f"a connection was refused ({happening['why']}); the job goes on. All are in its log")
             case "finished":
                 self.finished, self.ended_at = True, happening["at"]
             case "given up":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,20 +16,22 @@ from sinkproof.subject.loading import check, locator_of
 if TYPE_CHECKING:
     import pytest
 
-    from sinkproof.certifier.certify import Options
 
-BUDGET_SECONDS: Final = 20.0  # per shell; a small sink needs less for its whole bound
 CANARIES: Final = ("once", "always", "never")
 
 
 def certification(
     contract: type,
     *,
-    shells: Sequence[str] = ("simulated", "process"),
-    budget_seconds: float = BUDGET_SECONDS,
+    shells: Sequence[str] | None = None,
+    budget_seconds: float | None = None,
     canaries: str = "once",
+    strict: bool | None = None,
 ) -> type:
     """A test class for pytest. Its first test that runs certifies the sink; the other tests read the certificate.
+
+    What is not given is taken from pytest's configuration (sinkproof_shells, _budget, _strict); its command line
+    (--sinkproof-budget) comes before both.
 
     `canaries`: how often the certifier itself is tested. "once": once a day by this version on this machine. "always":
     for each certification. "never": the certificate says that nothing vouches for the certifier.
@@ -39,94 +39,67 @@ def certification(
     """
     import pytest
 
-    from sinkproof.certifier.certify import Options
-    from sinkproof.reports.coverage_text import beside_the_verdict
-
     if canaries not in CANARIES:
         raise ContractError(f"canaries={canaries!r} is not understood. Choose one of {', '.join(CANARIES)}")
     locator = locator_of(contract)
     claims = names(check(locator, contract).claims)
-    options = Options(shells=tuple(shells), budget_seconds=budget_seconds, canaries=canaries != "never")
 
+    @pytest.mark.sinkproof
     class Certification:
         """One test per claim and protocol step."""
 
+        certification_line = sys._getframe(1).f_lineno - 1  # where pytest says that the tests are
+
         @pytest.fixture
-        def subject(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-            kept = with_store(options, request.config, fresh=canaries == "always")
-            return certified(locator, run_folder(tmp_path_factory), options=kept)
+        def subject(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+            from sinkproof.pytest_plugin.certified_once import certified
+            from sinkproof.pytest_plugin.settings import Asked, options_for
+
+            asked = Asked(shells=shells, budget_seconds=budget_seconds, canaries=canaries, strict=strict)
+            return certified(locator, request, options=options_for(request.config, asked))
 
         @pytest.mark.parametrize("claim", claims)
         def test_claim(self, subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
-            result = next((result for result in subject["claims"] if result["claim"] == claim), None)
-            if result is None:
-                pytest.skip(f"{claim} is not judged: {subject['not_compared']}")
-            beside = beside_the_verdict(subject)
-            request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
-            if result["verdict"] != "upheld":
-                why = f"{claim} is {result['verdict']}: {result['why']}"
-                against = [finding for finding in subject["findings"] if finding["claim"] == claim]
-                lines = [why, *most_informative(against), *beside, subject["certificate"]]
-                if claim in waived_claims(subject, request.config.rootpath):
-                    pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
-                pytest.fail("\n".join(lines), pytrace=False)
+            _check_claim(subject, claim, request)
 
         @pytest.mark.parametrize("step", STEPS_REQUIRED)
         def test_step(self, subject: dict[str, Any], step: str, request: pytest.FixtureRequest) -> None:
-            broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
-            if broken and {finding["claim"] for finding in broken} <= waived_claims(subject, request.config.rootpath):
-                pytest.xfail("\n".join(["VIOLATED, waived", *most_informative(broken)]))
-            if broken:
-                pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
-            if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
-                pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
+            _check_step(subject, step, waived=waived_claims(subject, request.config.rootpath))
 
     Certification.__module__ = contract.__module__
     Certification.__name__ = Certification.__qualname__ = f"Test{contract.__name__}"
     return Certification
 
 
-def run_folder(factory: pytest.TempPathFactory) -> Path:
-    """The folder that all processes of this pytest run share: with xdist, the parent of the workers' folders."""
-    base = factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+def _check_claim(subject: dict[str, Any], claim: str, request: pytest.FixtureRequest) -> None:
+    import pytest
+
+    from sinkproof.reports.coverage_text import beside_the_verdict
+
+    result = next((result for result in subject["claims"] if result["claim"] == claim), None)
+    if result is None:
+        pytest.skip(f"{claim} is not judged: {subject['not_compared']}")
+    beside = beside_the_verdict(subject)
+    request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
+    if result["verdict"] != "upheld":
+        why = f"{claim} is {result['verdict']}: {result['why']}"
+        against = [finding for finding in subject["findings"] if finding["claim"] == claim]
+        lines = [why, *most_informative(against), *beside, subject["certificate"]]
+        if claim in waived_claims(subject, request.config.rootpath):
+            pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
-def with_store(options: Options, config: pytest.Config, *, fresh: bool) -> Options:
-    anew = fresh or bool(config.getoption("--sinkproof-fresh", default=False))
-    return replace(options, store=cache_folder(config), fresh=anew)
+def _check_step(subject: dict[str, Any], step: str, *, waived: set[str]) -> None:
+    import pytest
 
-
-def cache_folder(config: pytest.Config) -> Path | None:
-    """None if pytest has no cache (-p no:cacheprovider)."""
-    cache = getattr(config, "cache", None)
-    return None if cache is None else Path(cache.mkdir("sinkproof"))
-
-
-def certified(locator: str, folder: Path, *, options: Options) -> dict[str, Any]:
-    """The subject's part of the certificate. The first call certifies; calls in other processes wait for its result."""
-    from sinkproof.certifier.certify import certify
-    from sinkproof.certifier.result_store import one_at_a_time
-    from sinkproof.reports.document import DocumentError, load
-    from sinkproof.reports.report_facts import canary_sentence, filled
-
-    place = place_of(locator, folder, options=options)
-    with one_at_a_time(place / "lock"):
-        try:
-            document = load(place)
-        except DocumentError:
-            document = {"complete": False}
-        if not document.get("complete"):
-            document = certify([locator], place, options=options)
-    document = filled(document)
-    notes = "".join(f"\n  {note}" for note in [*document["notes"], f"canaries: {canary_sentence(document)}"])
-    return {**document["subjects"][0], "certificate": f"certificate: {place / 'certificate.json'}{notes}"}
-
-
-def place_of(locator: str, folder: Path, *, options: Options) -> Path:
-    """Where the certificate of this request lies."""
-    request = repr((locator, options.shells, options.budget_seconds, options.canaries))
-    return folder / f"sinkproof-{hashlib.sha256(request.encode()).hexdigest()[:12]}"
+    broken = [finding for finding in subject["findings"] if finding["claimed"] and strikes(finding, step)]
+    if broken and {finding["claim"] for finding in broken} <= waived:
+        pytest.xfail("\n".join(["VIOLATED, waived", *most_informative(broken)]))
+    if broken:
+        pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
+    if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
+        pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
 
 
 def waived_claims(subject: dict[str, Any], root: Path) -> set[str]:

@@ -138,7 +138,8 @@ def check(locator: str, found: Any) -> Contract:
         try:
             found = found()
         except Exception as error:  # the border to the user's class, which may raise anything
-            raise ContractError(f"{locator}: a contract is made without arguments, but: {described(error)}") from error
+            why = f"{locator}: a contract is made without arguments, but: {described(error)}"
+            raise ContractError(f"{why}. If it is a sink, `sinkproof init {locator}` writes a contract") from error
     for name in ("sink", "committed"):
         if not callable(getattr(found, name, None)):
             raise ContractError(f"{locator}: it has no method {name}(scratch). A contract looks like this:\n{EXAMPLE}")
@@ -191,7 +192,8 @@ def _make_importable(folder: Path) -> None:
 
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise ContractError(f"there is no file {path}")
+        meant = _meant(path.name, (each.name for each in path.parent.glob("*.py")))
+        raise ContractError(f"there is no file {path}{meant}")
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and module.__name__ != "__main__" and Path(file) == path:

@@ -16,10 +16,12 @@ class AttemptContext(Context):
 
     __slots__ = ("_made",)
 
-    def __init__(self, *, random_made: Callable[[], Random], **fields: Any) -> None:
-        super().__init__(random=NOT_MADE, **fields)
-        object.__setattr__(self, "_made", random_made)
-        object.__delattr__(self, "random")  # __getattr__ is called for what is missing
+    def __init__(self, *, random_made: Callable[[], Random] | None = None, **fields: Any) -> None:
+        """`random_made`: makes `random`; None: it is among the fields, as in a copy by `dataclasses.replace`."""
+        super().__init__(**{"random": NOT_MADE, **fields})
+        if random_made is not None:
+            object.__setattr__(self, "_made", random_made)
+            object.__delattr__(self, "random")  # __getattr__ is called for what is missing
 
     def __getattr__(self, name: str) -> Any:
         if name != "random":

@@ -28,6 +28,9 @@ from sinkproof.subject.scratch import Scratch, fresh_folder
 SUBJECT = "files/two-phase"
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 ANSWER_SECONDS = 60.0
+FLOOR = "floor: a child that answers once"
+WITH_A_KILL = "a run with a kill"
+ATTEMPTS = 4  # of two sinks, before and after the restart
 USED = ("engine_ms", "fork_servers_ms", "attempts_ms", "page_faults")
 PARTS = {  # of the engine's time -> file and name of the function
     "sending requests": ("child.py", "send"),
@@ -58,7 +61,7 @@ def ask_once(server: ForkServer) -> None:
 def measure(seconds: float) -> list[Row]:
     folder = fresh_folder()
     with ForkServer(preload=(*PRELOAD, __file__), warm=[("sinkproof.subject.loading:load", SUBJECT)]) as server:
-        rows = [row("floor: a child that answers once", lambda: ask_once(server), [server], seconds=seconds)]
+        rows = [row(FLOOR, lambda: ask_once(server), [server], seconds=seconds)]
     try:
         with process_runner(load(SUBJECT), Scratch(name=SUBJECT, path=folder, shell="process")) as runner:
             faults = [fault for fault in places(runner.run(Schedule()), "kill") if fault.actor.startswith("sink")]
@@ -67,7 +70,7 @@ def measure(seconds: float) -> list[Row]:
             servers = [runner.servers.first, runner.servers.other()]
             for what, run in (
                 ("a run without a fault", lambda: runner.run(Schedule())),
-                ("a run with a kill", lambda: runner.run(next(kills))),
+                (WITH_A_KILL, lambda: runner.run(next(kills))),
                 ("the same with executed lines traced", lambda: runner.run(next(kills), trace_lines=True)),
             ):
                 rows.append(row(what, run, servers, seconds=seconds))
@@ -111,6 +114,12 @@ def parts(runner: ProcessRunner, schedules: Iterator[Schedule], *, runs: int = 2
         yield {"what": what, "value": percent, "unit": "% of engine", "calls": seen[where].callcount / runs}
 
 
+def in_floors(rows: list[Row]) -> float:
+    """How many times as long as its four attempts would take, if they answered once, a run with a kill takes."""
+    per_second = {each["what"]: each["value"] for each in rows}
+    return round(per_second[FLOOR] / ATTEMPTS / per_second[WITH_A_KILL], 1)
+
+
 def table(rows: list[Row]) -> Iterator[str]:
     heads = "".join(f"{head:>10}" for head in ("/s", "engine", "servers", "attempts", "faults"))
     yield f"{'Process shell, ms of CPU time of each run':44}{heads}"
@@ -119,3 +128,4 @@ def table(rows: list[Row]) -> Iterator[str]:
             yield f"  {each['what']:42}{each['value']:10} % of the engine, {each['calls']:.1f} times a run with a kill"
         else:
             yield f"{each['what']:44}" + "".join(f"{each[name]:10}" for name in ("value", *USED))
+    yield f"A run with a kill takes {in_floors(rows)} times as long as {ATTEMPTS} of such children"

@@ -18,6 +18,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from first_hour_bench import measure as measure_first_hour
+from first_hour_bench import table as table_of_first_hour
 from growth_bench import measure as measure_growth
 from growth_bench import table as table_of_growth
 from kafka_bench import measure as measure_kafka
@@ -156,8 +158,8 @@ def main() -> None:
     on_kafka = measure_kafka(chosen.spark_seconds) if on_spark else []
     in_processes = measure_processes(chosen.seconds)
     calls = measure_system_calls(chosen.seconds)
-    growing = measure_growth()
-    every = rows + in_processes + calls + growing + on_spark + on_kafka
+    growing, first_hour = measure_growth(), measure_first_hour()
+    every = rows + in_processes + calls + growing + first_hour + on_spark + on_kafka
     if chosen.json:
         print(json.dumps(every, indent=1))
         return
@@ -166,7 +168,7 @@ def main() -> None:
         ratios = f"{row['against_hypothesis']:12}  {row['against_naive']:7}" if "against_naive" in row else ""
         print(f"{row['what']:52}{row['value'] or '-':>12} {row['unit']:14}{row.get('aim') or '':>6}  {ratios}")
     print("", *table_of_processes(in_processes), "", *table_of_system_calls(calls), sep="\n")
-    print("", *table_of_growth(growing), sep="\n")
+    print("", *table_of_growth(growing), "", *table_of_first_hour(first_hour), sep="\n")
     if on_spark:
         print("", *table_of_spark(on_spark), "", *table_of_kafka(on_kafka), sep="\n")
     print(json.dumps(every))

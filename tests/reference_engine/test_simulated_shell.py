@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -277,3 +278,10 @@ def test_an_attempt_has_one_random_generator_that_is_seeded_when_it_is_used() ->
     assert context.random.random() == Random(7).random()
     assert not hasattr(context, "else")
     assert len(seeded) == 1
+
+
+def test_a_sink_may_copy_its_context_with_another_field() -> None:
+    context = AttemptContext(random_made=lambda: Random(7), generation=2, subtask=1)
+    copied = replace(context, generation=3)
+    assert (copied.generation, copied.subtask, context.generation) == (3, 1, 2)
+    assert copied.random is context.random

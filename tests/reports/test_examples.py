@@ -48,4 +48,4 @@ def test_the_samples_show_every_kind_of_verdict_that_a_sink_can_earn(examples: P
 
 def test_the_samples_hold_nothing_else(examples: Path) -> None:
     table = {"table.json", "table.txt", "table.md", "table.html"}  # tests/reports/test_table_reports.py
-    assert {"certificate.json", *REPORTS} | table == {path.name for path in examples.iterdir()}
+    assert {"certificate.json", "report.png", *REPORTS} | table == {path.name for path in examples.iterdir()}

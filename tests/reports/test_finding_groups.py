@@ -14,6 +14,7 @@ def finding(schedule: str, *, line: int = 0, file: str = "my_sink.py", **keys: A
 
 ZOMBIE = finding("sink[0].line(my_sink.py:7)#1=stop", line=7)
 LIBRARY = finding("sink[0].line(other.py:9)#1=kill", line=9, file="other.py")
+STRATEGY = finding("sink[0].line(strategies/write_ahead.py:9)#1=kill", line=9, file="strategies/write_ahead.py")
 STEP = finding("sink[0].commit.after#1=kill")
 DEATH = finding("sink[0].line(my_sink.py:8)#1=kill", line=8)
 TWO = finding("sink[0].line(my_sink.py:3)#1=kill sink[0].line(my_sink.py:4)#1=kill", line=4)
@@ -22,8 +23,8 @@ LOSS = finding("sink[0].line(my_sink.py:1)#1=kill", line=1, oracle="O1")
 
 
 def test_a_death_at_a_line_of_the_users_file_tells_most() -> None:
-    found = by_weight([UNCLAIMED, TWO, ZOMBIE, LIBRARY, STEP, DEATH], subject="src/my_sink.py:Contract")
-    assert [DEATH, LIBRARY, STEP, ZOMBIE, TWO, UNCLAIMED] == found
+    found = by_weight([UNCLAIMED, TWO, ZOMBIE, STRATEGY, LIBRARY, STEP, DEATH], subject="src/my_sink.py:Contract")
+    assert [DEATH, LIBRARY, STRATEGY, STEP, ZOMBIE, TWO, UNCLAIMED] == found
 
 
 def test_findings_of_one_oracle_and_cause_are_one_group() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from sinkproof.reports import document as certificate
 from sinkproof.reports import terminal
 
 from ..support import sample_certificate
@@ -61,3 +63,11 @@ def test_the_terminal_prints_the_sentence_of_complete_closures_once_and_names_in
     assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
     assert "not complete, of whole-job crashes: --command './my-sink --flag' (the state grows" in text
     assert "not complete, of crashes with a partial death: files/two-phase (depth 2, the budget ended);" in text
+
+
+@pytest.mark.parametrize("width", [110, 120, 150, 220])
+def test_a_table_gives_way_to_blocks_before_it_breaks_the_names_of_subjects(width: int, project: Path) -> None:
+    document, name = certificate.load(project / "reports/examples"), "orders.py:MyContract"
+    document["subjects"] = [{**subject, "name": name} for subject in document["subjects"]]
+    overview, _, _ = terminal.render(document, width=width).partition("NO_DUPLICATES:")
+    assert len(document["subjects"]) < overview.count(name)  # beside the first finding, too

@@ -34,14 +34,15 @@ from sinkproof.reference_engine.shells.spark.channels import (
     END,
     ROWS,
     ChannelLost,
+    Forged,
     InChannel,
     OutChannel,
     event_of,
     frame_of,
-    receive_hello,
 )
-from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept, connect
+from sinkproof.reference_engine.shells.spark.control_messages import Address, connect, control_connection
 from sinkproof.reference_engine.shells.spark.deployment import Deployment, SparkRun
+from sinkproof.reference_engine.shells.spark.guarded_entrance import Entrance
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -71,7 +72,7 @@ class SparkAttempt(RealShell):
     def __init__(
         self, run: SparkRun, deployment: Deployment, order: StartOrder, *, listening: socket.socket | None
     ) -> None:
-        self.deployment, self.order, self.listening = deployment, order, listening
+        self.deployment, self.order = deployment, order
         self.job, self.names = deployment.job, order.names
         plan = order.plan
         self.key: Key = (plan.id, order.generation)
@@ -90,14 +91,14 @@ class SparkAttempt(RealShell):
         self.timers: list[tuple[float, int, Any]] = []
         self.posted, self.cancelled, self.emit_due = 0, False, False
         self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> offset of each split, for progress reports
-        self.coordinator = ControlConnection(connect(run.coordinator))
-        self.outputs = {
-            actor: OutChannel(connect(address), generation=order.generation, actor=plan.id)
-            for actor, address in order.downstream.items()
-        }
+        self.coordinator = control_connection(run.coordinator, run.secret, destination=0)
+        self.outputs = {actor: self._channel_to(actor, run.secret) for actor in order.downstream}
         self.inputs: dict[int, InChannel] = {}
         self.watched: dict[int, int] = {}  # descriptor -> events that it is polled for
         self.poll = select.epoll()
+        self.entrance: Entrance | None = None
+        if listening is not None:
+            self.entrance = Entrance(listening, self.poll, secret=run.secret, destination=plan.id, events=self.events)
         self.uploads = Uploads()
 
     # -- what effects need of their shell ----------------------------------------------------------
@@ -150,8 +151,6 @@ class SparkAttempt(RealShell):
 
     def _run(self) -> None:
         self.coordinator.send("attempt", *self.key)
-        if self.listening is not None:
-            self._watch(self.listening.fileno(), select.EPOLLIN)
         self._watch(self.coordinator.fileno(), select.EPOLLIN)
         self._watch(self.uploads.descriptor, select.EPOLLIN)
         for channel in self.outputs.values():
@@ -161,6 +160,8 @@ class SparkAttempt(RealShell):
             self._read_what_may_be_processed()
             for descriptor, mask in self.poll.poll(self._patience()):
                 self._ready(descriptor, mask)
+            if self.entrance is not None:
+                self.entrance.drop_late()
             self._timers()
             if self.emit_due and self._may_send() and self._can_read():
                 self.emit_due = False
@@ -170,11 +171,13 @@ class SparkAttempt(RealShell):
     def _patience(self) -> float:
         """Seconds; for ever if nothing but a message can make work."""
         patience = max(0.0, (self.timers[0][0] - self.now) / 1000) if self.timers else -1.0
+        if self.entrance is not None:
+            patience = self.entrance.patience(patience)
         if not self.emit_due or not self._may_send():
             return patience
         if self._can_read():
             return 0.0
-        return min(patience, POLL_SECONDS) if self.timers else POLL_SECONDS
+        return POLL_SECONDS if patience < 0 else min(patience, POLL_SECONDS)
 
     def _handle(self, event: tuple[str, Any, Any]) -> None:
         act(self, self.key, self.subtask.on(*event))
@@ -208,8 +211,8 @@ class SparkAttempt(RealShell):
         elif descriptor == self.uploads.descriptor:
             for checkpoint_id, kept in self.uploads.done():
                 self._handle(("persisted", checkpoint_id, kept))
-        elif self.listening is not None and descriptor == self.listening.fileno():
-            self._accept()
+        elif self.entrance is not None and self.entrance.owns(descriptor):
+            self._admit(self.entrance, descriptor)
         elif descriptor in self.inputs:
             self._receive(self.inputs[descriptor])
         else:
@@ -217,6 +220,8 @@ class SparkAttempt(RealShell):
 
     def _obey(self) -> None:
         messages = self.coordinator.receive()
+        if self.coordinator.refusal:
+            raise Forged(self.coordinator.refusal)
         if messages is None:
             raise ChannelLost("the coordinator is gone, or has replaced us")
         for kind, a, b in messages:
@@ -249,16 +254,21 @@ class SparkAttempt(RealShell):
     def _credited(self, channel: OutChannel, count: int) -> None:
         """The channel counts for itself."""
 
-    def _accept(self) -> None:
-        assert self.listening is not None
-        connected = accept(self.listening)
-        if connected is None:
+    def _channel_to(self, actor: int, secret: bytes) -> OutChannel:
+        plan, generation = self.order.plan, self.order.generation
+        address = self.order.downstream[actor]
+        handshake, connected = connect(address, secret, destination=actor, introduced=(generation, plan.id))
+        return OutChannel(connected, handshake)
+
+    def _admit(self, entrance: Entrance, descriptor: int) -> None:
+        admitted = entrance.ready(descriptor)
+        if admitted is None:
             return
-        hello = receive_hello(connected)
-        if hello is None or hello[0] != self.key[1] or hello[1] not in self.order.plan.inputs:
-            connected.close()  # an earlier generation's, which waited in the backlog
+        generation, sender = admitted.introduced
+        if generation != self.key[1] or sender not in self.order.plan.inputs:
+            admitted.socket.close()  # an earlier generation's, which waited in the backlog
             return
-        channel = InChannel(connected, sender=hello[1])
+        channel = InChannel.admitted(admitted)
         self.inputs[channel.fileno()] = channel
 
     def _read_what_may_be_processed(self) -> None:
@@ -282,7 +292,7 @@ class SparkAttempt(RealShell):
         channel.ended |= code == END
         self._take(channel, code, (number, data))
 
-    def _take(self, channel: InChannel, code: int, frame: tuple[int, bytearray]) -> None:
+    def _take(self, channel: InChannel, code: int, frame: tuple[int, bytearray | memoryview]) -> None:
         if code == ROWS:
             self._handle(("rows", channel.sender, decode(frame[1])))
             channel.give_credits(1)
@@ -324,7 +334,9 @@ def live(attempt: SparkAttempt) -> None:
     """The body of an attempt's process. A failure of the sink is reported to the coordinator, then ends the attempt."""
     try:
         attempt.run()
-    except ChannelLost:  # the other end has died; the process that observes the death reports it
+    except ChannelLost as error:  # the other end has died; the process that observes the death reports it
+        if isinstance(error, Forged):
+            attempt.events.record("refused", actor=attempt.order.plan.name, why=str(error))
         attempt.close()
         raise SystemExit(2) from None
     except Exception as error:  # the border: any failure of the sink

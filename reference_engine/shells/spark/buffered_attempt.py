@@ -40,7 +40,7 @@ class BufferedAttempt(SparkAttempt):
         if count:
             self._handle(("granted", to, count))
 
-    def _take(self, channel: InChannel, code: int, frame: tuple[int, bytearray]) -> None:
+    def _take(self, channel: InChannel, code: int, frame: tuple[int, bytearray | memoryview]) -> None:
         item = Item("rows", decode(frame[1]), frame[0]) if code == ROWS else Item(*event_of(code, *frame))
         self._handle(("arrive", channel.sender, item))
 

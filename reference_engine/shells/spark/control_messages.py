@@ -1,43 +1,44 @@
 """Messages between our own processes: pickled, with their length in front, over one stream socket.
 
-Only processes of one job use these sockets: the driver passes their addresses on.
+Nothing is unpickled but what a process of the same job has sent (peer_authentication.py): over TCP each message and its
+length are sealed, so that a length is not believed, and a pickle not loaded, before its tag was checked. The sockets
+between a process and its own child (socketpair) need no proof: no other process has their ends.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import select
 import socket
 import struct
 from typing import Any, Final
 
+from sinkproof.chaos.clock import Deadline
+from sinkproof.reference_engine.shells.spark.guarded_entrance import Admitted, without_delay
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
+from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTES, Connecting, Gone, Seals, Unproved
+
 LENGTH: Final = struct.Struct("<I")
-PEER: Final = struct.Struct("3i")  # pid, user, group
 CHUNK: Final = 1 << 18
 BACKLOG: Final = 128
+MESSAGE_BYTES_MOST: Final = 1 << 30  # the largest ones carry the restored state of a subtask
+CONNECT_SECONDS: Final = 20.0  # until the other end has answered; the successor of a dead coordinator takes 0.05
+SILENCE_SECONDS: Final = 10  # from which a host that answers nothing counts as cut off; Flink takes 50
+PROBE_SECONDS: Final = 2
 Address = str | tuple[str, int]  # an abstract UNIX name, or host and port
 Message = tuple[Any, ...]  # (kind, ...)
 
 
-def listen(network: str, name: str) -> socket.socket:
+def listen(network: str, name: str, *, host: str = LOOPBACK) -> socket.socket:
     """`network`: "unix" (one host, faster) or "tcp". Abstract names need no cleaning up: they end with the socket."""
     if network == "tcp":
-        return socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, 0), family=family, backlog=BACKLOG)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(b"\0" + name.encode())
     listening.listen(BACKLOG)
     return listening
-
-
-def accept(listening: socket.socket) -> socket.socket | None:
-    """None for a stranger: what is read from here is unpickled, so it must come from a process of the same user."""
-    connected = listening.accept()[0]
-    if connected.family == socket.AF_UNIX:
-        _, user, _ = PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
-        if user != os.getuid():
-            connected.close()
-            return None
-    return without_delay(connected)
 
 
 def address_of(listening: socket.socket) -> Address:
@@ -45,24 +46,61 @@ def address_of(listening: socket.socket) -> Address:
     return os.fsdecode(name[1:]) if listening.family == socket.AF_UNIX else (name[0], name[1])
 
 
-def connect(address: Address) -> socket.socket:
-    if isinstance(address, str):
-        connected = socket.socket(socket.AF_UNIX)
-        try:
+def connect(
+    address: Address, secret: bytes, *, destination: int, introduced: tuple[int, int] = (0, 0)
+) -> tuple[Connecting, socket.socket]:
+    """The handshake, which has begun, and its socket. Raises OSError.
+
+    ConnectionRefusedError: nothing listens there any more. ConnectionAbortedError: what listens is not of this job.
+    """
+    connected = socket.socket(socket.AF_UNIX) if isinstance(address, str) else _connected(address)
+    try:
+        if isinstance(address, str):
             connected.connect(b"\0" + address.encode())
-        except OSError:
-            connected.close()
-            raise
-        return connected
-    host, port = address
-    return without_delay(socket.create_connection((host, port)))
+        return Connecting(connected, secret, destination=destination, introduced=introduced), connected
+    except Unproved as error:
+        connected.close()
+        raise unanswered(address, error) from error
+    except OSError:
+        connected.close()
+        raise
 
 
-def without_delay(connected: socket.socket) -> socket.socket:
-    """Small messages must not wait for more."""
-    if connected.family != socket.AF_UNIX:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+def unanswered(address: Address, error: Unproved) -> ConnectionError:
+    kind = ConnectionResetError if isinstance(error, Gone) else ConnectionAbortedError
+    return kind(f"no process of this job answers at {address}: {error}")
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    return without_delay(socket.create_connection(address, timeout=CONNECT_SECONDS))
+
+
+def control_connection(address: Address, secret: bytes, *, destination: int) -> ControlConnection:
+    """Returns when both ends have proved that they belong to one job. Raises OSError."""
+    handshake, connected = connect(address, secret, destination=destination)
+    deadline = Deadline(CONNECT_SECONDS)
+    try:
+        while not handshake.advance():
+            if deadline.over:
+                raise TimeoutError(f"no process of this job answered at {address} in {CONNECT_SECONDS:.0f} s")
+            select.select([handshake], [], [], deadline.left)
+    except Unproved as error:
+        connected.close()
+        raise unanswered(address, error) from error
+    except OSError:
+        connected.close()
+        raise
+    return ControlConnection(connected, seals=handshake.seals)
+
+
+def notice_silence(connected: socket.socket) -> None:
+    """The kernel ends a connection to a host that answers nothing. Not for channels: there a receiver may be slow."""
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * SILENCE_SECONDS)
 
 
 class ControlConnection:
@@ -70,19 +108,34 @@ class ControlConnection:
     noticed as the end of the stream.
     """
 
-    __slots__ = ("_buffer", "actor", "generation", "socket")
+    __slots__ = ("_buffer", "_length", "_seals", "actor", "generation", "refusal", "socket")
 
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket, self._buffer = connected, bytearray()
+    def __init__(self, connected: socket.socket, *, seals: Seals | None = None) -> None:
+        connected.setblocking(True)
+        notice_silence(connected)
+        self.socket, self._buffer, self._seals = connected, bytearray(), seals
+        self._length: int | None = None  # of the message that is arriving, once it is known, and proved
         self.actor, self.generation = 0, 0  # of the other end, once it has sent them
+        self.refusal = ""  # why the stream was ended by this end
+
+    @classmethod
+    def admitted(cls, admitted: Admitted) -> ControlConnection:
+        return cls(admitted.socket, seals=admitted.seals)
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def send(self, *message: Any) -> None:
         data = pickle.dumps(message)
+        if len(data) > MESSAGE_BYTES_MOST:
+            raise ValueError(f"a message {message[0]!r} of {len(data):,} bytes; {MESSAGE_BYTES_MOST:,} is the most")
+        length = LENGTH.pack(len(data))
         try:
-            self.socket.sendall(LENGTH.pack(len(data)) + data)
+            if self._seals is None:
+                self.socket.sendall(length + data)
+            else:
+                seal = self._seals.sending
+                self.socket.sendall(b"".join((length, seal.tag(length), data, seal.tag(data))))
         except OSError:
             return  # its end of the stream will be read
 
@@ -90,24 +143,45 @@ class ControlConnection:
         """What has arrived, at least one read's worth; None at the end of the stream."""
         try:
             chunk = self.socket.recv(CHUNK)
+            if not chunk:
+                return None
+            self._buffer += chunk
+            return self._whole()
         except OSError:
             return None
-        if not chunk:
+        except Unproved as error:
+            self.refusal = str(error)
             return None
-        self._buffer += chunk
-        return self._whole()
 
     def _whole(self) -> list[Message]:
-        found, at = [], 0
-        while len(self._buffer) - at >= LENGTH.size:
-            (length,) = LENGTH.unpack_from(self._buffer, at)
-            end = at + LENGTH.size + length
-            if end > len(self._buffer):
-                break
-            found.append(pickle.loads(memoryview(self._buffer)[at + LENGTH.size : end]))
+        found = []
+        at = 0
+        while (end := self._end_of_part(at)) <= len(self._buffer):
+            part = self._opened(at, end)
+            if self._length is None:
+                (self._length,) = LENGTH.unpack(part)
+                if self._length > MESSAGE_BYTES_MOST:
+                    raise Unproved(f"a message of {self._length:,} bytes was announced")
+            else:
+                self._length = None
+                found.append(pickle.loads(part))
+            part.release()
             at = end
         del self._buffer[:at]
         return found
+
+    def _end_of_part(self, at: int) -> int:
+        """A message comes in two parts, its length and its content; each has its tag behind it."""
+        size = LENGTH.size if self._length is None else self._length
+        return at + size + (TAG_BYTES if self._seals is not None else 0)
+
+    def _opened(self, at: int, end: int) -> memoryview:
+        if self._seals is None:
+            return memoryview(self._buffer)[at:end]
+        with memoryview(self._buffer) as whole:
+            part, tag = bytes(whole[at : end - TAG_BYTES]), bytes(whole[end - TAG_BYTES : end])
+        self._seals.receiving.check(tag, part)
+        return memoryview(part)
 
     def hang_up(self) -> None:
         """Both ends will read the end of the stream."""

@@ -53,7 +53,8 @@ class CoordinatorParent:
         self.failures = 0
         run.deployment()  # every coordinator inherits these imports
         self.run_data, self.events = run, RunFolder(run.folder).events()
-        self.listening = listen(run.network, f"{run.folder.name}-coordinator-{os.getpid()}-{next(self.numbers)}")
+        name = f"{run.folder.name}-coordinator-{os.getpid()}-{next(self.numbers)}"
+        self.listening = listen(run.network, name, host=run.host)
         self._fork()
         self.driver.send("listening", address_of(self.listening))
 
@@ -76,6 +77,8 @@ class CoordinatorParent:
             self.clear()  # supervisors find no coordinator any more, and end
         elif status:
             self._fork()
+        else:
+            self.clear()  # the job is over: connections that wait are closed, and no process waits for an answer
 
     def clear(self) -> None:
         """Ends what is left of a run."""

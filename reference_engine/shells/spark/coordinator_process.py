@@ -20,8 +20,9 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restore
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder
-from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, accept
+from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.guarded_entrance import Entrance, name_of
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -50,7 +51,7 @@ class CoordinatorProcess(RealShell):
     """The shell (effects.CoordinatorShell) of actor 0. `run` returns when the job is over."""
 
     def __init__(self, run: SparkRun, listening: socket.socket) -> None:
-        self.listening, self.deployment = listening, run.deployment()
+        self.deployment = run.deployment()
         self.checkpoint_id_stopped = run.checkpoint_id_stopped
         self.job, self.names = self.deployment.job, self.deployment.job.widest.names
         self.folder = folder = RunFolder(run.folder)
@@ -68,9 +69,11 @@ class CoordinatorProcess(RealShell):
         self.queue: list[tuple[Any, ...]] = []
         self.sequence = 0
         self.poll = select.epoll()
+        self.entrance = Entrance(listening, self.poll, secret=run.secret, destination=0, events=self.events)
         self.connections: dict[int, ControlConnection] = {}
         self.supervisors: dict[int, ControlConnection] = {}
         self.addresses: dict[int, Address] = {}
+        self.standby: dict[int, list[tuple[ControlConnection, Address]]] = {}  # second supervisors of one actor
         self.attempts: dict[int, ControlConnection] = {}
         self.outbox: dict[int, list[tuple[Any, ...]]] = {}  # for attempts that have not connected yet
         self.subtasks: dict[Key, Subtask] = {}  # those of this generation; they run in other processes
@@ -131,28 +134,28 @@ class CoordinatorProcess(RealShell):
 
     def run(self) -> None:
         self.events.record("coordinator")
-        self.poll.register(self.listening, select.EPOLLIN)
         while not self.over:
             wait = max(0.0, (self.queue[0][0] - self.now) / 1000) if self.queue else -1.0
-            for descriptor, _ in self.poll.poll(wait):
-                if descriptor == self.listening.fileno():
-                    self._accept()
+            for descriptor, _ in self.poll.poll(self.entrance.patience(wait)):
+                if self.entrance.owns(descriptor):
+                    self._admit(descriptor)
                 elif descriptor in self.connections:
                     self._receive(self.connections[descriptor])
             while self.queue and self.queue[0][0] <= self.now:
                 _, _, generation, event = heappop(self.queue)
                 self._deliver(generation, event)
+            self.entrance.drop_late()
             if self.finished or self.failure:
                 self._end()
         if (close := getattr(self.deployment.on_complete, "close", None)) is not None:
             close()
         self._wait_for_goodbyes()
 
-    def _accept(self) -> None:
-        connected = accept(self.listening)
-        if connected is None:
+    def _admit(self, descriptor: int) -> None:
+        admitted = self.entrance.ready(descriptor)
+        if admitted is None:
             return
-        connection = ControlConnection(connected)
+        connection = ControlConnection.admitted(admitted)
         self.connections[connection.fileno()] = connection
         self.poll.register(connection, select.EPOLLIN)
 
@@ -167,10 +170,14 @@ class CoordinatorProcess(RealShell):
     def _lost(self, connection: ControlConnection) -> None:
         self.poll.unregister(connection)
         del self.connections[connection.fileno()]
+        if connection.refusal:
+            self.events.record("refused", peer=name_of(connection.socket), destination=0, why=connection.refusal)
         connection.close()
         actor = connection.actor
+        self.standby[actor] = [one for one in self.standby.get(actor, ()) if one[0] is not connection]
         if self.supervisors.get(actor) is connection:
             del self.supervisors[actor], self.addresses[actor]
+            self._promote(actor)
             self._failed(actor, "its worker is gone")
         elif self.attempts.get(actor) is connection and connection.generation == self.generation:
             self._failed(actor, "its connection is gone")
@@ -187,9 +194,15 @@ class CoordinatorProcess(RealShell):
     # -- messages ----------------------------------------------------------------------------------
 
     def on_supervisor(self, connection: ControlConnection, actor: int, address: Address) -> None:
+        """A second one comes when Spark has given up a host that is only cut off; it waits until the first is lost."""
         connection.actor = actor
-        self.supervisors[actor], self.addresses[actor] = connection, address
+        self.standby.setdefault(actor, []).append((connection, address))
+        self._promote(actor)
         self._next_generation()
+
+    def _promote(self, actor: int) -> None:
+        if actor not in self.supervisors and self.standby.get(actor):
+            self.supervisors[actor], self.addresses[actor] = self.standby[actor].pop(0)
 
     def on_ended(self, connection: ControlConnection, generation: int, why: str) -> None:
         if generation == self.generation:
@@ -284,7 +297,8 @@ class CoordinatorProcess(RealShell):
         self.events.record("finished" if self.finished else "given up", why=self.failure)
         for attempt in self.attempts.values() if self.failure else ():
             attempt.send("cancel", None, None)
-        for supervisor in self.supervisors.values():
+        second = [connection for waiting in self.standby.values() for connection, _ in waiting]
+        for supervisor in (*self.supervisors.values(), *second):
             supervisor.send("finish")
 
     def _wait_for_goodbyes(self) -> None:

@@ -17,6 +17,8 @@ from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckp
 from sinkproof.reference_engine.checkpointing.open_storage import storage_at
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.control_messages import Address
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
+from sinkproof.reference_engine.shells.spark.peer_authentication import new_secret
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -47,8 +49,10 @@ class SparkRun:
     arguments: Mapping[str, Any]
     folder: Path
     network: str = "unix"
+    host: str = LOOPBACK  # over TCP: the driver's address
     coordinator: Address = ""
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
+    secret: bytes = field(default_factory=new_secret, repr=False)  # its processes share it
     checkpoints: str = ""  # a URL; "": in the folder
 
     def storage(self, *, retained: int = 1, generation: int = 0) -> FolderCheckpointStorage | ObjectCheckpointStorage:

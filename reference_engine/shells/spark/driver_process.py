@@ -15,29 +15,30 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import resolve
 from sinkproof.chaos.processes.parent_death import die_with
-from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, connect
+from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, control_connection
 from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_coordinator_parent
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
+from sinkproof.reference_engine.shells.spark.host_addresses import master_address, on_one_host, own_address
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAEMON: Final = "sinkproof.reference_engine.shells.spark.python_worker_daemon"
 WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: the file in which the daemon records how workers ended
 WORKERS_FILE: Final = "workers"
 JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
-EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
-POLL_SECONDS: Final = 0.05
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
 
 
 class SparkDriver:
     def __init__(self, commands: ControlConnection, *, master: str, folder: Path) -> None:
-        self.commands = commands
+        self.commands, self.master = commands, master
         self.coordinator_parent, self.coordinator_parent_commands = (
             fork_coordinator_parent()
         )  # before Spark: one thread, no JVM
@@ -46,14 +47,14 @@ class SparkDriver:
         os.environ[WORKERS_LOG] = str(folder / WORKERS_FILE)
         settings = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
         self.session = start_session(master=master, folder=folder, settings=settings)
-        self.coordinator: Address = ""
+        self.run: SparkRun | None = None
         self.is_local = master.startswith("local[")
         self.lock = threading.Lock()  # two threads answer
         self.jvm, self.closing = os.pidfd_open(self._jvm_pid()), False
         threading.Thread(target=self._die_with_jvm, daemon=True).start()
 
     def serve(self) -> None:
-        self._answer("ready", self.session.sparkContext.defaultParallelism, self._jvm_pid())
+        self._answer("ready", slots_of(self.session, is_local=self.is_local), self._jvm_pid())
         while (messages := self.commands.receive()) is not None:
             for message in messages:
                 getattr(self, "do_" + message[0])(*message[1:])
@@ -74,8 +75,9 @@ class SparkDriver:
     def do_run(self, run: SparkRun) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
         tasks = len(run.deployment().job.widest.subtasks)
-        self.coordinator = begin(self.coordinator_parent_commands, run)
-        run = replace(run, coordinator=self.coordinator)
+        if not on_one_host(self.master):
+            run = replace(run, host=own_address(master_address(self.master)))
+        self.run = run = replace(run, coordinator=begin(self.coordinator_parent_commands, run))
         threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
         self._answer("running")
 
@@ -92,17 +94,14 @@ class SparkDriver:
         else:
             self._answer("done", "")
 
-    def do_slots(self, wanted: int) -> None:
-        """How many tasks can run at once; executors on other machines, or in other processes, come one by one."""
-        context, deadline = self.session.sparkContext, Deadline(0 if self.is_local else EXECUTORS_SECONDS)
-        while context.defaultParallelism < wanted and not deadline.over:
-            threading.Event().wait(POLL_SECONDS)
-        self._answer("slots", context.defaultParallelism)
+    def do_slots(self) -> None:
+        self._answer("slots", slots_of(self.session, is_local=self.is_local))
 
     def do_stop(self) -> None:
         """Makes the coordinator check whether the run is to stop. A new coordinator checks by itself."""
+        assert self.run is not None
         try:
-            connection = ControlConnection(connect(self.coordinator))
+            connection = control_connection(self.run.coordinator, self.run.secret, destination=0)
         except OSError:
             return
         connection.send("stop")
@@ -121,6 +120,17 @@ class SparkDriver:
         self.closing = True
         self.coordinator_parent_commands.close()
         stop_session(self.session)
+
+
+def slots_of(session: SparkSession, *, is_local: bool) -> int:
+    """How many tasks can run at once by now; executors on other hosts, or in other processes, register one by one.
+
+    `defaultParallelism` is 2 where none has. What Spark checks before it starts a barrier stage is exact.
+    """
+    if is_local:
+        return session.sparkContext.defaultParallelism
+    context: Any = session.sparkContext._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +25,15 @@ from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
+from sinkproof.reference_engine.shells.spark.host_addresses import on_one_host
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.sink_adapters.protocol import nothing
 
 MODULE: Final = "sinkproof.reference_engine.shells.spark.driver_process"
 LOG: Final = "spark.log"
+EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
+SLOTS_SECONDS: Final = 0.2  # between two looks at how many there are
 START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
 STOP_SECONDS: Final = 10.0
 TICK_SECONDS: Final = 0.005  # how soon an event is noticed
@@ -43,11 +48,27 @@ class TooFewSlots(SparkFailed):
     """All tasks of a job run at once; a master with fewer slots would keep it waiting for ever."""
 
 
+class UnfitHosts(SparkFailed):
+    """Hosts of the cluster lack what the job needs; nothing was started."""
+
+
 class Cluster:
     """One driver with its session; a context manager. `folder` is for Spark's own files."""
 
-    def __init__(self, *, folder: Path, master: str = "local[6,100000]") -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        master: str = "local[6,100000]",
+        executors_seconds: float = EXECUTORS_SECONDS,
+        say: Callable[[str], None] = nothing,
+    ) -> None:
+        """`executors_seconds`: how long executors are waited for; `say` hears of it."""
         self.folder, self.master = folder, master
+        self.inside: Sequence[str] = ()
+        self.environment: Mapping[str, str] = {}
+        self.executors_seconds, self.say = executors_seconds, say
+        self.surveyed: set[Path] = set()  # folders that every host shares
         self.process: subprocess.Popen[bytes] | None = None
         self.commands: ControlConnection | None = None
         self.slots, self.jvm = 0, 0
@@ -64,15 +85,20 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
+    def be_on(self, master: str, *, inside: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Before `start`. `inside`: the command that runs the driver on another host, with this environment added."""
+        self.master, self.inside, self.environment = master, inside, environment
+
     # -- the driver --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Raises SparkFailed with the driver's own words."""
         ours, its = socket.socketpair()
-        command = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
+        driver = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
         with open(self.folder / LOG, "ab", opener=partial(os.open, mode=0o600)) as log:
             self.process = subprocess.Popen(
-                command,
+                [*self.inside, *driver],
+                env={**os.environ, **self.environment},
                 pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -175,18 +201,40 @@ class Cluster:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def begin(self, run: SparkRun, *, tasks: int) -> Execution:
-        """Submits the job. Raises SparkFailed if Spark has fewer slots than the job has tasks."""
-        if self.commands is None:
-            self.start()
-        if self.slots < tasks and self.commands is not None:
-            self.commands.send("slots", tasks)
+    def _wait_for_slots(self, tasks: int) -> None:
+        waiting, said = Deadline(0.0 if self.master.startswith("local[") else self.executors_seconds), -1
+        while self.slots < tasks and self.commands is not None:
+            self.commands.send("slots")
             self.slots = self._answer("slots", deadline=Deadline(START_SECONDS))[1]
+            if self.slots >= tasks or waiting.over:
+                break
+            if self.slots != said:
+                said = self.slots
+                self.say(f"waiting for executors: {said} of {tasks} slots, for {waiting.left:.0f} s at most")
+            select.select([self.commands], [], [], SLOTS_SECONDS)
         if self.slots < tasks:
             raise TooFewSlots(
                 f"{self.master} offers {self.slots} slots, and the job has {tasks} tasks, which all run at once: "
                 f"name a master with more, such as --master 'local[{tasks}]'"
             )
+
+    def _survey(self, folder: Path) -> None:
+        """Once for all runs below a folder; a Spark job takes a moment."""
+        if folder.parent in self.surveyed:
+            return
+        RunFolder(folder)  # makes it
+        if why := self.call("sinkproof.reference_engine.shells.spark.host_survey:survey", str(folder), self.slots):
+            raise UnfitHosts(why)
+        self.surveyed.add(folder.parent)
+
+    def begin(self, run: SparkRun, *, tasks: int) -> Execution:
+        """Submits the job. Raises SparkFailed if Spark has fewer slots than the job has tasks, or hosts are not fit."""
+        if self.commands is None:
+            self.start()
+        self._wait_for_slots(tasks)
+        if not on_one_host(self.master):
+            self._survey(run.folder)
+            run = replace(run, network="tcp")
         execution = Execution(self, run)
         execution.submit()
         return execution

@@ -16,6 +16,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.processes.parent_death import die_with
+from sinkproof.reference_engine.shells.spark.host_addresses import (
+    LOOPBACK,
+    master_address,
+    on_one_host,
+    own_address,
+)
 from sinkproof.reference_engine.shells.spark.java_installation import check_available, quoted
 from sinkproof.reference_engine.shells.spark.spark_class_archive import (
     TRAINING_SECONDS,
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-LOCAL_MASTERS: Final = ("local",)  # local[2] and local-cluster[2,2,1024]
 FAST_JAVA: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # C1 only: the JVM lives for seconds, and the work is done in Python
@@ -127,9 +132,11 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
     }
-    if master.startswith(LOCAL_MASTERS):
-        chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if len(os.fsencode(folder / "tmp")) + SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MOST:
+    towards = master_address(master)
+    if on_one_host(master) or towards is not None:
+        host = own_address(towards) if towards is not None else LOOPBACK
+        chosen |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
+    if on_one_host(master) and len(os.fsencode(folder / "tmp")) + SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MOST:
         chosen["spark.python.unix.domain.socket.enabled"] = "true"
         chosen["spark.python.unix.domain.socket.dir"] = str(folder / "tmp")
     return chosen

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from collections import Counter
 from functools import cache
 from typing import Final
@@ -22,15 +23,22 @@ from sinkproof.reference_engine.dataflow.columns import MANY_KEYS, decode, encod
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder, live
 from sinkproof.reference_engine.shells.spark.buffered_attempt import attempt_for
-from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, address_of, connect, listen
+from sinkproof.reference_engine.shells.spark.control_messages import (
+    ControlConnection,
+    address_of,
+    control_connection,
+    listen,
+)
 from sinkproof.reference_engine.shells.spark.deployment import Identity, SparkRun
 from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
+from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK, own_address
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 POLL_SECONDS: Final = 0.02  # between two checks for a stopped attempt; in production that is a heartbeat
 ZOMBIE_SECONDS: Final = 2.0  # from its resumption until a zombie is killed that has not ended by itself
 CLOSING_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.1
 CANCELLING_SECONDS: Final = 0.2  # an attempt that was cancelled closes its sink, or is killed
 ROWS_REPORTED_MOST: Final = 100
 
@@ -60,7 +68,8 @@ class Supervisor:
         self.events = RunFolder(run.folder).events()
         self.listening: socket.socket | None = None
         if self.plan.inputs:
-            self.listening = listen(run.network, f"{run.folder.name}-{actor}-{os.getpid()}")
+            host = own_address(run.coordinator) if isinstance(run.coordinator, tuple) else LOOPBACK
+            self.listening = listen(run.network, f"{run.folder.name}-{actor}-{os.getpid()}", host=host)
         self.child: ForkedProcess | None = None
         self.generation = 0
         self.zombies: list[ForkedProcess] = []
@@ -69,14 +78,38 @@ class Supervisor:
 
     def run(self) -> None:
         while not self.over:
-            try:
-                coordinator = ControlConnection(connect(self.run_data.coordinator))
-            except OSError:  # the listening socket outlives every coordinator: its parent is gone, and so is the job
+            coordinator = self._connected()
+            if coordinator is None:
                 return
             address = address_of(self.listening) if self.listening is not None else ""
             coordinator.send("supervisor", self.actor, address)
             self._follow(coordinator)
+            if coordinator.refusal:
+                self.events.record("refused", actor=self.name, why=coordinator.refusal)
             coordinator.close()
+
+    def _connected(self) -> ControlConnection | None:
+        """To the coordinator, or its successor; None if the job is over.
+
+        The listening socket outlives every coordinator: where nothing listens, its parent is gone. A host that is cut
+        off tries until it is healed, or until Spark gives this task to another host, and ends this one.
+        """
+        run = self.run_data
+        while True:
+            try:
+                return control_connection(run.coordinator, run.secret, destination=0)
+            except (ConnectionRefusedError, ConnectionAbortedError):
+                return None
+            except OSError:
+                self._end_cut_off()
+                threading.Event().wait(AGAIN_SECONDS)
+
+    def _end_cut_off(self) -> None:
+        """No coordinator can end the attempt: it must not go on, as its successor may run elsewhere."""
+        if self.child is not None:
+            self.child.end(grace_seconds=CANCELLING_SECONDS)
+            self._reap(self.child)
+            self.child = None
 
     def _follow(self, coordinator: ControlConnection) -> None:
         """Until the coordinator dies or everything is over."""

@@ -190,14 +190,9 @@ def test_time_is_added_until_a_reader_has_read_concurrently_if_a_claim_needs_it(
     assert has_least(results, task)
 
 
-@pytest.mark.parametrize(
-    ("budget", "busy", "seconds"),
-    [(30.0, 0.1, 240.0), (30.0, 1.5, 360.0), (30.0, 20.0, 1200.0), (120.0, 1.0, 240.0), (0.5, 9.0, 20.0)],
-)
-def test_a_slow_sink_gets_several_budgets_and_more_on_a_busy_machine(
-    budget: float, busy: float, seconds: float
-) -> None:
-    assert seconds == seconds_if_slow(budget, busy=busy)
+@pytest.mark.parametrize(("busy", "seconds"), [(0.1, 240.0), (1.5, 360.0), (20.0, 1200.0)])
+def test_a_slow_sink_gets_more_than_its_budget_and_more_of_it_on_a_busy_machine(busy: float, seconds: float) -> None:
+    assert seconds == seconds_if_slow(busy)
 
 
 def test_a_finding_from_a_copy_names_the_line_that_was_struck(tmp_path: Path) -> None:

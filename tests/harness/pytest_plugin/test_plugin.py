@@ -13,11 +13,13 @@ import pytest
 
 import sinkproof
 from sinkproof.campaign.task import Task
-from sinkproof.certifier.certify import CONTROL_SECONDS, Options, certify
+from sinkproof.certifier.certify import CONTROL_SECONDS, LEAST_SECONDS, Options, certify
 from sinkproof.certifier.result_store import opened
+from sinkproof.pytest_plugin.certified_once import report_once
+from sinkproof.pytest_plugin.settings import Asked, certificates_folder, check_settings, options_for
 from sinkproof.reports.document import CanaryResult
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # whole runs of pytest within
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # whole runs of pytest within
 
 BUDGET_SECONDS = 1  # a certification goes on until nothing is left that would make the verdict UNKNOWN
 MINE = """
@@ -117,7 +119,9 @@ def run_pytest(folder: Path, environment: dict[str, str], *arguments: str) -> st
     base = ["-p", "no:randomly", "-rA", "--tb=short", f"--basetemp={folder / 'temporary'}", "tests/test_mine.py"]
     clean = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", *base, *arguments]
-    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, cwd=folder, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ).stdout
 
 
 def outcomes(said: str) -> dict[str, str]:
@@ -128,15 +132,20 @@ def outcomes(said: str) -> dict[str, str]:
 def test_a_contract_is_certified_in_every_import_mode_of_pytest(
     folder: Path, command_environment: dict[str, str]
 ) -> None:
-    said = run_pytest(folder, command_environment)
+    said = run_pytest(folder, command_environment, "--timeout=2", "-v")
     found = outcomes(said)
+    assert " <- " not in said  # pytest names another file than the user's by that
+    assert re.search(rf"^{WRONG}  .* finding.*$", said, re.MULTILINE), said
+    assert re.search(rf"^✗ {WRONG}: NO_DUPLICATES: ", said, re.MULTILINE), said
     assert {f"TestMine::{name}" for name in IDS} <= found.keys(), said
     assert "TestMine::test_step[notify_complete.before]" in found
     assert {"PASSED"} == {outcome for name, outcome in found.items() if name.startswith("TestMine")}, said
     assert "FAILED" == found["TestWrong::test_claim[NO_DUPLICATES]"], said
     check_that_a_failure_tells_everything(said, folder, command_environment)
     (folder / "pyproject.toml").write_text(WAIVER)
-    again = run_pytest(folder, command_environment, "--import-mode=importlib", "-n", "2", "-k", "TestWrong")
+    again = run_pytest(
+        folder, command_environment, "--import-mode=importlib", "-n", "2", "-m", "sinkproof", "-k", "TestWrong"
+    )
     verdicts = outcomes(again)
     assert {name for name in found if name.startswith("TestWrong")} == verdicts.keys(), again
     assert "XFAIL" == verdicts["TestWrong::test_claim[NO_DUPLICATES]"]
@@ -147,10 +156,15 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
     assert "NO_DUPLICATES is violated: O2: " in section
     assert re.search(r"^  extra: \(\d, \d+\)", section, re.MULTILINE), section
     assert re.search(r"^  struck at test_mine\.py:\d+: ", section, re.MULTILINE), section
-    assert re.search(r"^certificate: .*/certificate\.json$", section, re.MULTILINE), section
+    kept = folder / ".sinkproof/pytest/tests-test_mine.py-MyWrongContract"
+    assert f"certificate: {(kept / 'certificate.json').relative_to(folder)}" in section
+    assert f"page: {(kept / 'report.html').relative_to(folder)}" in section
+    assert "MyWrongContract" in (kept / "report.html").read_text()
+    assert WRONG in json.loads((kept / "certificate.json").read_text())["subjects"][0]["name"]
     assert re.search(r"canaries: 4 of 4 convicted .*; 2 of these results are kept, since 20", section), section
     replay = re.search(r"^  replay:  (sinkproof replay .*)$", section, re.MULTILINE)
     assert replay is not None, section
+    assert replay[1].split()[-3] == WRONG
     command = [sys.executable, "-m", *shlex.split(replay[1])]
     again = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert 1 == again.returncode, again.stderr
@@ -199,6 +213,80 @@ def test_kept_results_of_canaries_vouch_and_say_when_they_were_obtained(tmp_path
     assert not [canary for canary in first["canaries"] if canary["kept_since"]]
     tried = [canary["name"] for canary in second["canaries"] if not canary["kept_since"]]
     assert len(before) / 20 <= len(tried) <= len(before) / 20 + 1
+
+
+BROKEN = """
+from sinkproof import Claim, certification
+
+class Contract:
+    claims = Claim.EXACTLY_ONCE
+
+    def sink(self, scratch):
+        raise RuntimeError("no credentials")
+
+    def committed(self, scratch):
+        return []
+
+TestBroken = certification(Contract, canaries="never")
+"""
+
+
+def test_a_contract_that_cannot_run_is_one_error(tmp_path: Path, command_environment: dict[str, str]) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_mine.py").write_text(BROKEN)
+    said = run_pytest(tmp_path, command_environment)
+    (error,) = re.findall(r"^ERROR (\S+)", said, re.MULTILINE)
+    assert re.search(r"\d\d skipped, 1 error in", said), said
+    assert "RuntimeError: no credentials" in said
+    assert error.startswith("tests/test_mine.py::TestBroken::test_claim[")
+
+
+def test_the_same_test_fails_again_when_it_is_repeated(tmp_path: Path) -> None:
+    subject = {"name": "orders.py:Contract", "why": "no credentials"}
+    ended = []
+    for test in ("the first", "another", "the first"):
+        with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
+            report_once(tmp_path / "mark", subject, test=test)
+        ended.append((raised.type, str(raised.value)))
+    failed = (pytest.fail.Exception, "orders.py:Contract could not be certified: no credentials")
+    skipped = (pytest.skip.Exception, "orders.py:Contract could not be certified: see the first")
+    assert [failed, skipped, failed] == ended
+
+
+def test_options_are_those_of_the_command_line_then_of_the_class_then_of_the_file(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, asked = request.config, Asked(budget_seconds=7, shells=["process"], strict=False)
+    assert (20.0, False, ("simulated", "process")) == chosen(options_for(config, Asked()))
+    in_file: dict[str, object] = {"sinkproof_budget": "30s", "sinkproof_shells": "simulated", "sinkproof_strict": True}
+    in_file["sinkproof_certificates"], getini = "out", config.getini
+    monkeypatch.setattr(config, "getini", lambda name: in_file.get(name) or getini(name))
+    assert (30.0, True, ("simulated",)) == chosen(options_for(config, Asked()))
+    assert options_for(config, Asked()).strict
+    assert config.rootpath / "out" == certificates_folder(config)
+    assert (7, False, ("process",)) == chosen(options_for(config, asked))
+    assert not options_for(config, asked).strict
+    for name, value in (("budget", "least"), ("shells", "simulated, spark"), ("strict", True), ("certificates", "/x")):
+        monkeypatch.setattr(config.option, f"sinkproof_{name}", value)
+    assert (LEAST_SECONDS, False, ("simulated", "spark")) == chosen(options_for(config, asked))
+    assert options_for(config, asked).strict
+    assert Path("/x") == certificates_folder(config)
+
+
+def chosen(options: Options) -> tuple[float, bool, tuple[str, ...]]:
+    return options.budget_seconds, options.budget_holds, tuple(options.shells)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"), [("budget", "soon", "'soon' is not a time"), ("shells", "mars", "no shell 'mars'")]
+)
+def test_a_setting_that_cannot_be_used_is_one_usage_error(
+    name: str, value: str, words: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request.config.option, f"sinkproof_{name}", value)
+    with pytest.raises(pytest.UsageError, match=words):
+        check_settings(request.config)
 
 
 def test_an_unknown_value_for_canaries_is_refused() -> None:

@@ -173,9 +173,9 @@ def row_of_its_own(split: int, offset: int) -> Row:
     return Row(split, offset, f"{split}-{offset}", "v", 10 * offset)
 
 
-def in_flight(*, folder: str, timeout_ms: int = 0) -> Deployment:
+def in_flight(*, folder: str, timeout_ms: int = 0, rows: int = 400) -> Deployment:
     """Two sources, two sinks; a checkpoint comes while every buffer is full."""
-    source = GeneratedInput(row_of_its_own, splits=2, rows_per_split=400, batch_rows=10)
+    source = GeneratedInput(row_of_its_own, splits=2, rows_per_split=rows, batch_rows=10)
     graph = source_to_sink(source)
     configuration = CheckpointConfiguration(
         checkpoint_interval=40,

@@ -15,16 +15,16 @@ from sinkproof.reference_engine.shells.spark.channels import (
     CREDITS,
     END,
     FRAME,
-    HELLO,
     ROWS,
     ChannelLost,
     InChannel,
     OutChannel,
     event_of,
     frame_of,
-    receive_hello,
 )
+from sinkproof.reference_engine.shells.spark.peer_authentication import Accepting, Connecting
 
+SECRET = bytes(32)
 Pair = tuple[OutChannel, InChannel]
 Frame = tuple[int, int, bytes]
 BATCH = bytes(range(256)) * 4096  # one megabyte: no socket takes it at once
@@ -34,8 +34,10 @@ BATCH = bytes(range(256)) * 4096  # one megabyte: no socket takes it at once
 def pair() -> Iterator[Pair]:
     with ExitStack() as stack:
         ours, its = map(stack.enter_context, socket.socketpair())
-        out = OutChannel(ours, generation=700_003, actor=2)
-        assert (700_003, 2) == receive_hello(its)
+        out = OutChannel(ours, Connecting(ours, SECRET, destination=5, introduced=(700_003, 2)))
+        accepting = Accepting(its, SECRET, destination=5)
+        assert accepting.advance()
+        assert (700_003, 2) == accepting.introduced
         yield out, InChannel(its, sender=2)
 
 
@@ -138,14 +140,6 @@ def test_a_sender_that_died_gets_no_credit(pair: Pair) -> None:
     out.socket.close()
     with pytest.raises(ChannelLost, match="the sender"):
         into.give_credits(1)
-
-
-def test_a_connection_that_closes_before_the_hello_is_ignored() -> None:
-    ours, its = socket.socketpair()
-    with its:
-        ours.sendall(HELLO.pack(1, 2)[:5])
-        ours.close()
-        assert receive_hello(its) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,182 @@
+"""Several hosts on one machine: each has its own network, /tmp and /dev/shm, and can die or be cut off.
+
+Namespaces are made inside a user namespace, without privileges; where the kernel refuses that, root makes them. They
+are joined by a bridge without uplink. None of them has a name: each ends with its last process. After SIGKILL of the
+owner the kernel kills the processes that hold them, master and workers; executors end when their worker is gone.
+
+Host 0 keeps the machine's own /tmp and /dev/shm: the driver runs there, with its files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.services.service import ServiceUnavailable
+
+NETWORK: Final = "198.18.0."  # for tests of networks (RFC 2544): routed nowhere
+HOSTS_MOST: Final = 200
+SECONDS: Final = 20.0  # until a namespace is made, on a busy machine
+TOOLS: Final = ("unshare", "nsenter", "setpriv", "mount", "ip")
+HOLD: Final = "echo ready; exec setpriv --pdeathsig KILL cat"  # ends with its standard input, too
+OWN_FOLDERS: Final = """\
+cd "$1"
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /tmp
+mkdir -p "$1"
+mount --no-canonicalize --bind . "$1"
+cd /
+"""  # the shared folder may lie below one that is hidden: it is reached as the working directory
+
+
+class NamespaceHosts:
+    """A context manager. `shared`: a folder that all hosts see, as if on a network file system."""
+
+    def __init__(self, count: int, *, shared: Path) -> None:
+        self.count, self.shared = count, shared
+        self.switch: subprocess.Popen[str] | None = None
+        self.holders: list[subprocess.Popen[str]] = []
+        self._user = ["--user", "--map-root-user"]
+
+    def __enter__(self) -> NamespaceHosts:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        self._choose_how()
+        self.switch = self._hold(["unshare", *self._user, "--net", "--mount"], "ip link set lo up")
+        self._on_switch("ip link add switch type bridge && ip link set switch up")
+        for host in range(self.count):
+            folders = OWN_FOLDERS if host else ""
+            inside = ["unshare", "--net", *(["--mount"] if host else [])]
+            self.holders.append(self._hold([*self._enter(self.switch), *inside], f"{folders}ip link set lo up"))
+            pid = self.holders[host].pid
+            self._on_switch(
+                f"ip link add to-{host} type veth peer name eth0 netns {pid} && "
+                f"ip link set to-{host} master switch && ip link set to-{host} up"
+            )
+            up = f"ip addr add {self.address(host)}/24 dev eth0 && ip link set eth0 up"
+            run_to_its_end(self.command(host, "sh", "-c", up))
+
+    def _choose_how(self) -> None:
+        missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+        if missing:
+            raise ServiceUnavailable(
+                "hosts in namespaces need util-linux and iproute2",
+                evidence=f"not found: {', '.join(missing)}",
+                next_step="Install them",
+            )
+        command = ["unshare", *self._user, "--net", "true"]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        if refused.returncode == 0:
+            return
+        if os.geteuid():
+            raise ServiceUnavailable(
+                "this kernel lets no user make namespaces, and this user is not root",
+                evidence=refused.stderr.strip(),
+                next_step="Run it as root, or: sysctl -w kernel.unprivileged_userns_clone=1",
+            )
+        self._user = []
+
+    def _hold(self, namespaces: Sequence[str], first: str) -> subprocess.Popen[str]:
+        """A process that does nothing but hold them."""
+        script = f"set -e\n{first}\n{HOLD}"
+        holder = subprocess.Popen(
+            [*namespaces, "sh", "-c", script, "sh", str(self.shared)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the command
+        )
+        assert holder.stdout is not None
+        assert holder.stderr is not None
+        if holder.stdout.readline().strip() != "ready":
+            raise ServiceUnavailable(
+                "a host could not be made", evidence=holder.stderr.read().strip(), next_step="See `sinkproof doctor`"
+            )
+        return holder
+
+    def _enter(self, holder: subprocess.Popen[str]) -> list[str]:
+        user = ["--user", "--preserve-credentials"] if self._user else []
+        return ["nsenter", "--target", str(holder.pid), *user, "--net", "--mount"]
+
+    def _on_switch(self, script: str) -> None:
+        assert self.switch is not None
+        run_to_its_end([*self._enter(self.switch), "sh", "-c", script])
+
+    # -- hosts -------------------------------------------------------------------------------------
+
+    def address(self, host: int) -> str:
+        return f"{NETWORK}{host + 1}"
+
+    def command(self, host: int, *arguments: str) -> list[str]:
+        """The command that runs this one on the host."""
+        return [*self._enter(self.holders[host]), *arguments]
+
+    def processes(self, host: int) -> list[int]:
+        """Everything that runs on the host, whichever process started it, but for the one that holds it."""
+        holder = self.holders[host].pid
+        network = _network_of(holder)
+        others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in others if pid != holder and network and _network_of(pid) == network]
+
+    def kill(self, host: int) -> list[int]:
+        """Everything on the host dies at once; returns what was killed. The empty host stays."""
+        killed: list[int] = []
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # all stop before the first dies: no death is observed there
+            for pid in self.processes(host):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
+                killed += [pid] if number == signal.SIGKILL else []
+        return killed
+
+    def cut(self, host: int) -> None:
+        """Nothing reaches it, and it reaches nothing; its processes go on."""
+        self._on_switch(f"ip link set to-{host} down")
+
+    def heal(self, host: int) -> None:
+        self._on_switch(f"ip link set to-{host} up")
+
+    def close(self) -> None:
+        """Ends everything on the hosts, and them."""
+        deadline = Deadline(SECONDS)
+        for host in range(len(self.holders)):
+            while self.kill(host) and not deadline.over:
+                continue
+        for holder in (*self.holders, *([self.switch] if self.switch is not None else [])):
+            holder.kill()
+            holder.communicate()
+        self.holders.clear()
+        self.switch = None
+
+
+def run_to_its_end(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise ServiceUnavailable(
+            "the hosts could not be joined", evidence=done.stderr.strip(), next_step=f"The command was: {command[-1]}"
+        )
+
+
+def _network_of(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""  # it has just ended, or is another user's

@@ -1,0 +1,96 @@
+"""`make samples`: certifies the README's wrong sink and two others, and makes reports/examples anew, pictures included.
+
+The pictures of the page at three widths, light and dark, are laid into build/pictures, to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+PROJECT: Final = Path(__file__).parents[2]
+sys.path[:0] = [str(PROJECT / "tests/house")]
+from test_docs import blocks  # noqa: E402
+
+EXAMPLES: Final = PROJECT / "reports/examples"
+PICTURES: Final = PROJECT / "build/pictures"
+SUBJECTS: Final = ("orders_contract.py:Contract", "files/two-phase", "memory/plain")
+FORMATS: Final = {"html": "report.html", "junit": "junit.xml", "markdown": "summary.md", "text": "summary.txt"}
+WIDTHS: Final = (390, 800, 1400)
+SHOWN: Final = {"width": 1150, "height": 900}  # of the picture in the README
+
+
+def certify() -> None:
+    """In an empty folder, so that paths in the certificate begin there."""
+    folder = Path(tempfile.mkdtemp())
+    written: set[str] = set()
+    for block in blocks("README.md", (PROJECT / "README.md").read_text(encoding="utf-8")):
+        name = block.mark.removeprefix("file ")
+        if name != block.mark and name not in written:  # the first of a name is the wrong one
+            (folder / name).write_text(block.code, encoding="utf-8")
+            written.add(name)
+    try:
+        sinkproof("certify", *SUBJECTS, "--budget", "least", "--fresh", "--out", ".out", folder=folder)
+        shutil.copyfile(folder / ".out/certificate.json", EXAMPLES / "certificate.json")
+    finally:
+        shutil.rmtree(folder)
+
+
+def sinkproof(*arguments: str, folder: Path) -> str:
+    command = [sys.executable, "-m", "sinkproof", *arguments]
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def render() -> None:
+    for kind, name in FORMATS.items():
+        text = sinkproof("report", str(EXAMPLES), "--format", kind, folder=PROJECT)
+        (EXAMPLES / name).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/chromium
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)))
+    with sync_playwright() as playwright:
+        sandbox = [] if os.geteuid() else ["--no-sandbox"]
+        browser = playwright.chromium.launch(executable_path=found, args=sandbox)
+        yield browser
+        browser.close()
+
+
+def take_pictures(browser: Browser) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page.goto((EXAMPLES / "report.html").as_uri())
+            page.screenshot(path=PICTURES / f"page-{width}-{scheme}.png")
+            page.locator(".finding").first.screenshot(path=PICTURES / f"finding-{width}-{scheme}.png")
+            page.locator("section:has(.finding)").first.screenshot(path=PICTURES / f"subject-{width}-{scheme}.png")
+            page.close()
+    page = browser.new_page(viewport=SHOWN, color_scheme="light")
+    page.goto((EXAMPLES / "report.html").as_uri())
+    page.locator(".finding svg").first.scroll_into_view_if_needed()
+    page.locator(".finding").first.screenshot(path=EXAMPLES / "report.png")
+
+
+def main() -> None:
+    if "--only-pictures" not in sys.argv:
+        certify()
+        render()
+    with chromium() as browser:
+        take_pictures(browser)
+
+
+if __name__ == "__main__":
+    main()
