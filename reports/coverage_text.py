@@ -99,6 +99,7 @@ def code_lines(subject: Document) -> list[str]:
     its system calls.
     """
     sentences = [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
+    sentences += [line for shell in subject["shells"] if shell["inside"] for line in _inside_lines(shell["inside"])]
     sentences += [_power_line(shell["power"]) for shell in subject["shells"] if shell.get("power")]
     for file in subject["code"]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
@@ -126,6 +127,27 @@ def _outward_lines(outward: Document) -> list[str]:
     elsewhere = ", ".join(outward["elsewhere"])
     lines += [f"it also changed files elsewhere, and was not struck there: {elsewhere}"] if elsewhere else []
     return [*lines, *outward["unseen"]]
+
+
+def _inside_lines(inside: Document) -> list[str]:
+    """Of an external system that was killed between two of its own writes."""
+    if inside["unwatched"]:
+        return [f"the service was not killed inside: {inside['unwatched']}"]
+    steps = ", ".join(f"{step} {count(calls)}" for step, calls in inside["steps"].items())
+    calls, restart = _each(inside["killed"], inside["calls"], "outward call"), inside["restart_calls"]
+    settings = f" with {', '.join(inside['settings'])}" if inside["settings"] else ""
+    lines = [
+        f"{inside['service']}{settings} killed before {calls} between a request to pre-commit, commit or abort and its "
+        f"settlement ({steps})"
+    ]
+    if restart:
+        different = f"; different ones: {count(len(inside['restart_names']))}"
+        lines[0] += f", and before {_each(inside['restart_killed'], restart, 'outward call')} of its restart{different}"
+    if inside["left_total"]:
+        lines.append(f"not met again: {', '.join(inside['left'])}, of {count(inside['left_total'])} in all")
+    if inside["background"]:
+        lines.append(f"not killed before what it does without a request: {', '.join(inside['background'])}")
+    return [*lines, *inside["unseen"]]
 
 
 def _power_line(power: Document) -> str:

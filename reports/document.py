@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
+from sinkproof.reports.watched_calls import InsideService as InsideService
 from sinkproof.reports.watched_calls import OutwardCalls as OutwardCalls
 from sinkproof.reports.watched_calls import PowerLosses as PowerLosses
 
@@ -199,6 +200,7 @@ class ShellResult:
     stages: Sequence[StageResult] = ()
     outward: OutwardCalls | None = None  # of a command, or of native code
     power: PowerLosses | None = None
+    inside: InsideService | None = None  # an external system was to be killed inside
 
     @property
     def schedules_judged(self) -> int:

@@ -24,7 +24,7 @@ FAULTS_MOST: Final = 2  # that are put into words: more would be longer than a l
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
 FAULT: Final = re.compile(
-    r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>syscall\([^)]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
+    r"(?:(?P<actor>[\w-]+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
 )
 DOING: Final = {
     "kill": "killing {actor}",

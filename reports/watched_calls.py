@@ -40,3 +40,25 @@ class PowerLosses:
     left: Sequence[str] = ()  # some that did not strike
     mapped: Sequence[str] = ()  # files that were changed through memory, so that it is not known what would survive
     unwatched: str = ""  # why no power was lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsideService:
+    """Outward calls of an external system on its data folder, before which it was killed: for each step (a call of the
+    sink) those until what it requested is settled, and those of a restart after such a kill.
+    """
+
+    service: str = ""  # its title and version
+    settings: Sequence[str] = ()  # of its nodes, where they differ from those of other campaigns
+    calls: int = 0  # of all steps, by name and occurrence
+    killed: int = 0  # of them: the service died before it
+    steps: Mapping[str, int] = field(default_factory=dict)  # a call of the sink -> how many of those calls
+    names: Sequence[str] = ()  # the different ones
+    restart_calls: int = 0
+    restart_killed: int = 0
+    restart_names: Sequence[str] = ()
+    background: Sequence[str] = ()  # what it changes without a request, and where it was not struck
+    unseen: Sequence[str] = ()  # why changes may have been missed
+    left: Sequence[str] = ()  # some of the calls that were never met again at their place
+    left_total: int = 0
+    unwatched: str = ""  # why nothing was struck

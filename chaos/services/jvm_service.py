@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.container_nodes import in_image
@@ -16,6 +16,8 @@ from sinkproof.chaos.services.local_service import BREAKABLE, PORTS, LocalServic
 from sinkproof.chaos.services.running_services import CONTAINED, ServiceHandle
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.service_class_archive import short_lived, with_classes
+
+NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class JvmService(LocalService):
@@ -68,6 +70,7 @@ def jvm_kind(
     artifacts: Callable[[str], Sequence[Artifact]],
     start: Callable[..., Made],
     count_nodes: Callable[[str], int],
+    settings_inside: Mapping[str, Any] = NO_SETTINGS,
 ) -> Kind[Made]:
     """`artifacts`: of a version; resolved, with all that they need, at its first use. Then its classes are archived."""
 
@@ -95,6 +98,7 @@ def jvm_kind(
         install=install,
         start=start,
         count_nodes=count_nodes,
+        settings_inside=settings_inside,
         short_lived=short_lived,
         is_installed=lambda chosen: is_resolved(jars_of(chosen)),
         contained=partial(in_image, name=service.name),

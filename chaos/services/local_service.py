@@ -15,6 +15,7 @@ from sinkproof.chaos.services.cache_folders import locked, running_folder
 from sinkproof.chaos.services.ports import HOST, free_ports, is_free
 from sinkproof.chaos.services.running_services import Entry, ServiceHandle, await_exit, new_service, running, tail
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 START_SECONDS: Final = 120.0  # one node takes at most 5, three take 12; on a busy machine five times as long
 STOP_SECONDS: Final = 20.0  # takes 1; the last of several Kafka nodes waits for the others until this is over
@@ -73,6 +74,7 @@ class LocalService(ABC):
 
     def __init__(self, handle: ServiceHandle, *, owned: bool) -> None:
         self._handle, self._owned = handle, owned
+        self.on_spawn: Callable[[int], None] | None = None  # gets the listener of a new node's system calls
 
     @classmethod
     def attach(cls, entry: Entry) -> Self:
@@ -92,6 +94,10 @@ class LocalService(ABC):
     def settings(self) -> Mapping[str, Any]:
         """The settings that were requested for its nodes."""
         return {}
+
+    def data_folder(self, node: Any) -> Path:
+        """What one of `nodes` finds again when it is restarted, and nothing else."""
+        return self.folder / f"{node.name}-data"
 
     def lead_through(self, way: Callable[[str], str]) -> str:
         """The endpoint for sinks behind a second proxy. `way`: the address of the proxy before an address."""
@@ -151,7 +157,7 @@ class LocalService(ABC):
         deadline = Deadline(START_SECONDS)
         chosen = [one for one in self.chosen(node) if not self._handle.lives(one.name)]
         for one in chosen:
-            self._handle.spawn(one.name, self.command(one), image=self.image)
+            self._spawn(one)
         for one in chosen:
             self._await_ready(one, deadline)
 
@@ -215,7 +221,26 @@ class LocalService(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def strike(self, node: Any) -> None:
+        """SIGKILL to one of `nodes`; does not wait for its death."""
+        self._handle.signal(node.name, signal.SIGKILL)
+
+    def await_death(self, node: Any) -> int:
+        """Of one that was struck: its exit status, as Popen.returncode."""
+        if not self._handle.await_end(node.name, Deadline(DEATH_SECONDS)):
+            raise self._failed(node, f"does not die of SIGKILL within {DEATH_SECONDS:.0f} s")
+        status = self._handle.status_of(node.name)
+        return 0 if status is None or status.exit_status is None else status.exit_status
+
     # -- inside -----------------------------------------------------------------------------------
+
+    def _spawn(self, node: ServiceNode) -> None:
+        if self.on_spawn is None:
+            self._handle.spawn(node.name, self.command(node), image=self.image)
+        else:
+            if self.image:
+                raise NotWatched("the system calls of a container are not watched: leave out `container`")
+            self.on_spawn(self._handle.spawn_watched(node.name, self.command(node)))
 
     def chosen(self, number: int | None) -> list[Any]:
         chosen = [node for node in self.nodes if number in (None, node.number)]

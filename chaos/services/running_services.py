@@ -25,6 +25,8 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.cache_folders import data_home, made, running_folder
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.chaos.services.service_daemon import DEATH_SECONDS, MESSAGE_BYTES_MOST
+from sinkproof.chaos.system_calls.seccomp_filter import reason
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 ANSWER_SECONDS: Final = 20.0  # a new daemon imports first: 0.1 s on an idle machine
 POLL_SECONDS: Final = 0.02  # between two checks of a state that the kernel sends no event for
@@ -68,13 +70,27 @@ class ServiceHandle:
 
     def spawn(self, name: str, command: Sequence[str], *, image: str = "") -> None:
         """`image`: of the container that it runs in; "": it is a process of this machine."""
-        answer = self._request({"do": "spawn", "name": name, "command": list(command), "image": image})
+        self._spawn({"name": name, "command": list(command), "image": image})
+
+    def spawn_watched(self, name: str, command: Sequence[str]) -> int:
+        """As `spawn`, with system calls that wait for an answer. Returns the listener, which is the caller's.
+        Raises NotWatched if this machine does not offer that.
+        """
+        answer, descriptors = self._spawn({"name": name, "command": list(command), "watched": True})
+        if not descriptors:
+            raise NotWatched(reason(answer["unwatched"]))
+        os.set_inheritable(descriptors[0], False)
+        return descriptors[0]
+
+    def _spawn(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        answer, descriptors = self._exchange({"do": "spawn", **request})
         if "refused" in answer:
             raise ServiceFailed(
-                f"{name} of {self.entry.kind} cannot be started",
+                f"{request['name']} of {self.entry.kind} cannot be started",
                 evidence=str(answer["refused"]),
                 next_step="`sinkproof doctor` lists what is missing",
             )
+        return answer, descriptors
 
     def statuses(self) -> dict[str, NodeStatus]:
         return {name: NodeStatus(**status) for name, status in self._request({"do": "status"})["nodes"].items()}
@@ -118,18 +134,24 @@ class ServiceHandle:
             self.daemon.wait()
 
     def _request(self, request: dict[str, Any], *, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
+        return self._exchange(request, seconds=seconds)[0]
+
+    def _exchange(
+        self, request: dict[str, Any], *, seconds: float = ANSWER_SECONDS
+    ) -> tuple[dict[str, Any], list[int]]:
+        """The answer, and the descriptors that came with it."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
             caller.settimeout(seconds)
             try:
                 _call_with_address(self.folder, caller.connect)
                 caller.send(json.dumps(request).encode())
-                answer = caller.recv(MESSAGE_BYTES_MOST)
+                answer, descriptors, _, _ = socket.recv_fds(caller, MESSAGE_BYTES_MOST, 1)
             except OSError as error:
                 raise self._no_reply(str(error)) from error
         if not answer:
             raise self._no_reply("it has closed the connection")
         found: dict[str, Any] = json.loads(answer)
-        return found
+        return found, descriptors
 
     def _no_reply(self, evidence: str) -> ServiceFailed:
         output = tail(self.folder / "daemon.out")

@@ -15,12 +15,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sinkproof.chaos.processes.parent_death import die_with
+from sinkproof.chaos.system_calls.seccomp_filter import put_on, receive_listener
+from sinkproof.chaos.system_calls.watched_program import EXIT_NOT_FOUND
 
 if TYPE_CHECKING:
     from sinkproof.chaos.services.container_nodes import ContainerNode
@@ -46,22 +49,44 @@ def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn
         os._exit(0)
 
 
+def become_watched(channel: int, words: Sequence[str]) -> NoReturn:
+    """The first program of a watched node: it hands over the listener of its system calls, and becomes the node."""
+    with socket.socket(fileno=channel) as ours:
+        put_on(ours)
+    try:
+        os.execvp(words[0], list(words))
+    except OSError as error:
+        print(f"cannot run {words[0]}: {error}", file=sys.stderr, flush=True)
+        os._exit(EXIT_NOT_FOUND)
+
+
 class NodeProcess:
     """One process of the service. Only the daemon reaps it, so its pid cannot be reused before that."""
 
     def __init__(self, name: str, request: dict[str, Any], folder: Path) -> None:
         self.stopped = False
         self.end_requested = False
-        with (folder / f"{name}.out").open("ab") as output:
+        self._channel, theirs = socket.socketpair()
+        command, number = request["command"], theirs.fileno()
+        if request.get("watched"):
+            program = f"from {__name__} import become_watched; become_watched({number}, {command!r})"
+            command = [sys.executable, "-P", "-c", program]
+        with theirs, (folder / f"{name}.out").open("ab") as output:
             self.process = subprocess.Popen(
-                request["command"],
+                command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=partial(die_with, os.getpid()),
+                pass_fds=[number] if request.get("watched") else [],
             )
+
+    def listener(self) -> int:
+        """Of a new node that is watched. Negative: the number of the error for which there is none."""
+        with self._channel:
+            return receive_listener(self._channel).listener
 
     def status(self) -> dict[str, Any]:
         """`exit_status`: as Popen.returncode, negative for a signal, None while it lives."""
@@ -110,19 +135,29 @@ class ServiceDaemon:
             if request["do"] == "end":
                 self.end_requester = caller
                 return
-            caller.send(json.dumps(self.do(request)).encode())
+            answer, listener = self.do(request)
+            if listener < 0:
+                caller.send(json.dumps(answer).encode())
+            else:
+                socket.send_fds(caller, [json.dumps(answer).encode()], [listener])
+                os.close(listener)
         caller.close()
 
-    def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        name = request.get("name", "")
+    def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """The answer, and the listener of a new node that is watched, else -1."""
+        name, listener, answer = request.get("name", ""), -1, dict[str, Any]()
         if request["do"] == "spawn":
             try:
-                self.nodes[name] = self.started(name, request)
+                self.nodes[name] = node = self.started(name, request)
+                if request.get("watched"):
+                    assert isinstance(node, NodeProcess), "a container's calls are not watched"
+                    listener = node.listener()
+                    answer = {"unwatched": -listener}
             except OSError as error:
-                return {"refused": str(error)}
+                return {"refused": str(error)}, -1
         elif request["do"] == "signal":
             self.nodes[name].signal(request["number"])
-        return {"nodes": {name: node.status() for name, node in self.nodes.items()}}
+        return {**answer, "nodes": {name: node.status() for name, node in self.nodes.items()}}, listener
 
     def started(self, name: str, request: dict[str, Any]) -> NodeProcess | ContainerNode:
         if not request.get("image"):

@@ -46,6 +46,9 @@ class Act(enum.Enum):
     CUT = "half of the bytes are written, and the call says so"
 
 
+Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
+
+
 class NotifiedCall(NamedTuple):
     identity: int
     tracee: Tracee
@@ -87,8 +90,11 @@ class SystemCallWatch:
         marks: Callable[[], int] = int,
         record: Record | None = None,
         own_socket: str = "",
+        names: PlaceNames | None = None,
+        armed: Armed | None = None,
     ) -> None:
-        self.listener, self.names, self.kill = listener, PlaceNames(folder, own_socket=own_socket), kill
+        """`names`: others than those of a command. `armed`: a place from the very first call on, as for `arm`."""
+        self.listener, self.names, self.kill = listener, names or PlaceNames(folder, own_socket=own_socket), kill
         self.marks, self.record = marks, record
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
@@ -96,7 +102,7 @@ class SystemCallWatch:
         self._lock = threading.Lock()  # of all that follows
         self._calls: list[PassedCall] = []  # since they were last taken
         self._passed: Counter[str] = Counter()
-        self._armed: tuple[str, int, Act] | None = None
+        self._armed = armed
         self._strike: Act | None = None  # not taken yet
         self._waits = False  # after a strike
         self._dies_next = False

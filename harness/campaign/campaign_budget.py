@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.inside_service.inside_campaign import SECONDS_MOST as INSIDE_SECONDS_MOST
 from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
@@ -50,6 +51,7 @@ def within_budget(task: Task) -> ShouldStop:
             return False
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
         least = SECONDS_ON_SERVICES[task.shell] if results.services.used else 0.0
+        least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0.0
         if spent > max(least, seconds_if_slow(busy)):
             return True
         if results.steering.deferred_to_processes:
@@ -78,7 +80,8 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     early = lacks_required_stages(results)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells
     outward = bool(coverage.outward.unwatched or coverage.outward.is_enough())
-    return resumed and lines and outward and not early and not unread and not coverage.never_struck()
+    inside = not (process and coverage.inside.service and coverage.inside.calls_left())
+    return resumed and lines and outward and inside and not early and not unread and not coverage.never_struck()
 
 
 def lacks_required_stages(results: CampaignResults) -> bool:

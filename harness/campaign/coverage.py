@@ -9,6 +9,7 @@ from typing import Final
 
 from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
+from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage
 from sinkproof.campaign.outward_coverage import OutwardCoverage, PowerCoverage
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.faults import KINDS
@@ -64,12 +65,14 @@ class Coverage:
     bounds: LargestRun = field(default_factory=LargestRun)
     outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of commands, and of native code
     power: PowerCoverage = field(default_factory=PowerCoverage)
+    inside: InsideCoverage = field(default_factory=InsideCoverage)  # of an external system
 
     def add(self, result: RunResult) -> None:
         self._ran(result)
         self.saw({point for _, point in result.trace})
-        self.outward.add(result)
-        self.power.add(result)
+        if not result.inside:
+            self.outward.add(result)
+            self.power.add(result)
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
@@ -56,6 +57,13 @@ OUTWARD_CALLS: Final[Plan] = (
         required=True,
     ),
 )
+INSIDE_SERVICE: Final[Plan] = (
+    Stage(
+        name="kill the external system before each outward call of its own",
+        explore=kill_inside_service,
+        needs=(Need.SERVICE, Need.INSIDE_SERVICE),
+    ),
+)
 NATIVE_CODE: Final[Plan] = (
     Stage(
         name="outward calls that no line explains",
@@ -89,6 +97,7 @@ NATIVE_CODE_OTHERWISE: Final[Plan] = (
 )
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
+    *INSIDE_SERVICE,
     Stage(
         name="zombies within commits",
         schedules=interleavings.zombies_within_commits,

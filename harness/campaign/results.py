@@ -61,7 +61,8 @@ class CampaignResults:
         self.progress.start(self.contract.name, phase, schedules)
 
     def add(self, result: RunResult) -> None:
-        self.steering.note(result, self.coverage)
+        if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
+            self.steering.note(result, self.coverage)
         self.coverage.add(result)
         self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
@@ -125,7 +126,9 @@ class CampaignResults:
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
-        why = anomaly.why + (f" (struck when {sentence(last)})" if last else "")
+        struck = result.killed_inside if result else ""
+        struck = struck or (f"struck when {sentence(last)}" if last else "")
+        why = anomaly.why + (f" ({struck})" if struck else "")
         why += f" (job={schedule.job}: {SENTENCES[schedule.job]})" if schedule.job in SENTENCES else ""
         return Finding(
             oracle=anomaly.oracle,
@@ -174,6 +177,7 @@ class CampaignResults:
             rows_committed=coverage.rows_committed,
             bounds=coverage.bounds.document(),
             outward=coverage.outward.document(),
+            inside=coverage.inside.document(),
             power=coverage.power.document(),
             notes=self.notes,
             stages=[

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sinkproof.canaries.catalogue import CONTROLS
 from sinkproof.canaries.conviction import campaign_functions, canaries_for, try_canary, try_control
+from sinkproof.canaries.inside_services import INSIDE_SERVICE
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 
@@ -28,6 +29,10 @@ def try_all(
         from sinkproof.canaries.on_cassandra import ON_CASSANDRA
 
         return ON_CASSANDRA.run(progress=progress)
+    if shell == INSIDE_SERVICE:
+        from sinkproof.canaries.inside_services.on_two_file_store import ON_STORES
+
+        return ON_STORES.run(progress=progress)
     canaries = [canary for canary in canaries_for(shell) if not only or canary.name in only]
     controls = [control for control in CONTROLS if not only or control[0] in only]
     with campaign_functions(canaries, shell, progress=progress) as campaign_for:

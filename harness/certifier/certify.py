@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
+from sinkproof.canaries.inside_services import INSIDE_SERVICE
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.kept_or_run import kept_or_run
@@ -200,8 +201,14 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
-        *(_canary_task(shell) for shell in options.shells if options.canaries),
+        *(_canary_task(shell) for shell in _canary_shells(options)),
     ]
+
+
+def _canary_shells(options: Options) -> list[str]:
+    """Where canaries are tried before the certificate."""
+    inside = [INSIDE_SERVICE] if options.services.inside_service and "process" in options.shells else []
+    return [*options.shells, *inside] if options.canaries else []
 
 
 def _seconds_of_a_shell(options: Options) -> float:

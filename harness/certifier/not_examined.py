@@ -32,6 +32,7 @@ def not_examined(subject: SubjectProgress) -> str:
     """What was left out of the examination, so that no claim can be upheld; empty if nothing was."""
     reasons = [
         _unseen_interior(subject),
+        _unseen_inside_service(subject),
         _left_over(subject),
         _never_struck_code(subject),
         _never_run(subject),
@@ -80,6 +81,20 @@ def _unseen_interior(subject: SubjectProgress) -> str:
             f"{outward.left_total} faults at outward calls did not strike, such as {outward.left[0]}; give it a larger "
             f"--budget: {_budget_for(subject)} may suffice"
         )
+    return ""
+
+
+def _unseen_inside_service(subject: SubjectProgress) -> str:
+    """What was not struck of a service that was to be killed inside; empty if nothing."""
+    inside = next((shell.inside for shell in subject.shells if shell.inside is not None), None)
+    if inside is None:
+        return ""
+    if inside.unwatched:
+        return f"the service was to be killed inside, and was not, because {inside.unwatched}"
+    if not inside.calls:
+        return f"{inside.service} was to be killed inside, and no outward call of its data folder was seen"
+    if inside.left_total:
+        return f"{inside.service} was not killed before {inside.left_total} of its calls, such as {inside.left[0]}"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.chaos.services.watched_service import is_inside_service
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
 from sinkproof.judging.oracle import named
@@ -84,6 +85,8 @@ def replay(
     contract = load(locator) if here else load_to_read(locator)
     if why := impossible(schedule, contract, shell):
         raise ContractError(why)
+    inside = services.inside_service or any(map(is_inside_service, schedule.faults))  # nodes then have other settings
+    services = replace(services, inside_service=inside)
     task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule), services=services)
     if here:
         return Replay(contract, try_again(task))
@@ -104,6 +107,10 @@ def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str
     if line and file and file.endswith(f"/{line['file']}") and int(line["number"]) not in executable_lines(Path(file)):
         return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
+    if is_inside_service(fault):
+        kills = [kill for window in run_result.inside for kill in window.kills_of(fault.actor)]
+        others = ", ".join(f"{kill.point}#{kill.occurrence}" for kill in kills) or "none"
+        return f"the replay is void: {fault.actor} has not met this call at its place. It met: {others}"
     times = places[fault.actor, fault.point]
     if is_system_call(fault.point) and times < fault.occurrence:
         met = Counter(point for name, point in places.elements() if name == fault.actor and is_system_call(point))

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES, Canary
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.services.watched_service import is_inside_service
 from sinkproof.reports.document import Finding
 
 
@@ -57,6 +58,8 @@ def with_likely_cause(finding: Finding) -> Finding:
 
 def _likely(finding: Finding) -> str:
     schedule = parse(finding.schedule, kinds=frozenset(KINDS))
+    if any(map(is_inside_service, schedule.faults)):
+        return ""  # the sink may be right
     found = Counter(each.root_cause for each in CANARIES if _looks_like(each, finding.oracle, schedule))
     return found.most_common(1)[0][0] if found else ""
 

@@ -45,7 +45,7 @@ START_SECONDS: Final = 10.0  # imports of the subject
 # A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
 # is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
 # start, and to start again when its driver was killed.
-SILENCES: Final = {"simulated": 3, "process": 12, "spark": 12, "kafka": 12, "cassandra": 20}
+SILENCES: Final = {"simulated": 3, "process": 12, "spark": 12, "kafka": 12, "cassandra": 20, "inside-service": 12}
 OUTPUT_SHOWN_MOST: Final = 500  # characters
 NOT_THE_SUBJECT: Final = ("sinkproof", "pyarrow")  # packages that a worker runs besides the standard library
 

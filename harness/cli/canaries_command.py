@@ -12,7 +12,7 @@ import click
 from sinkproof.cli.command_parts import SHELL_CHOICE, progress_on, shells_for
 from sinkproof.judging.verdict_and_exit_codes import Verdict
 
-SERVICES: Final = ("kafka", "cassandra")  # canaries on a real service, which is started for them
+SERVICES: Final = ("kafka", "cassandra", "inside-service")  # canaries on a real service, which is started for them
 
 
 @click.command()
@@ -22,7 +22,8 @@ SERVICES: Final = ("kafka", "cassandra")  # canaries on a real service, which is
     type=click.Choice([*SHELL_CHOICE.choices, *SERVICES]),
     default="simulated",
     show_default=True,
-    help="The shell to test; or the canaries of a real Kafka or Cassandra, which is started for them.",
+    help="The shell to test; or the canaries of a real Kafka or Cassandra, which is started for them; or services that "
+    "are wrong inside.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the kill table as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")

@@ -39,6 +39,13 @@ FOR_SERVICES: Final = {
         type=click.Choice(["toxiproxy"]),
         help="Put a proxy between the sink and its service, and break connections there.",
     ),
+    "inside_service": click.option(
+        "--inside-service",
+        is_flag=True,
+        default=None,
+        help="Kill the service, too, before each outward call of its data folder: from a request to pre-commit, commit "
+        "or abort until that is settled, and in the restart after it. Takes up to 15 minutes.",
+    ),
     "nodes": click.option(
         "--nodes",
         type=click.IntRange(1, 9),

@@ -16,12 +16,14 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
@@ -36,6 +38,7 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.subject.user_code import is_installed
 
 HANG_SECONDS: Final = 10.0
+RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
@@ -116,12 +119,16 @@ class ProcessRunner(ScheduleRunner):
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
+        self.service = ServiceToKill(self.scratch.services)
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = job.wall_clock if self.moves_wall_clock else None
         self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
+        if self.service.watched is not None:
+            host.window = self.service.watched.during
+            host.hang_seconds = max(host.hang_seconds, RESTARTS_SECONDS)
         return host
 
     @property
@@ -167,9 +174,12 @@ class ProcessRunner(ScheduleRunner):
         shell: type[Simulation] = Simulation,
         concurrent_reader: bool = False,
     ) -> tuple[Simulation, Observer]:
-        made, observer = super().simulation(
-            armed(schedule, self.scratch.services), storage=storage, shell=shell, concurrent_reader=concurrent_reader
-        )
+        rest = armed(schedule, self.scratch.services)
+        inside = [fault for fault in rest.faults if is_inside_service(fault)]
+        if inside or self.service.watched is not None:
+            self.service.watch().begin(inside)
+            rest = replace(rest, faults=tuple(fault for fault in rest.faults if fault not in inside))
+        made, observer = super().simulation(rest, storage=storage, shell=shell, concurrent_reader=concurrent_reader)
         if self.target.unforced is not None:
             observer.reading = self.target.unforced.by_the_engine
             observer.counts_rows = False  # a reader may recover what the loss of power is to strike
@@ -182,7 +192,10 @@ class ProcessRunner(ScheduleRunner):
     def play(self, simulation: Any, *, trace_lines: bool = False) -> None:
         assert self.host is not None
         self.host.overseer = simulation.faults
-        simulation.play()
+        try:
+            simulation.play()
+        finally:
+            self.service.raise_what_failed()
         self.target.raise_what_failed()
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
@@ -224,8 +237,15 @@ class ProcessRunner(ScheduleRunner):
                 result = self._with_calls(result, self.host)
             if not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
-            struck = *struck_messages(self.scratch.services), *result.struck
-            return replace(result, kills=self.host.kills, struck=struck)
+            inside = InsideRun() if self.service.watched is None else self.service.watched.run
+            struck = *struck_messages(self.scratch.services), *inside.struck, *result.struck
+            return replace(
+                result,
+                kills=self.host.kills + inside.kills,
+                struck=struck,
+                inside=tuple(inside.windows),
+                killed_inside=inside.sentence(),
+            )
         finally:
             self._trace_lines = False
             if self.host is not None:

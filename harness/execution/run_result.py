@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.services.watched_service import CallWindow
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import SourceLine
 
@@ -49,6 +50,8 @@ class RunResult:
     losses_would_leave: Sequence[tuple[str, Mapping[str, int]]] = ()  # before each call; see unforced_changes.py
     power_took: int = 0  # losses of power that took something away
     mapped_across_losses: tuple[str, ...] = ()  # files that were mapped then, and not emptied since
+    inside: tuple[CallWindow, ...] = ()  # the outward calls of the external system, where they were watched
+    killed_inside: str = ""  # a sentence: which external system, where, and what it had acknowledged
     read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 

@@ -7,6 +7,7 @@ from typing import Final
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.services.watched_service import is_inside_service
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
@@ -27,6 +28,10 @@ ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself
 def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
     """Why this schedule cannot be tried on this subject in this shell; "": it can."""
     for fault in schedule.faults:
+        if is_inside_service(fault):
+            if shell != "process" or fault.kind != "kill" or not is_system_call(fault.point):
+                return f"{fault}: a service is killed inside, before a system call, in the process shell only"
+            continue
         kind = KINDS[fault.kind]
         hook, is_call = kind.needs, is_system_call(fault.point)
         if is_call and (contract.kind == "foreach_batch" or shell != "process"):

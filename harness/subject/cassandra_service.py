@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import subprocess
 import sys
+from atexit import register as at_exit  # the true one, as in services_in_use.py
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,7 +45,7 @@ class CassandraService:
 
     def remove_keyspace_at_exit(self, name: str) -> None:
         """When this process ends, but not when a forked child of it ends. The cluster may have ended before."""
-        atexit.register(_drop_in_new_process, self.direct_endpoint, name, os.getpid())
+        at_exit(_drop_in_new_process, self.direct_endpoint, name, os.getpid())
 
     def read(self, keyspace: str, statement: str, values: Sequence[Any]) -> list[Any]:
         """Rows as tuples, read over a connection of their own. The statement calls the keyspace {ks}."""

@@ -29,6 +29,7 @@ class KafkaService:
     direct_endpoint: str
     identity: str
     own: bool = False
+    inside: bool = False  # it is killed between two of its own writes, and each restart recovers every topic
 
     def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, Any] = NO_SETTINGS) -> None:
         """Topic names must be unique in the cluster: begin them with `scratch.path.name`."""
@@ -60,6 +61,7 @@ def kafka_service(services: ServicesInUse, *, start: bool, settings: Mapping[str
         direct_endpoint=used.service.direct_endpoint,
         identity=used.service.identity,
         own=used.own,
+        inside=services.options.inside_service,
     )
 
 

@@ -19,6 +19,7 @@ class ServiceOptions:
     kafka_version: str = ""
     network: str = ""  # "toxiproxy": sinks reach services that this certification started through that proxy
     nodes: int = 1  # of each service that is started
+    inside_service: bool = False  # services are killed between two of their own writes, too
     services: str = ""  # "local" or "container", for every kind that can be both
 
     @property

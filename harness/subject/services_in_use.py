@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
+from atexit import register as at_exit  # the true one: that of the module ignores what a subject's calls lead to
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -99,6 +99,8 @@ class ServicesInUse:
         self.used.add(kind.name)
         self._await_settled[kind.name] = await_settled
         address = self.options.address(kind)
+        if self.options.inside_service:
+            settings = {**kind.settings_inside, **settings}
         found = None if address.startswith(EXTERNAL) else self._nearest(kind, settings)
         if found is None and (start or address.startswith(EXTERNAL)):
             return self._start(kind, address or LOCAL, settings)
@@ -131,7 +133,7 @@ class ServicesInUse:
             service = until_exit.enter_context(kind.use(where, version=self.options.version(kind), wanted=wanted))
         if not isinstance(service, LocalService):
             return InUse(service, False)
-        atexit.register(_close, until_exit, os.getpid())
+        at_exit(_close, until_exit, os.getpid())
         self.own[kind.name] = service
         return InUse(service, True)
 

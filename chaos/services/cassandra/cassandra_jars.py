@@ -11,6 +11,10 @@ from sinkproof.chaos.services.jvm_service import jvm_kind
 VERSION: Final = "5.0.9"  # the behaviour that sinks rely on was measured with this version
 
 
+# By default the commit log is mapped into memory, and what is written there is no call. A compressed one is written.
+WRITES_BY_CALLS: Final = {"disk_access_mode": "standard", "commitlog_compression": [{"class_name": "LZ4Compressor"}]}
+
+
 def count_nodes(address: str) -> int:
     """1 for every cluster that answers: how many nodes it has is not determined."""
     if not supports_clients(address):
@@ -24,4 +28,5 @@ CASSANDRA: Final = jvm_kind(
     artifacts=lambda version: [Artifact("org.apache.cassandra", "cassandra-all", version)],
     start=start_cassandra,
     count_nodes=count_nodes,
+    settings_inside=WRITES_BY_CALLS,
 )

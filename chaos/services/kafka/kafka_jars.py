@@ -11,6 +11,8 @@ from sinkproof.chaos.services.kafka.local_kafka import LocalKafka, start_kafka
 
 VERSION: Final = "4.2.1"  # the behaviour that sinks rely on was measured with this version
 LOGGING_VERSION: Final = "2.25.4"  # without this jar a broker logs nothing
+# Else a restart recovers the topics of earlier runs, too: by default nothing is removed within 30 s of a start.
+SOON_GONE: Final = {"log.segment.delete.delay.ms": "100", "log.initial.task.delay.ms": "100"}
 ANSWER_SECONDS: Final = 10.0  # of a cluster that sinkproof does not run
 
 
@@ -23,4 +25,5 @@ KAFKA: Final = jvm_kind(
     ],
     start=start_kafka,
     count_nodes=lambda address: len(request_metadata(address, seconds=ANSWER_SECONDS).brokers),
+    settings_inside=SOON_GONE,
 )

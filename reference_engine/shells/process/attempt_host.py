@@ -19,6 +19,7 @@ from typing import Final, NoReturn, Protocol, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, ChildProcess, ForkServer, Limits, NoReply, Silence
+from sinkproof.reference_engine.shells.process.call_windows import Window, no_window
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
@@ -238,6 +239,7 @@ class AttemptHost(ABC):
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
+        self.window: Window = no_window  # entered around each call of a sink, with its name
         self._living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
 

@@ -51,6 +51,7 @@ from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, No
 from sinkproof.chaos.system_calls.supervisor import Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import ENTRY
 from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptEnding, SinkError
+from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fenced, Row, TransactionLost
@@ -195,6 +196,7 @@ class CommandSink(WatchedAttempt):
 
     # -- one request, one reply -------------------------------------------------------------------
 
+    @within_window
     def call(self, name: str, **more: Any) -> Mapping[str, Any]:
         self.report_points()
         self.arm_watch()

@@ -32,6 +32,7 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     Overseer,
     SinkError,
 )
+from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
@@ -148,6 +149,7 @@ class RemoteSink(WatchedAttempt):
 
     # -- one request, one reply -------------------------------------------------------------------
 
+    @within_window
     def call(self, name: str, *arguments: Any) -> Any:
         order = self._arm()
         lines = self.host.trace_lines or (order is not None and is_line(order[0]))

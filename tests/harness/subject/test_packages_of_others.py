@@ -31,6 +31,7 @@ from urllib.request import urlopen
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
+from sinkproof.canaries.inside_services.two_file_store import request
 from sinkproof.certifier.certify import environment
 from sinkproof.certifier.glossary import glossary
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -50,6 +51,7 @@ with scratch_folder() as folder, ScheduleRunner(contract, Scratch(name="of other
         "files": [*runner.files.values()],
         "sentence": glossary()["faults"]["refuse"],
         "packages": environment()["registered by"],
+        "pending": request(runner.scratch.service("two-file-store", start=True).direct_endpoint, "pending"),
         "service": [urlopen(f"http://{service.endpoint}/").status, service.own],
     }))
 """
@@ -89,6 +91,7 @@ def test_a_registered_sink_is_crashed_by_a_registered_fault_beside_a_registered_
     assert ["acme-sinks 1.2"] == found["packages"]
     assert "refused connection: the call raises ConnectionRefusedError" == found["sentence"]
     assert [200, True] == found["service"]
+    assert [] == found["pending"]
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from sinkproof.canaries.inside_services.two_file_store import TWO_FILE_STORE
 from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.local_service import PORTS, LocalService, ServiceNode, WantedService, ports_for, started
 
@@ -62,3 +63,4 @@ SHELF = Kind(
     made_of="program",
     is_installed=lambda version: True,
 )
+STORE = TWO_FILE_STORE  # a second one, which is tried as another package registers it

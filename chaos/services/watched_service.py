@@ -1,0 +1,319 @@
+"""Kills a service *inside*: before an outward call of its data folder, and before one of the restart after that.
+
+The time of a run has windows: from a request of the sink that pre-commits, commits or aborts to the moment at which the
+service has settled it. A place is named by its window, the call, and the occurrence of that call within the window:
+`service-notify_complete[2].syscall(write __transaction_state-*/*.log)#1=kill`. The restarts of a run are windows of
+their own: `service-restart[1].syscall(rename meta.tmp)#1=kill`. A killed service is started again at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import SYSTEM_CALL
+from sinkproof.chaos.schedule import Fault
+from sinkproof.chaos.services.local_service import LocalService
+from sinkproof.chaos.services.service import ServiceFailed
+from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
+from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched
+
+STEPS: Final = {  # calls of a sink in which it may request that something is pre-committed, committed or aborted
+    "open": "settles and aborts what earlier attempts have left",
+    "snapshot": "pre-commits",
+    "notify_complete": "commits",
+    "notify_aborted": "aborts",
+    "settle": "settles what is in doubt",
+}
+RESTART: Final = "restart"
+SCRATCH_NAME: Final = re.compile(r"sinkproof-\d+-[a-z0-9_]{8}")
+ACTOR: Final = re.compile(r"service-(?P<step>[a-z_]+)\[(?P<number>\d+)\]")
+QUIET_SECONDS: Final = 0.1  # no outward call, and then no thread that runs: what was requested is done
+BRIEFLY_QUIET_SECONDS: Final = 0.01  # where no fault is armed: a later call is counted in the next window
+BEFORE_SECONDS: Final = 0.3  # of a run: what the last one has left is removed
+QUIET_SECONDS_MOST: Final = 5.0
+IDLE_SECONDS: Final = 6.0  # in which a service without a request shows what it writes all the same
+KILLED: Final = -signal.SIGKILL
+
+
+def is_inside_service(fault: Fault) -> bool:
+    return ACTOR.fullmatch(fault.actor) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallWindow:
+    """`calls`: the points that the service passed in it, in order; the one at which it was killed is the last."""
+
+    step: str  # of STEPS, or RESTART
+    number: int  # of the windows with this step, from 1
+    calls: Sequence[str]
+
+    @property
+    def actor(self) -> str:
+        return f"service-{self.step}[{self.number}]"
+
+    def kills(self) -> list[Fault]:
+        """Before each of its calls."""
+        counted: Counter[str] = Counter()
+        found = []
+        for point in self.calls:
+            counted[point] += 1
+            found.append(Fault(self.actor, point, counted[point], "kill"))
+        return found
+
+    def kills_of(self, actor: str) -> list[Fault]:
+        return self.kills() if actor == self.actor else []
+
+
+@dataclass(slots=True, kw_only=True)
+class InsideRun:
+    """What happened inside the service in one run."""
+
+    windows: list[CallWindow] = field(default_factory=list)
+    struck: list[Fault] = field(default_factory=list)
+    kills: int = 0  # from wait statuses
+    windows_before: int = 0  # the first kill
+    service: str = ""  # its title and version
+    acknowledged: bool = False  # the request within which it was first killed, before it died
+
+    def sentence(self) -> str:
+        """Where it died, and what it had acknowledged; empty: it did not."""
+        if not self.struck:
+            return ""
+        first, last = self.struck[0], self.struck[-1]
+        match = ACTOR.fullmatch(first.actor)
+        assert match is not None
+        before = Counter(window.step for window in self.windows[: self.windows_before])
+        earlier = ", ".join(f"{times} {step}" for step, times in before.items()) or "none"
+        this = "had" if self.acknowledged else "had not"
+        restarts = len(self.struck) - 1
+        again = f", and in {restarts} restarts, at last before {changed_by(last.point)}" if restarts else ""
+        return (
+            f"{self.service} was killed before {changed_by(first.point)}{again}. It {this} acknowledged the request of "
+            f"{match['step']} number {match['number']}; earlier requests: {earlier}"
+        )
+
+
+def changed_by(point: str) -> str:
+    """`the call write of commit.log`."""
+    match = SYSTEM_CALL.fullmatch(point)
+    return f"its call {match['call']} of {match['about']}" if match else point
+
+
+class DataFolderNames(PlaceNames):
+    """Files only: what a service sends to its clients changes nothing that a restart could find. What a contract has
+    named after its scratch folder has another name in each process.
+    """
+
+    def below(self, path: str) -> str:
+        inside = path.removeprefix(self.folder)
+        return super().below(path if inside == path else self.folder + SCRATCH_NAME.sub("0", inside))
+
+    def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
+        found = super().change(tracee, name, arguments)
+        return None if found is None or found.about == SOCKET else found
+
+
+class WatchedService:
+    """A service of one node that this process started. It is under the watch while the block lasts, and restarted when
+    the block begins and ends. `await_settled` returns when nothing that was requested is pending.
+
+    A window in which a fault is armed has a thread, which starts the service again while the engine waits for the sink.
+    """
+
+    def __init__(self, service: LocalService, *, await_settled: Callable[[], object]) -> None:
+        (self.node,) = service.nodes
+        self.service, self.await_settled = service, await_settled
+        self.unseen: dict[str, None] = {}  # changes that are no calls
+        self.run = InsideRun()
+        self._pending: list[Fault] = []
+        self._records = True
+        self._counted: Counter[str] = Counter()  # windows of each step
+        self._step = ""  # of the window
+        self._returned = False  # the sink's call, without an error
+        self._calls: list[str] = []  # of the window
+        self._watch: SystemCallWatch | None = None
+        self._over = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.failed: BaseException | None = None  # why the service is not back; the run shows nothing then
+
+    def __enter__(self) -> Self:
+        self.service.stop()
+        self.service.on_spawn = self._spawned
+        try:
+            self.service.start()
+        except NotWatched:
+            self.service.on_spawn = None
+            self.service.kill()
+            self.service.start()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.service.on_spawn = None
+        self.service.stop()
+        self._end_watch()
+        os.close(self._over)
+        self.service.start()
+
+    def begin(self, faults: Sequence[Fault]) -> None:
+        """A new run, for which all is made ready. Each fault is armed after the one before it has struck."""
+        self._await_quiet(seconds=BEFORE_SECONDS)
+        self.run, self._pending, self._counted = InsideRun(service=self.title), list(faults), Counter()
+        self._records = not faults
+
+    @property
+    def title(self) -> str:
+        return f"{self.service.title} {self.service.version}"
+
+    def all_unseen(self) -> list[str]:
+        """Why changes may have been missed."""
+        return [*(self.unseen | (self._watch.unseen if self._watch else {}))]
+
+    def background(self) -> frozenset[str]:
+        """What it passes without any request."""
+        self._take()
+        self._is_readable(IDLE_SECONDS)
+        return frozenset(self._take())
+
+    @contextmanager
+    def during(self, step: str) -> Iterator[None]:
+        """A call of the sink. On return the service lives, and has settled what it was asked for."""
+        if step not in STEPS:
+            yield
+            return
+        self._begin_window(step)
+        armed = self._armed()
+        assert self._watch is not None
+        keeper = threading.Thread(target=self._keep, daemon=True)
+        if armed is not None:
+            self._watch.arm(*armed)
+            keeper.start()
+        try:
+            yield
+            self._returned = True
+        finally:
+            self._end(keeper if armed is not None else None)
+
+    def _end(self, keeper: threading.Thread | None) -> None:
+        if keeper is not None:
+            os.eventfd_write(self._over, 1)
+            keeper.join()
+            os.eventfd_read(self._over)
+        if self.failed is not None:
+            return  # no exception here: it would be taken for one of the sink
+        assert self._watch is not None
+        self._watch.disarm()
+        self.await_settled()
+        if self._records or self._pending:
+            self._await_quiet(seconds=QUIET_SECONDS if self._records else BRIEFLY_QUIET_SECONDS)
+        self._end_window()
+
+    # -- windows ----------------------------------------------------------------------------------
+
+    def _begin_window(self, step: str) -> None:
+        self._take()  # what came between two windows belongs to none
+        self._step, self._calls = step, []
+        self._returned &= step == RESTART
+        self._counted[step] += 1
+
+    def _end_window(self) -> None:
+        self._calls += self._take()
+        self.run.windows.append(CallWindow(step=self._step, number=self._counted[self._step], calls=tuple(self._calls)))
+
+    def _armed(self) -> tuple[str, int, Act] | None:
+        """The next fault, if it strikes in this window."""
+        for fault in self._pending[:1]:
+            if fault.actor == CallWindow(step=self._step, number=self._counted[self._step], calls=()).actor:
+                return fault.point, fault.occurrence, Act.KILL
+        return None
+
+    def _take(self) -> list[str]:
+        return [] if self._watch is None else self._watch.take_points()
+
+    def _await_quiet(self, *, seconds: float = QUIET_SECONDS) -> bool:
+        """Whether it was struck meanwhile. Else what was requested is done."""
+        deadline = Deadline(QUIET_SECONDS_MOST)
+        while not deadline.over:
+            if self._is_readable(seconds):
+                return True
+            calls = self._take()
+            self._calls += calls
+            if not calls and not is_running(self.service.pid(self.node.number)):
+                return False
+        return False
+
+    # -- the thread of a window -------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        try:
+            while self._is_readable(None, self._over) or self._await_quiet():
+                self._restart()
+        except BaseException as error:  # the owner of the run raises it
+            self.failed = error
+
+    def _is_readable(self, seconds: float | None, *others: int) -> bool:
+        """Whether it was struck; None: waits for that, or for one of the others."""
+        assert self._watch is not None
+        poll = select.poll()
+        for descriptor in (self._watch.struck, *others):
+            poll.register(descriptor, select.POLLIN)
+        ready = dict(poll.poll(None if seconds is None else seconds * 1000))
+        return self._watch.struck in ready
+
+    def _restart(self) -> None:
+        """After a strike. It may be struck again while it starts. A call that returns before the service lives again
+        had been answered before its death.
+        """
+        windows_before, is_first = len(self.run.windows), not self.run.struck
+        while self._note_strike():
+            self._begin_window(RESTART)
+            may_die = self._armed() is not None
+            try:
+                self.service.start()
+            except ServiceFailed:
+                if not may_die:
+                    raise
+        if is_first:
+            self.run.acknowledged, self.run.windows_before = self._returned, windows_before
+
+    def _note_strike(self) -> bool:
+        assert self._watch is not None
+        if self._watch.take_strike() is None:
+            return False
+        self.run.kills += self.service.await_death(self.node) == KILLED
+        self._end_window()
+        self.run.struck.append(self._pending.pop(0))
+        return True
+
+    def _spawned(self, listener: int) -> None:
+        self._end_watch()
+        folder, kill = str(self.service.data_folder(self.node)), partial(self.service.strike, self.node)
+        armed = self._armed()
+        self._watch = SystemCallWatch(listener, folder, kill=kill, names=DataFolderNames(folder), armed=armed)
+
+    def _end_watch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            self.unseen |= watch.unseen
+            watch.close()
+
+
+def is_running(pid: int) -> bool:
+    """Whether any thread of the process runs, or waits for a core or a disk."""
+    for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # the thread has ended
+            if file.read_text().rpartition(")")[2].split()[0] in ("R", "D"):
+                return True
+    return False

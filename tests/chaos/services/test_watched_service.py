@@ -1,0 +1,93 @@
+"""Nodes under the watch of system calls: how one begins, and how its calls are named."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.services.running_services import ServiceHandle, new_service
+from sinkproof.chaos.services.watched_service import CallWindow, DataFolderNames, InsideRun, is_inside_service
+from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+
+SOON = 60.0  # seconds: ends a test that has failed
+WRITES_AND_SENDS = """
+import socket, sys
+ours, theirs = socket.socketpair()
+ours.send(b"a reply")
+with open(sys.argv[1] + "/log", "ab", buffering=0) as log:
+    log.write(b"1")
+    log.write(b"2")
+"""
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@pytest.fixture
+def handle(homes: Path) -> ServiceHandle:
+    return new_service("test", {}, owner=os.getpid())
+
+
+@needs_watch
+@pytest.mark.parametrize(("armed", "left"), [(None, b"12"), (("syscall(write log)", 2, Act.KILL), b"1")])
+def test_a_watched_node_is_killed_before_a_call_of_its_folder_and_what_it_sends_is_no_place(
+    handle: ServiceHandle, tmp_path: Path, armed: tuple[str, int, Act] | None, left: bytes
+) -> None:
+    listener = handle.spawn_watched("node-1", [sys.executable, "-c", WRITES_AND_SENDS, str(tmp_path)])
+    kill = partial(handle.signal, "node-1", SIGKILL)
+    watch = SystemCallWatch(listener, str(tmp_path), kill=kill, names=DataFolderNames(str(tmp_path)), armed=armed)
+    assert handle.await_end("node-1", Deadline(SOON))
+    assert ["syscall(openat log)", "syscall(write log)", "syscall(write log)"] == watch.take_points()
+    assert (armed and Act.KILL) == watch.take_strike()
+    watch.close()
+    assert left == (tmp_path / "log").read_bytes()
+    status = handle.status_of("node-1")
+    assert status is not None
+    assert ((-SIGKILL, True) if armed else (0, False)) == (status.exit_status, status.end_requested)
+    handle.end()
+
+
+@needs_watch
+def test_a_watched_node_that_cannot_be_run_says_so(handle: ServiceHandle, tmp_path: Path) -> None:
+    listener = handle.spawn_watched("node-1", ["/nothing/here"])
+    watch = SystemCallWatch(listener, str(tmp_path), kill=lambda: None, names=DataFolderNames(str(tmp_path)))
+    assert handle.await_end("node-1", Deadline(SOON))
+    watch.close()
+    assert "cannot run /nothing/here: " in handle.last_output("node-1")
+    handle.end()
+
+
+@pytest.mark.parametrize("drawn", ["abcdefgh", "ab_12_gh", "x8a9b2c3"])
+def test_what_is_named_after_a_scratch_folder_has_one_name_in_each_process(drawn: str, tmp_path: Path) -> None:
+    names = DataFolderNames(str(tmp_path))
+    assert "*-*-*/*.log" == names.below(f"{names.folder}/sinkproof-123-{drawn}-4-0/0000.log")
+    assert "" == names.below(f"/elsewhere/sinkproof-123-{drawn}")
+
+
+def test_a_place_inside_a_service_is_read_and_written_as_any_other() -> None:
+    window = CallWindow(
+        step="notify_complete", number=2, calls=("syscall(write a)", "syscall(fsync .)", "syscall(write a)")
+    )
+    first, _, last = window.kills()
+    text = "service-notify_complete[2].syscall(write a)#2=kill"
+    assert (text, (last,)) == (str(last), parse(text).faults)
+    assert is_inside_service(first)
+    assert not is_inside_service(parse("sink[0].syscall(write a)#2=kill").faults[0])
+    assert [first, last] == [each for each in window.kills_of("service-notify_complete[2]") if "write" in each.point]
+    assert [] == window.kills_of("service-notify_complete[1]")
+
+
+def test_a_finding_says_what_the_service_had_acknowledged() -> None:
+    windows = [CallWindow(step=step, number=1, calls=()) for step in ("open", "snapshot", "notify_complete", "restart")]
+    fault = parse("service-notify_complete[1].syscall(write a.log)#1=kill").faults[0]
+    run = InsideRun(windows=windows, struck=[fault], windows_before=2, service="Kafka 4.2.1")
+    assert "" == InsideRun().sentence()
+    assert (
+        "Kafka 4.2.1 was killed before its call write of a.log. It had not acknowledged the request of notify_complete "
+        "number 1; earlier requests: 1 open, 1 snapshot"
+    ) == run.sentence()

@@ -1,0 +1,264 @@
+"""Services that are killed between two of their own writes: one that is wrong there, and its right sibling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage, chained, in_chains
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import INSIDE_SERVICE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Need
+from sinkproof.canaries.inside_services import on_two_file_store
+from sinkproof.canaries.inside_services.two_file_store import request
+from sinkproof.certifier.not_examined import not_examined
+from sinkproof.certifier.subject_progress import SubjectProgress
+from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.chaos.services.watched_service import RESTART, CallWindow
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.feasible import impossible
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reports.coverage_text import code_lines
+from sinkproof.reports.document import ShellResult
+from sinkproof.reports.json_files import plain
+from sinkproof.reports.watched_calls import InsideService
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
+from sinkproof.subject.service_options import ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
+
+LAST = "service-notify_complete[6].syscall(write commit.log)#1=kill"
+COMMIT = "syscall(write commit.log)"
+DATA = "syscall(write data.log)"
+INSIDE = InsideService(
+    service="Kafka 4.2.1",
+    settings=["a: b"],
+    calls=5,
+    killed=4,
+    steps={"snapshot": 2, "notify_complete": 3},
+    restart_calls=30,
+    restart_killed=30,
+    restart_names=["x", "y"],
+    background=["z"],
+    unseen=["it maps *.index into its memory: what it writes there is no system call"],
+    left=["snapshot: x#1"],
+    left_total=1,
+)
+pytestmark = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@contextmanager
+def runner_on(store: str) -> Iterator[ProcessRunner]:
+    contract = load(f"{on_two_file_store.__file__}:{store}")
+    services = ServicesInUse(options=ServiceOptions(inside_service=True))
+    with (
+        scratch_folder() as folder,
+        process_runner(contract, Scratch(name="inside", path=folder, shell="process", services=services)) as runner,
+    ):
+        yield runner
+
+
+def campaign_on(store: str) -> CampaignResults:
+    with runner_on(store) as runner:
+        services = runner.scratch.services
+        results = CampaignResults(contract=runner.contract, shell="process", services=services)
+        ProcessCampaign(runner, results).carry_out(INSIDE_SERVICE)
+    return results
+
+
+@pytest.mark.slow
+def test_a_service_that_answers_before_its_second_write_is_convicted_at_that_write_alone() -> None:
+    results = campaign_on("OnHastyStore")
+    assert [f"{COMMIT}=kill"] == [place for _, place in results.places_found]
+    (finding,) = results.findings
+    assert ("O1", True) == (finding.oracle, finding.claimed)
+    assert "--on process" in finding.replay
+    assert (
+        "hasty store 1 was killed before its call write of commit.log. It had acknowledged the request" in finding.why
+    )
+    assert "of notify_complete number 1; earlier requests: 2 open, 4 snapshot" in finding.why
+    inside = results.coverage.inside
+    assert {("snapshot", DATA, 1), ("notify_complete", DATA, 1), ("notify_complete", COMMIT, 1)} < set(inside.calls)
+    assert [] == inside.calls_left()
+    assert {"syscall(openat data.log)", "syscall(openat commit.log)"} < {point for _, point, _ in inside.restart}
+
+
+@pytest.mark.slow
+def test_its_right_sibling_is_acquitted_at_each_of_its_calls() -> None:
+    results = campaign_on("OnTwoFileStore")
+    assert ([], []) == (results.findings, results.unknowns)
+    inside = results.coverage.inside.document()
+    assert inside is not None
+    assert (5, 5, 3, 3, 0) == (
+        inside.calls,
+        inside.killed,
+        inside.restart_calls,
+        inside.restart_killed,
+        inside.left_total,
+    )
+    (stage,) = results.coverage.stages
+    assert (True, "") == (stage.finished, stage.cut)
+
+
+@pytest.mark.slow
+def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void() -> None:
+    with runner_on("OnTwoFileStore") as runner:
+        again = runner.run(parse(f"{LAST} service-restart[1].syscall(openat data.log)#1=kill"))
+        assert (True, True, ()) == (again.fired, again.finished, again.anomalies)
+        assert again.kills >= 2  # as is the attempt with the failed request
+        assert [2, 3] == [len(window.calls) for window in again.inside if window.step == RESTART]
+        assert "and in 1 restarts, at last before its call openat of data.log" in again.killed_inside
+        void = runner.run(parse("service-notify_complete[6].syscall(write commit.log)#2=kill"))
+        assert (False, True, 0, "") == (void.fired, void.finished, void.kills, void.killed_inside)
+        service = runner.scratch.services.breakable()[0]
+        runner.service.leave()
+        assert [] == request(service.endpoint, "pending")
+        assert service.died_by_itself() == ""
+
+
+@pytest.mark.slow
+def test_a_service_that_does_not_start_again_convicts_no_sink() -> None:
+    with runner_on("OnTwoFileStore") as runner:
+        runner.run(Schedule())
+        watched = runner.service.watch()
+        with (watched.service.data_folder(watched.node) / "commit.log").open("ab") as log:
+            log.write(b"no JSON")
+        with pytest.raises(
+            ReaderFailed, match=r"did not start again: two-file store 1 was killed before its call write"
+        ):
+            runner.run(parse(LAST.replace("commit.log", "data.log")))
+
+
+def test_without_a_service_of_its_own_nothing_is_killed_inside() -> None:
+    contract = load("files/two-phase")
+    with (
+        scratch_folder() as folder,
+        process_runner(contract, Scratch(name="x", path=folder, shell="process")) as runner,
+    ):
+        with pytest.raises(ContractError, match="no external system of this certification's own is in use"):
+            runner.run(parse(LAST))
+        results = CampaignResults(contract=contract, shell="process")
+        ProcessCampaign(runner, results).carry_out(INSIDE_SERVICE)
+    assert Need.SERVICE.value == results.coverage.stages[0].skipped
+    assert results.coverage.inside.document() is None
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shell", "is_possible"),
+    [
+        (LAST, "process", True),
+        (LAST, "simulated", False),
+        (LAST, "spark", False),
+        (LAST[:-4] + "stop", "process", False),
+    ],
+)
+def test_a_service_is_killed_inside_in_the_process_shell_only(schedule: str, shell: str, is_possible: bool) -> None:
+    assert is_possible is not bool(impossible(parse(schedule), load("kafka/two-phase"), shell))
+
+
+# -- what is counted --------------------------------------------------------------------------------
+
+RESULT = RunResult(
+    schedule=Schedule(), struck=(), anomalies=(), trace=[], names=(), history=[], finished=True, failure="",
+    rows_committed=1, rows_committed_after=0,
+)  # fmt: skip
+
+
+def window(step: str, number: int, *calls: str) -> CallWindow:
+    return CallWindow(step=step, number=number, calls=calls)
+
+
+def test_each_call_is_struck_in_its_first_window_and_in_its_last() -> None:
+    coverage = InsideCoverage(background={"beat"})
+    coverage.add_recording(
+        replace(RESULT, inside=(window("snapshot", 1, "a", "beat", "a"), window("snapshot", 2, "a"), window("open", 1)))
+    )
+    assert ["service-snapshot[1].a#1=kill", "service-snapshot[1].a#2=kill"] == list(map(str, coverage.first_kills()))
+    assert ["service-snapshot[2].a#1=kill"] == list(map(str, coverage.further_kills()))
+    assert [("snapshot", "a", 1)] == coverage.calls_left()
+    killed = Schedule((Fault("service-snapshot[2]", "a", 1, "kill"),))
+    coverage.add(replace(RESULT, schedule=killed))
+    assert [("snapshot", "a", 1)] == coverage.calls_left()  # a run that has not met its place strikes nothing
+    coverage.add(replace(RESULT, schedule=killed, struck=killed.faults))
+    assert [] == coverage.calls_left()
+
+
+def test_kills_in_restarts_are_chained_and_what_was_not_met_is_left() -> None:
+    first = Fault("service-open[1]", "a", 1, "kill")
+    kills = [Schedule((first, Fault("service-restart[1]", point, 1, "kill"))) for point in "uvwxyz"]
+    other = Schedule((replace(first, point="b"), kills[0].faults[-1]))
+    assert [kills[:5], kills[5:], [other]] == list(in_chains([*kills[:3], other, *kills[3:]]))
+    chain = chained(kills[:3])
+    assert (
+        "service-open[1].a#1=kill service-restart[1].u#1=kill service-restart[2].v#1=kill service-restart[3].w#1=kill"
+    ) == str(chain)
+    coverage = InsideCoverage()
+    assert [kills[2]] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain, struck=chain.faults[:3]))
+    assert {*kills[:2]} == coverage.struck
+    assert kills[:3] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain))
+
+
+def test_a_recording_with_a_death_of_the_job_shows_recoveries_only() -> None:
+    coverage = InsideCoverage()
+    died = Schedule((Fault("coordinator", "checkpoint.persist.after", 2, "kill-job"),))
+    for schedule in (Schedule(), died):
+        windows = (window("snapshot", 1, "a" if schedule.faults else "b"), window("open", 3, "c"))
+        coverage.add_recording(replace(RESULT, schedule=schedule, inside=windows))
+    assert [("snapshot", "b", 1), ("open", "c", 1)] == list(coverage.calls)
+
+
+def test_restarts_after_a_kill_within_a_commit_come_first_and_different_calls_before_repeated_ones() -> None:
+    coverage = InsideCoverage()
+    results = [
+        replace(RESULT, schedule=Schedule((fault,)), struck=(fault,), inside=(window(RESTART, 1, *calls),))
+        for fault, calls in (
+            (Fault("service-snapshot[1]", "a", 1, "kill"), "x"),
+            (Fault("service-notify_complete[1]", "a", 1, "kill"), "xyyyz"),
+        )
+    ]
+    coverage.add_restarts(results)
+    kills = [schedule.faults for schedule in (*coverage.first_restart_kills(), *coverage.further_restart_kills())]
+    assert {"service-notify_complete[1]"} == {first.actor for first, _ in kills}
+    assert [("x", 1), ("y", 1), ("z", 1), ("y", 3), ("y", 2)] == [(last.point, last.occurrence) for _, last in kills]
+
+
+def test_the_certificate_says_what_was_struck_inside() -> None:
+    shells = [{"outward": None, "inside": plain(INSIDE)}]
+    killed, left, background, unseen = code_lines({"shells": shells, "code": []})
+    assert killed.startswith("Kafka 4.2.1 with a: b killed before 4 of 5 outward calls between a request to pre-commit")
+    assert killed.endswith(
+        "(snapshot 2, notify_complete 3), and before each of 30 outward calls of its restart; different ones: 2"
+    )
+    assert "not met again: snapshot: x#1, of 1 in all" == left
+    assert background.endswith(": z")
+    assert unseen == INSIDE.unseen[0]
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"),
+    [
+        (INSIDE, "Kafka 4.2.1 was not killed before 1 of its calls, such as snapshot: x#1"),
+        (replace(INSIDE, left=[], left_total=0), ""),
+        (
+            InsideService(unwatched="the kernel is old"),
+            "was to be killed inside, and was not, because the kernel is old",
+        ),
+        (InsideService(service="Kafka 4.2.1"), "no outward call of its data folder was seen"),
+        (None, ""),
+    ],
+)
+def test_nothing_is_upheld_while_a_call_inside_was_not_struck(inside: InsideService | None, why: str) -> None:
+    subject = SubjectProgress(load("files/two-phase"))
+    before = not_examined(subject)
+    subject.shells.append(
+        ShellResult(shell="process", schedules_run=1, schedules_in_bound=1, kills=1, seconds=1.0, inside=inside)
+    )
+    added = not_examined(subject).replace(before, "")
+    assert why in added
+    assert bool(why) is bool(added)
