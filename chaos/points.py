@@ -74,6 +74,8 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.fsync": "a file is about to be forced to disk",
     "file.rename": "a file or folder is about to be renamed",
     "file.unlink": "a file is about to be removed",
+    "file.change_rows": "rows of an SQLite file are about to be changed",
+    "file.commit": "a transaction of an SQLite file is about to be committed",
     "file.make_directory": "a folder is about to be made",
     "file.remove_directory": "a folder is about to be removed",
     "file.fsync_directory": "a folder's entries are about to be forced to disk",

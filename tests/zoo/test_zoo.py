@@ -66,11 +66,13 @@ RIGHT: Final = {
     "doubtful:OneAtATime": EXACTLY,
     "doubtful:NotYet": EXACTLY,
     "doubtful:TooOldIsLost": EXACTLY,
+    "orderly_ends:RemovesWhatIsTemporary": EXACTLY,
+    "orderly_ends:FailedCommitsAgain": EXACTLY,
 }
 
 
-# Certified in full, as is the README's sink; in the process shell without that: one of each file. The others where there
-# is time for it (`-m longer`).
+# Certified in full, as is the README's sink; in the process shell without that: one of each file. The others where
+# there is time for it (`-m longer`).
 CERTIFIED: Final = ("sqlite_tables:UpsertByIdentity",)
 FIRST_OF_FILE: Final = {*{member.partition(":")[0]: member for member in reversed(RIGHT)}.values()}
 
@@ -195,6 +197,9 @@ WRONG: Final = {
     "remembering:RowsOutliveTheirAttempt": Sin(
         root="R12", oracles="O1 O2", ending="=error", job="reused-process", shell="process"
     ),
+    "orderly_ends:RemovesWhatItPromised": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
+    "orderly_ends:RemovedWithItsObject": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
+    "orderly_ends:FailedCommitsForgotten": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
 }
 REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")
 UNJUDGED: Final = {  # and a word of the reason

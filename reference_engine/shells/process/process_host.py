@@ -73,6 +73,14 @@ class ProcessHost(AttemptHost):
         child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
         return self.adopt(RemoteSink(self, actor, child, journal=journal))
 
+    def retire(self, sink: Sink) -> None:
+        """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""
+        assert isinstance(sink, RemoteSink)
+        if sink in self._living:
+            with suppress(SinkError, AttemptEnded):
+                sink.call("exit")
+        super().retire(sink)
+
     def vacate(self, sink: Sink) -> None:
         """Drops its sink object; the next attempt of this actor finds the same process, with its modules' globals."""
         assert isinstance(sink, RemoteSink)
