@@ -142,6 +142,7 @@ class ProcessRunner(ScheduleRunner):
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
+            sockets=not self.scratch.services.used,
             trace_lines=self._trace_lines,
             hang_seconds=self.hang_seconds,
         )

@@ -33,6 +33,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.chaos.socket_points import socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
@@ -69,6 +70,7 @@ class WatchedCode:
 
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
+    sockets: bool = False  # what is sent over TCP is a point
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
@@ -133,7 +135,7 @@ class _Inner:
         self.held_seconds_left -= now() - began
 
     def waits_for_thread(self) -> bool:
-        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library, not to poll."""
+        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library: no poll."""
         frame = sys._current_frames().get(self.main_thread)
         if frame is None or frame.f_globals.get("__name__") not in WAITING:
             return False
@@ -168,7 +170,8 @@ class _Inner:
             yield
             return
         folder = Path(self.watched.folder)
-        with file_points(folder, self.reach), sqlite_points(folder, self.reach, files=self.watched.files):
+        sent = socket_points(self.reach) if self.watched.sockets else nullcontext()
+        with file_points(folder, self.reach), sqlite_points(folder, self.reach, files=self.watched.files), sent:
             yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:

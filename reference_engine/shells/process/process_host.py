@@ -41,6 +41,7 @@ FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name no
 
 class ProcessHost(AttemptHost):
     """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
+    `sockets`: so is what they send.
     `other_server`: makes every second generation, in processes that hash strings in another way.
     """
 
@@ -52,6 +53,7 @@ class ProcessHost(AttemptHost):
         other_server: Callable[[], ForkServer] | None = None,
         files: Mapping[str, str] | None = None,
         folder: str = "",
+        sockets: bool = False,
         trace_lines: bool = False,
         hang_seconds: float = HANG_SECONDS,
         limits: Limits = LIMITS,
@@ -61,7 +63,7 @@ class ProcessHost(AttemptHost):
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder))
+        self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder, sockets=sockets))
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
