@@ -207,14 +207,14 @@ def _unregister_at_exit(function: Any) -> None:
 
 def spare_inherited_finalizers() -> None:
     """At the end of this process only objects that were made in it are finalized."""
-    for each in list(finalize._registry):
+    for each in list(finalize._registry):  # type: ignore[attr-defined]
         each.atexit = False
 
 
 def end_orderly() -> None:
     """Does what the interpreter does at the end of a process, for the code of the subject alone."""
     gc.collect()
-    finalizers = [] if not finalize._registry else [finalize._exitfunc]
+    finalizers = [] if not finalize._registry else [finalize._exitfunc]  # type: ignore[attr-defined]
     for function in (*(call for _, call in reversed(_Subject.at_exit)), *finalizers):
         try:
             function()
