@@ -22,7 +22,9 @@ DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated s
 WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
-FAULT: Final = re.compile(r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)")
+FAULT: Final = re.compile(
+    r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
+)
 DOING: Final = {
     "kill": "killing {actor}",
     "kill-job": "killing the whole job",
@@ -247,6 +249,8 @@ def _fault_in_words(fault: re.Match[str]) -> str:
     step, _, side = point.rpartition(".")
     if point.startswith("line("):
         where = f"at {point[5:-1]}"
+    elif point.startswith("syscall("):
+        where = f"before {point[8:-1]}"
     else:
         where = f"{side} {step}" if side in ("before", "after") else f"at {point}"
     return f"{what} {where}" + (f", time {times}" if times > 1 else "")
