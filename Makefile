@@ -47,12 +47,12 @@ clean: ## remove .venv, .sinkproof (all reports) and every cache
 ifneq ($(shell cat .venv/ready 2>/dev/null),$(CURDIR))
 .PHONY: .venv/ready
 endif
-.venv/ready: pyproject.toml .ci/venv
+.venv/ready: pyproject.toml .ci/venv .ci/constraints.txt
 	@.ci/venv
 ifneq ($(shell cat build/released/ready 2>/dev/null),$(CURDIR))
 .PHONY: build/released/ready
 endif
-build/released/ready: pyproject.toml .ci/venv
+build/released/ready: pyproject.toml .ci/venv .ci/constraints.txt
 	@.ci/venv build/released released
 
 java: .venv/ready # Spark needs one; in this order, so that missing programs are reported one after the other

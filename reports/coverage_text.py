@@ -99,6 +99,7 @@ def code_lines(subject: Document) -> list[str]:
     its system calls.
     """
     sentences = [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
+    sentences += [_power_line(shell["power"]) for shell in subject["shells"] if shell.get("power")]
     for file in subject["code"]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
         struck += f", {count(file['covered'])} covered by an equal crash" if file["covered"] else ""
@@ -110,6 +111,9 @@ def code_lines(subject: Document) -> list[str]:
 
 def _outward_lines(outward: Document) -> list[str]:
     calls = _each(outward["killed"], outward["calls"], "outward call")
+    if outward.get("native"):
+        calls += " made by native code"
+        calls += f" ({count(outward['calls_alike'])} more are the same ones again)" if outward["calls_alike"] else ""
     more = outward["recovery_calls"]
     recoveries = f", and of their recoveries' {count(more)}" if more else ""
     if outward["recovery_killed"] < more:
@@ -117,10 +121,21 @@ def _outward_lines(outward: Document) -> list[str]:
     others = [f"{kind} at {count(names)}" for kind, names in outward["struck"].items() if kind != "kill" and names]
     faults = f"; of {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
     lines = [f"killed before {calls}{recoveries}{faults}"] if outward["calls"] else []
-    lines += [f"system calls were not watched: {outward['unwatched']}"] if outward["unwatched"] else []
+    unwatched = "interior of native code not explored" if outward.get("native") else "system calls were not watched"
+    lines += [f"{unwatched}: {outward['unwatched']}"] if outward["unwatched"] else []
     elsewhere = ", ".join(outward["elsewhere"])
     lines += [f"it also changed files elsewhere, and was not struck there: {elsewhere}"] if elsewhere else []
     return [*lines, *outward["unseen"]]
+
+
+def _power_line(power: Document) -> str:
+    if power["unwatched"]:
+        return f"no power was lost: {power['unwatched']}"
+    losses = _each(power["struck"], power["losses"], "place")
+    return (
+        f"power lost at {losses}, in {plural(len(power['kinds']), 'order')} of writing; {count(power['took'])} times "
+        "something was gone that was not forced"
+    )
 
 
 def _each(done: int, whole: int, noun: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
+from sinkproof.reports.watched_calls import OutwardCalls as OutwardCalls
+from sinkproof.reports.watched_calls import PowerLosses as PowerLosses
 
 SCHEMA: Final = "sinkproof/certificate/1"
 FILE_NAME: Final = "certificate.json"
@@ -167,25 +169,6 @@ class CodeCoverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutwardCalls:
-    """System calls of a command that change something outside of it: of the run without faults, and of its recoveries
-    from a kill before each. `names`: the different ones of the former; `struck`: at how many names, by kind of fault.
-    """
-
-    calls: int = 0
-    killed: int = 0  # of them: a run died before it
-    recovery_calls: int = 0
-    recovery_killed: int = 0
-    names: Sequence[str] = ()
-    struck: Mapping[str, int] = field(default_factory=dict)
-    left: Sequence[str] = ()  # some of the schedules that were to be run, and did not strike
-    left_total: int = 0
-    unseen: Sequence[str] = ()  # why changes may have been missed
-    elsewhere: Sequence[str] = ()  # files that it changed outside of its folder, where it was not struck
-    unwatched: str = ""  # why no call was watched
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
     """The campaign of one shell on one subject. Lines are None where the interior was not explored."""
 
@@ -213,7 +196,8 @@ class ShellResult:
     rows_committed: int = 0
     notes: Sequence[str] = ()
     stages: Sequence[StageResult] = ()
-    outward: OutwardCalls | None = None  # of a command
+    outward: OutwardCalls | None = None  # of a command, or of native code
+    power: PowerLosses | None = None
 
     @property
     def schedules_judged(self) -> int:

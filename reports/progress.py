@@ -23,7 +23,7 @@ WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
 
 FAULT: Final = re.compile(
-    r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
+    r"(?:(?P<actor>\w+\[\d+\])\.)?(?P<point>syscall\([^)]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
 )
 DOING: Final = {
     "kill": "killing {actor}",
@@ -36,7 +36,9 @@ DOING: Final = {
     "unanswered": "losing the reply to a call of {actor}",
     "lose": "losing a notification",
     "decline": "declining a vote",
-    "lose-power": "cutting the power",
+    **dict.fromkeys(
+        ("lose-power", "lose-bytes", "lose-names", "lose-tails", "lose-newest", "lose-older"), "cutting the power"
+    ),
 }
 
 

@@ -31,7 +31,10 @@ from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.late_notification import LATE
 from sinkproof.chaos.faults.lose_notification import LOSE
 from sinkproof.chaos.faults.lose_power import LOSE_POWER
+from sinkproof.chaos.faults.lose_power_newest_file import LOSE_NEWEST
+from sinkproof.chaos.faults.lose_power_older_files import LOSE_OLDER
 from sinkproof.chaos.faults.lose_power_torn_bytes import LOSE_BYTES
+from sinkproof.chaos.faults.lose_power_torn_tails import LOSE_TAILS
 from sinkproof.chaos.faults.lose_power_unsynced_names import LOSE_NAMES
 from sinkproof.chaos.faults.maintain_target import MAINTAIN
 from sinkproof.chaos.faults.network_failure import NETWORK
@@ -49,6 +52,7 @@ OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, STOP, PAUSE, ERROR, UNANSWERED, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
+    *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),
     *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
     *NETWORK,
     *(DROP, DELAY, DOUBLE, HOLD),
@@ -56,3 +60,4 @@ OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
 REGISTERED_KINDS: Final = load_registered(FAULTS, FaultKind, name_in="word", taken={kind.word for kind in OWN_KINDS})
 EVERY_KIND: Final = (*OWN_KINDS, *REGISTERED_KINDS)
 KINDS: Final[dict[str, FaultKind[Any]]] = {kind.word: kind for kind in EVERY_KIND}
+POWER_LOSSES: Final = tuple(kind.word for kind in OWN_KINDS if kind.is_power_loss)

@@ -31,6 +31,7 @@ class FaultKind(Generic[Shell]):
     # Only a simulated engine can do it: the process shell injects it at the coordinator's points and around calls,
     # Spark nowhere.
     is_virtual: bool = False
+    is_power_loss: bool = False
     suspends: bool = False  # an attempt that is a process is suspended by SIGSTOP while `inject` runs outside of it
 
 
@@ -47,8 +48,14 @@ def service_outage(word: str, sentence: str, *, how: str) -> FaultKind[VirtualSh
 
 
 def power_loss(word: str, sentence: str, *, hook: str) -> FaultKind[VirtualShell]:
-    """Every process dies, and the contract's method `hook` drops from the target what was not forced to disk."""
-    return FaultKind(word, sentence, inject=lambda shell: shell.lose_power(hook), needs=hook, is_virtual=True)
+    """Every process dies, and the contract's method `hook` drops from the target what was not forced to disk. Where it
+    has none, and system calls are watched, files are put back (chaos/system_calls/unforced_changes.py).
+    """
+
+    def inject(shell: VirtualShell) -> None:
+        shell.lose_power(hook)
+
+    return FaultKind(word, sentence, inject=inject, needs=hook, is_virtual=True, is_power_loss=True)
 
 
 def message_fault(word: str, sentence: str, *messages: str) -> FaultKind[FaultableShell]:

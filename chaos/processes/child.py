@@ -97,6 +97,11 @@ class ChildProcess:
         self.server.receive_notices()
         return self.wait_status is None
 
+    def end_waits_at(self, struck: int) -> None:
+        """Every wait from now on, as soon as this descriptor can be read."""
+        self.struck = struck
+        self._polls.clear()
+
     # -- messages -------------------------------------------------------------------------------
 
     def send(self, message: bytes, deadline: Deadline) -> None:

@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from sinkproof.chaos.processes import recorded_inputs
+from sinkproof.chaos.processes import process_wide_state, recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.parent_death import adopt_orphans, die_with
 
@@ -58,6 +58,7 @@ def main(control_descriptor: int, caller: int) -> None:
         for name, *arguments in warm:
             resolve(name)(*arguments)
         recorded_inputs.note_loaded()
+        process_wide_state.note_before_forks()
     except BaseException as error:  # border to a foreign module: the error is reported, and this process ends
         reason = "".join(traceback.format_exception_only(error)).strip()
         control.send(pickle.dumps(("refused", name, reason)))

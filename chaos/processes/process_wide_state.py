@@ -57,6 +57,7 @@ MODULES: Final = (
     time,
 )
 CLOSED: Final = -1, -1
+Replaced = Mapping[tuple[int, str], Any]  # (module, by its index in MODULES, and name) -> function
 Aspect = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it; sets it
 
 
@@ -135,7 +136,7 @@ def _functions(module: ModuleType) -> tuple[dict[str, Any], list[str], list[Any]
 ORIGINAL: Final = [_functions(module) for module in MODULES]
 
 
-def _replaced() -> dict[tuple[int, str], Any]:
+def _replaced() -> Replaced:
     """Functions that are not the original ones."""
     return {
         (place, name): there.get(name)
@@ -146,8 +147,9 @@ def _replaced() -> dict[tuple[int, str], Any]:
     }
 
 
-def _replace(replaced: Mapping[tuple[int, str], Any]) -> None:
-    for place, name in _replaced():
+def _replace(replaced: Replaced, *, now: Replaced | None = None) -> None:
+    """`now`: what is replaced so far, where that is known."""
+    for place, name in _replaced() if now is None else now:
         there, names, originals = ORIGINAL[place]
         there[name] = originals[names.index(name)]
     for (place, name), value in replaced.items():
@@ -236,6 +238,7 @@ class _Subject:
     at_exit: ClassVar[list[tuple[Any, Callable[[], object]]]] = []  # what it has registered, and the call of that
     lists_then: ClassVar[dict[int, Any]] = {}  # index in ASPECTS -> what we had when it left another list there
     descriptors: ClassVar[list[int]] = []  # copies of 0, 1 and 2
+    replaced_at_fork: ClassVar[Replaced | None] = None  # functions; None: not noted
 
 
 @contextmanager
@@ -249,7 +252,7 @@ def subjects_state() -> Iterator[None]:
         _Subject.descriptors += [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in range(3)]
         for name in STREAMS[1:]:
             setattr(sys, name, os.fdopen(2, "w", buffering=1, closefd=False))
-    stay_in_subjects_state()
+    stay_in_subjects_state(replaced=ours[0])
     try:
         yield
     finally:
@@ -257,13 +260,25 @@ def subjects_state() -> Iterator[None]:
         _set_back(ours)
 
 
-def stay_in_subjects_state() -> None:
-    """For a process that is the subject's from now on."""
+def note_before_forks() -> None:
+    """For a process that runs none but its own code from now on, and forks processes of subjects. In each of them, to
+    look at all functions would copy 240 pages of memory: a tenth of the time that a short one takes.
+    """
+    _Subject.replaced_at_fork = _replaced()
+
+
+def stay_in_subjects_state(*, replaced: Replaced | None = None) -> None:
+    """For a process that is the subject's from now on. `replaced`: functions that are replaced now; None: as noted
+    before it was forked.
+    """
     for place, ours in list(_Subject.lists_then.items()):
         if ASPECTS[place][0]() != ours:  # changed since: by the caller of several subjects, for the next one
             del _Subject.left[place], _Subject.lists_then[place]
     for place, value in sorted(_Subject.left.items(), reverse=True):
-        ASPECTS[place][1](value)
+        if place == 0:
+            _replace(value, now=_Subject.replaced_at_fork if replaced is None else replaced)
+        else:
+            ASPECTS[place][1](value)
     _Subject.depth = 1
 
 

@@ -43,10 +43,9 @@ class Installation:
 
 def find_java() -> str:
     """The path of a suitable `java`. Raises ServiceUnavailable with the command that installs one."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    java = path_of_java()
     if java is None:
-        found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no `java` was found on the PATH"
+        found = no_java()
     elif major(java) < JAVA_LEAST:
         found = f"{java} is version {java_version(java) or 'unknown'}"
     else:
@@ -54,6 +53,17 @@ def find_java() -> str:
     raise ServiceUnavailable(
         f"services need Java {JAVA_LEAST} or newer", evidence=found, next_step=f"Run: {how_to_install(INSTALL)}"
     )
+
+
+def path_of_java() -> str | None:
+    """The places that Spark's own start script checks, in its order."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=os.path.join(home, "bin") if home else None)
+
+
+def no_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"JAVA_HOME is {home}, where there is no bin/java" if home else "no `java` was found on the PATH"
 
 
 def how_to_install(commands: dict[str, str]) -> str:

@@ -55,26 +55,41 @@ class JournalReader:
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("journal")
         os.ftruncate(self.descriptor, BYTES_AT_FIRST)
-        self._offset = 0
+        self._offset = self._end = 0
         self.struck = ""  # the line in which the last fault struck, as a point
 
     def new_points(self) -> list[str]:
         """The points written since the last call, without an incomplete last line."""
-        found, size = b"", BYTES_READ_FIRST
-        while True:
-            chunk = os.pread(self.descriptor, size, self._offset + len(found))
-            size *= 2
-            written = chunk.find(b"\0")
-            found += chunk if written < 0 else chunk[:written]
-            if written >= 0 or not chunk:
-                break
-        whole = found[: found.rfind(b"\n") + 1]
+        whole = self._written(self._offset)
         self._offset += len(whole)
         points = whole.decode(errors="replace").split("\n")[:-1]
         for struck in [each for each in points if each.startswith(STRUCK)]:
             self.struck = struck.removeprefix(STRUCK)
             points.remove(struck)
         return points
+
+    def points_up_to(self, end: int) -> list[str]:
+        """The same, of those before this place; what follows stays for later."""
+        whole = self._written(self._offset)[: max(end - self._offset, 0)]
+        self._offset += len(whole)
+        return [each for each in whole.decode(errors="replace").split("\n")[:-1] if not each.startswith(STRUCK)]
+
+    def end(self) -> int:
+        """The place behind the last point. Another thread than the one that reads may ask for it."""
+        if self.descriptor >= 0:
+            self._end += len(self._written(self._end))
+        return self._end
+
+    def _written(self, offset: int) -> bytes:
+        """From there, up to the last whole line."""
+        found, size = b"", BYTES_READ_FIRST
+        while True:
+            chunk = os.pread(self.descriptor, size, offset + len(found))
+            size *= 2
+            written = chunk.find(b"\0")
+            found += chunk if written < 0 else chunk[:written]
+            if written >= 0 or not chunk:
+                return found[: found.rfind(b"\n") + 1]
 
     def close(self) -> None:
         if self.descriptor >= 0:

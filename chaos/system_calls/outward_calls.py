@@ -56,6 +56,8 @@ CALLS: Final[dict[str, OutwardCall]] = {
     "fsync": _of_file(74, 82),
     "fdatasync": _of_file(75, 83),
     "sync_file_range": _of_file(277, 84),
+    "syncfs": _of_file(306, 267),
+    "sync": OutwardCall(162, 81),
     "ftruncate": _of_file(77, 46),
     "fallocate": _of_file(285, 47),
     "fsetxattr": _of_file(190, 7),

@@ -61,8 +61,11 @@ class Tracee:
             found += self.read(at, PATH_BYTES_MOST - at % PATH_BYTES_MOST)
         return os.fsdecode(found.split(b"\0")[0])
 
+    def link(self, descriptor: int) -> str:
+        return f"/proc/{self.thread}/fd/{descriptor}"
+
     def opened(self, descriptor: int) -> str:
-        return os.readlink(f"/proc/{self.thread}/fd/{descriptor}")
+        return os.readlink(self.link(descriptor))
 
     def path(self, folder: int | None, address: int) -> str:
         """Absolute. `folder`: the descriptor that a relative path starts from; None: the working folder."""
@@ -72,22 +75,28 @@ class Tracee:
         base = f"/proc/{self.thread}/cwd" if folder in (None, AT_FDCWD) else f"/proc/{self.thread}/fd/{folder}"
         return os.path.normpath(os.path.join(os.readlink(base), text))
 
-    def may_write(self, descriptor: int) -> bool:
+    def flags(self, descriptor: int) -> int:
+        """With which it was opened."""
         with open(f"/proc/{self.thread}/fdinfo/{descriptor}") as information:
             flags = next(line.split()[1] for line in information if line.startswith("flags:"))
-        return bool(int(flags, 8) & MAY_WRITE)
+        return int(flags, 8)
+
+    def may_write(self, descriptor: int) -> bool:
+        return bool(self.flags(descriptor) & MAY_WRITE)
 
 
 class PlaceNames:
-    """Names calls that change something below `folder`, or send to a socket."""
+    """Names calls that change something below `folder`, or send to a socket other than `own_socket`."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = os.path.realpath(folder)
+    def __init__(self, folder: str, *, own_socket: str = "") -> None:
+        self.folder, self.own_socket = os.path.realpath(folder), own_socket
         self.elsewhere: dict[str, None] = {}  # names of files and folders outside of it that were changed
 
     def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
         """None: it changes nothing that an independent reader of the folder, or a server, could see."""
         call = CALLS[name]
+        if name == "sync":
+            return OutwardChange(name, self.below(self.folder), (self.folder,))
         if call.descriptor is not None:
             return self._to_file(tracee, name, _signed(arguments[call.descriptor]))
         if name == "openat2" and not struct.unpack("Q", tracee.read(arguments[2], 8))[0] & CREATES:
@@ -104,7 +113,7 @@ class PlaceNames:
         except FileNotFoundError:  # no such descriptor: the call fails
             return None
         if path.startswith("socket:"):
-            return OutwardChange(name, SOCKET)
+            return OutwardChange(name, SOCKET) if path != self.own_socket else None
         return self._below_or_elsewhere(name, (path.removesuffix(DELETED),)) if path.startswith("/") else None
 
     def _below_or_elsewhere(self, name: str, paths: tuple[str, ...]) -> OutwardChange | None:
@@ -126,11 +135,11 @@ class PlaceNames:
             return "."
         return canonical_name(path[len(self.folder) + 1 :]) if path.startswith(f"{self.folder}/") else ""
 
-    def maps(self, tracee: Tracee, descriptor: int) -> str:
-        """The name of the file, if it is mapped so that what is written to memory changes it; else empty."""
+    def mapped(self, tracee: Tracee, descriptor: int) -> str:
+        """The path of the file, if it is mapped so that what is written to memory changes it; else empty."""
         with suppress(FileNotFoundError):
-            inside = self.below(tracee.opened(_signed(descriptor)).removesuffix(DELETED))
-            return inside if inside and tracee.may_write(_signed(descriptor)) else ""
+            path = tracee.opened(_signed(descriptor)).removesuffix(DELETED)
+            return path if self.below(path) and tracee.may_write(_signed(descriptor)) else ""
         return ""
 
 

@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import threading
-from typing import Final
+from typing import Final, NamedTuple
 
 from sinkproof.chaos.system_calls.outward_calls import (
     ARCHITECTURES,
@@ -35,6 +35,7 @@ ALLOW, NOTIFY, KILL_PROCESS, FAIL = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x000500
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in the filter's data; the low half of an argument comes first
 X32_CALLS: Final = 0x40000000  # another table of numbers, with the same word for the architecture
 NO_DESCRIPTOR: Final = 0xFFFFFFFF
+NAME_BYTES_MOST: Final = 64
 
 Instruction = tuple[int, int, int, int]  # code, instructions to skip if true, if false, constant
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)  # loaded at import: nothing may be loaded between fork and exec
@@ -74,15 +75,16 @@ def put_on(channel: socket.socket) -> None:
     the listener, or the number of an error; then the calls of this thread are watched.
 
     The listener is sent by a second thread, which has no filter, and ends with the exec: a `sendmsg` of this thread
-    would wait for a listener that has not been received.
+    would wait for a listener that has not been received. The name of the socket itself goes with it.
     """
+    own = os.readlink(f"/proc/self/fd/{channel.fileno()}").encode()
     installed = threading.Event()
     found: list[int] = []
 
     def hand_over() -> None:
         installed.wait()
         if found[0] >= 0:
-            socket.send_fds(channel, [b"0"], [found[0]])
+            socket.send_fds(channel, [own], [found[0]])
         else:
             channel.sendall(str(-found[0]).encode())
 
@@ -109,13 +111,22 @@ def _install() -> int:
     return listener if listener >= 0 else -ctypes.get_errno()
 
 
-def receive_listener(channel: socket.socket) -> int:
-    """The other end. Negative: the number of the error for which there is none."""
-    message, descriptors, _, _ = socket.recv_fds(channel, 16, 1)
+class HandedOver(NamedTuple):
+    """`listener`: negative: the number of the error for which there is none. `own_socket`: through which it came, as
+    the watched process has it.
+    """
+
+    listener: int
+    own_socket: str = ""
+
+
+def receive_listener(channel: socket.socket) -> HandedOver:
+    """The other end."""
+    message, descriptors, _, _ = socket.recv_fds(channel, NAME_BYTES_MOST, 1)
     if not descriptors:
-        return -int(message or errno.ECONNRESET)
+        return HandedOver(-int(message or errno.ECONNRESET))
     os.set_inheritable(descriptors[0], False)
-    return descriptors[0]
+    return HandedOver(descriptors[0], message.decode())
 
 
 def reason(error: int) -> str:

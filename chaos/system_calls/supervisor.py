@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
@@ -32,6 +32,7 @@ PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
 MAP_NUMBER: Final = number_of(MAP)
 END_SECONDS: Final = 10.0
+UNREADABLE: Final = "the arguments of its system calls cannot be read"
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -52,19 +53,48 @@ class NotifiedCall(NamedTuple):
     change: OutwardChange
 
 
+class PassedCall(NamedTuple):
+    """`mark`: what `marks` gave when it was notified. `thread`: that made it."""
+
+    point: str
+    mark: int
+    thread: int
+
+
+class Record(Protocol):
+    """Told of what is carried out, right before it is. Called by the threads of the watches."""
+
+    def carry_out(self, call: NotifiedCall) -> None: ...
+
+    def map(self, path: str) -> None:
+        """A file below the folder is mapped, and may be written to."""
+
+
 class SystemCallWatch:
     """`listener`: of the filter (seccomp_filter.py). `kill`: ends the program; called by the thread of the watch.
+    `marks`: called at each outward call, before it is carried out. `own_socket`: as /proc names it; what is sent there
+    is not outward.
 
     `struck` is a descriptor that is readable from a strike until `take_strike`.
     """
 
-    def __init__(self, listener: int, folder: str, *, kill: Callable[[], object]) -> None:
-        self.listener, self.names, self.kill = listener, PlaceNames(folder), kill
+    def __init__(
+        self,
+        listener: int,
+        folder: str,
+        *,
+        kill: Callable[[], object],
+        marks: Callable[[], int] = int,
+        record: Record | None = None,
+        own_socket: str = "",
+    ) -> None:
+        self.listener, self.names, self.kill = listener, PlaceNames(folder, own_socket=own_socket), kill
+        self.marks, self.record = marks, record
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
         self.elsewhere = self.names.elsewhere  # files that it changed outside of the folder
         self._lock = threading.Lock()  # of all that follows
-        self._points: list[str] = []  # passed since they were last taken
+        self._calls: list[PassedCall] = []  # since they were last taken
         self._passed: Counter[str] = Counter()
         self._armed: tuple[str, int, Act] | None = None
         self._strike: Act | None = None  # not taken yet
@@ -82,7 +112,8 @@ class SystemCallWatch:
     def arm(self, point: str, left: int, act: Act) -> None:
         """Strikes when the point is reached so many times more; counted from the points that were taken."""
         with self._lock:
-            self._armed = point, self._passed[point] - self._points.count(point) + left, act
+            taken = self._passed[point] - sum(call.point == point for call in self._calls)
+            self._armed = point, taken + left, act
 
     def disarm(self) -> None:
         with self._lock:
@@ -90,9 +121,13 @@ class SystemCallWatch:
 
     def take_points(self) -> list[str]:
         """The outward calls since the last time, in order; the one that was struck is the last."""
+        return [call.point for call in self.take_calls()]
+
+    def take_calls(self) -> list[PassedCall]:
+        """The same, with more of each."""
         with self._lock:
-            points, self._points = self._points, []
-        return points
+            calls, self._calls = self._calls, []
+        return calls
 
     def take_strike(self) -> Act | None:
         """What has happened at the armed place, once."""
@@ -155,7 +190,7 @@ class SystemCallWatch:
                 change = self.names.change(tracee, NAMES[number], tuple(arguments))
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
         except PermissionError as error:
-            self.unseen[f"the arguments of its system calls cannot be read: {error.strerror}"] = None
+            self.unseen[f"{UNREADABLE}: {error.strerror}"] = None
         except OSError:  # it has died, or the call names what does not exist
             change = None
         with self._lock:
@@ -165,15 +200,19 @@ class SystemCallWatch:
                 self._decide(NotifiedCall(identity, tracee, tuple(arguments), change))
 
     def _note_map(self, tracee: Tracee, descriptor: int) -> None:
-        if name := self.names.maps(tracee, descriptor):
-            self.unseen[f"it maps {name} into its memory: what it writes there is no system call"] = None
+        path = self.names.mapped(tracee, descriptor)
+        if not path:
+            return
+        self.unseen[f"it maps {self.names.below(path)} into its memory: what it writes there is no system call"] = None
+        if self.record is not None:
+            self.record.map(path)
 
     def _decide(self, call: NotifiedCall) -> None:
         if self._waits:
             self._held.append(call)
             return
         point = call.change.point
-        self._points.append(point)
+        self._calls.append(PassedCall(point, self.marks(), call.tracee.thread))
         self._passed[point] += 1
         if self._dies_next:
             self._inject(call, Act.KILL)
@@ -205,6 +244,8 @@ class SystemCallWatch:
         os.eventfd_write(self.struck, 1)
 
     def _answer(self, call: NotifiedCall, *, error: int = 0, value: int | None = None) -> None:
+        if self.record is not None and not error and value is None:
+            self.record.carry_out(call)
         self._reply(call.identity, error=error, value=value)
 
     def _reply(self, identity: int, *, error: int = 0, value: int | None = None) -> None:

@@ -26,7 +26,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply
 from sinkproof.chaos.system_calls.seccomp_filter import put_on, reason, receive_listener
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 
 ENTRY: Final = "sinkproof.chaos.system_calls.watched_program:become"
 EXIT_NOT_FOUND: Final = 127
@@ -70,28 +70,36 @@ def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, 
         os._exit(EXIT_NOT_FOUND)
 
 
-def watch_of(child: ChildProcess, folder: Path) -> SystemCallWatch:
-    """Of a child that was spawned with ENTRY. Raises NotWatched; the child goes on then."""
+def watch_of(
+    child: ChildProcess, folder: Path, *, marks: Callable[[], int] = int, record: Record | None = None
+) -> SystemCallWatch:
+    """Of a child that puts the filter on itself. Raises NotWatched; the child goes on then."""
     try:
         child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(START_SECONDS))
-        listener = receive_listener(child.channel)
+        listener, own_socket = receive_listener(child.channel)
     except (NoReply, OSError) as silence:
         raise NotWatched(f"the program ended before it could be watched: {silence}") from silence
     if listener < 0:
         raise NotWatched(reason(-listener))
-    return SystemCallWatch(listener, str(folder), kill=partial(child.signal, signal.SIGKILL))
+    kill = partial(child.signal, signal.SIGKILL)
+    return SystemCallWatch(listener, str(folder), kill=kill, marks=marks, record=record, own_socket=own_socket)
 
 
 @contextmanager
 def watched(
-    server: ForkServer, words: Sequence[str], folder: Path, *, variables: Mapping[str, str]
+    server: ForkServer,
+    words: Sequence[str],
+    folder: Path,
+    *,
+    variables: Mapping[str, str],
+    record: Record | None = None,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
     """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder)
+        watch = watch_of(child, folder, record=record)
         try:
             yield child, watch
         finally:

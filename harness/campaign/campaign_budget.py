@@ -205,7 +205,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         some = ", ".join(unstruck[:10])
         results.notes.append(f"{len(unstruck)} of {len(coverage.lines_passed)} executed lines were not struck: {some}")
     if coverage.outward.unwatched:
-        results.notes.append(f"the command dies and stops between its calls only: {coverage.outward.unwatched}")
+        what = "native code dies" if coverage.outward.is_native else "the command dies"
+        results.notes.append(f"{what} and stops between its calls only: {coverage.outward.unwatched}")
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []

@@ -9,7 +9,7 @@ from typing import Final
 
 from sinkproof.campaign.bounds import LargestRun
 from sinkproof.campaign.finding_text import row_of
-from sinkproof.campaign.outward_coverage import OutwardCoverage
+from sinkproof.campaign.outward_coverage import OutwardCoverage, PowerCoverage
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
@@ -62,12 +62,14 @@ class Coverage:
     calls_failed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind) of KINDS_AT_CALLS
     stages: list[StageCoverage] = field(default_factory=list)
     bounds: LargestRun = field(default_factory=LargestRun)
-    outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of a command
+    outward: OutwardCoverage = field(default_factory=OutwardCoverage)  # of commands, and of native code
+    power: PowerCoverage = field(default_factory=PowerCoverage)
 
     def add(self, result: RunResult) -> None:
         self._ran(result)
         self.saw({point for _, point in result.trace})
         self.outward.add(result)
+        self.power.add(result)
         for fault in result.struck:
             self.struck[fault.point] += fault.kind != NOT_FATAL
             self.stops += fault.kind == "stop"

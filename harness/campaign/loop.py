@@ -18,7 +18,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import single_faults
 from sinkproof.generators.fault_sites import EACH
-from sinkproof.subject.claims import READ_BESIDE
+from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract
 
 ShouldStop = Callable[[CampaignResults], bool]
@@ -209,6 +209,10 @@ class Campaign(ABC):
         return {point: (ways[0].before, ways[0].last) for point, ways in reaching.items() if ways}
 
 
+def _has_outward_calls(campaign: Campaign) -> bool:
+    return bool(campaign.results.coverage.outward.calls)
+
+
 CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.NO_SERVICE: lambda campaign: not campaign.has_breakable_service,
     Need.SERVICE: lambda campaign: campaign.has_breakable_service,
@@ -222,5 +226,10 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
     Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
-    Need.OUTWARD_CALLS: lambda campaign: bool(campaign.results.coverage.outward.calls),
+    Need.OUTWARD_CALLS: lambda campaign: campaign.contract.kind == "command" and _has_outward_calls(campaign),
+    Need.NATIVE_CALLS: lambda campaign: campaign.contract.kind != "command" and _has_outward_calls(campaign),
+    Need.PYTHON: lambda campaign: campaign.contract.kind != "command",
+    Need.WATCHED_POWER: lambda campaign: (
+        Claim.SURVIVES_POWER_LOSS in campaign.contract.claims and not campaign.contract.offers("lose_power")
+    ),
 }

@@ -1,8 +1,8 @@
-"""Which system calls of a command change something outside of it, and at which of them did each kind of fault strike?
+"""Which system calls change something outside of a sink, and at which of them did each kind of fault strike?
 
 A campaign kills a command before each outward call of the run without faults, and then before each call that the
 recovery from such a death makes while it opens. Recoveries with the same calls are struck once before the last
-decision, and once after it.
+decision, and once after it. Of a sink in Python, only calls that no line explains are looked at (native_calls.py).
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import last_decision, passes
-from sinkproof.reports.document import OutwardCalls
+from sinkproof.generators.native_calls import kills_in_native_code, unexplained
+from sinkproof.reports.document import OutwardCalls, PowerLosses
 
 KINDS_AT_OUTWARD_CALLS: Final = ("kill", "stop", "pause", "error", "land", "unanswered")
 SINK: Final = "sink[0]"  # at the calls of all subtasks the same faults can strike
 LEFT_LISTED_MOST: Final = 3
+UNSTRUCK_MOST: Final = 0.1  # of the calls of native code, as of lines: threads may make others in the next run
 ELSEWHERE_LISTED_MOST: Final = 5
 
 
 @dataclass(slots=True)
 class OutwardCoverage:
+    is_native: bool = False  # of a sink in Python
+    edges: list[Schedule] = field(default_factory=list)  # of `calls` of native code: must have been struck
+    calls_alike: int = 0  # of native code, in the run without faults: equal to others that are struck
+    own_modules: list[str] = field(default_factory=list)  # native ones of the sink's own
     calls: dict[Schedule, bool] = field(default_factory=dict)  # a kill before each of them -> whether it was done
     recoveries: dict[Schedule, bool] = field(default_factory=dict)  # a second kill, before a call of the recovery
     alike: set[tuple[object, ...]] = field(default_factory=set)  # recoveries that were taken
@@ -38,14 +44,19 @@ class OutwardCoverage:
     def add(self, result: RunResult) -> None:
         schedule = result.schedule
         self.unseen |= dict.fromkeys(result.unseen)
-        self.elsewhere |= dict.fromkeys(result.elsewhere)
         self.unwatched = self.unwatched or result.unwatched
-        self.passed |= {point for _, point in result.trace if is_system_call(point)}
+        if not self.is_native:
+            self.elsewhere |= dict.fromkeys(result.elsewhere)
+            self.passed |= {point for _, point in result.trace if is_system_call(point)}
         for fault in result.struck:
-            if is_system_call(fault.point):
+            if is_system_call(fault.point) and not KINDS[fault.kind].is_power_loss:
                 self.by_kind.setdefault(fault.kind, set()).add(fault.point)
         if schedule == Schedule() and not self.calls:
-            self.calls = {Schedule((kill,)): False for kill in kills(result)}
+            found = kills_in_native_code(result) if self.is_native else kills(result)
+            self.calls = {Schedule((kill,)): False for kill in found}
+            if self.is_native:
+                self.edges = [Schedule((kill,)) for kill in kills_in_native_code(result, edges=True)]
+                self.calls_alike = len(unexplained(result)) - len(found)
         if not result.fired:
             return
         if schedule in self.calls:
@@ -56,6 +67,9 @@ class OutwardCoverage:
 
     def _add_recovery(self, result: RunResult) -> None:
         found = recovery_kills(result)
+        if self.is_native:
+            of_native = unexplained(result)
+            found = [fault for fault in found if (fault.actor, fault.point, fault.occurrence) in of_native]
         is_last = any(point == result.schedule.faults[0].point for _, point in result.trace[last_decision(result) :])
         what = is_last, tuple((fault.actor, fault.point) for fault in found)
         if what not in self.alike:
@@ -78,17 +92,16 @@ class OutwardCoverage:
         return sorted(self.passed.difference(*(names for kind, names in self.by_kind.items() if kind != "pause")))
 
     def is_enough(self) -> bool:
+        if self.is_native:
+            return len(self._edges_left()) <= UNSTRUCK_MOST * len(self.edges)
         return not (self.left() or self.never_struck() or any(map(self.names_left, KINDS_AT_OUTWARD_CALLS)))
 
     def document(self) -> OutwardCalls | None:
-        """None: nothing was to be watched."""
-        if not (self.passed or self.unwatched or self.unseen):
+        """None: nothing was to be watched, or native code makes no call that a line does not explain."""
+        if not (self.passed or self.calls or self.unwatched or (self.unseen and not self.is_native)):
             return None
         names = {schedule.faults[0].point for schedule in self.calls}
-        left = [str(schedule) for schedule in self.left()]
-        for kind in KINDS_AT_OUTWARD_CALLS:
-            left += [f"{SINK}.{name}#1={kind}" for name in self.names_left(kind)]
-        left += [f"{SINK}.{name}#1=kill" for name in self.never_struck() if name not in names]
+        left = self._left_of_native() if self.is_native else self._left_of_command(names)
         return OutwardCalls(
             calls=len(self.calls),
             killed=sum(self.calls.values()),
@@ -100,6 +113,55 @@ class OutwardCoverage:
             left_total=len(left),
             unseen=list(self.unseen),
             elsewhere=list(self.elsewhere)[:ELSEWHERE_LISTED_MOST],
+            unwatched=self.unwatched,
+            native=self.is_native,
+            calls_alike=self.calls_alike,
+            native_modules=self.own_modules,
+        )
+
+    def _left_of_native(self) -> list[str]:
+        """Nothing, if enough was killed: a thread makes other calls each time."""
+        return [] if self.is_enough() else list(map(str, self._edges_left()))
+
+    def _edges_left(self) -> list[Schedule]:
+        return [schedule for schedule in self.edges if not self.calls[schedule]]
+
+    def _left_of_command(self, names: set[str]) -> list[str]:
+        left = [str(schedule) for schedule in self.left()]
+        for kind in KINDS_AT_OUTWARD_CALLS:
+            left += [f"{SINK}.{name}#1={kind}" for name in self.names_left(kind)]
+        return left + [f"{SINK}.{name}#1=kill" for name in self.never_struck() if name not in names]
+
+
+@dataclass(slots=True)
+class PowerCoverage:
+    """Losses of power without the contract's help, at places of the run without faults."""
+
+    losses: dict[Schedule, bool] = field(default_factory=dict)  # -> whether it struck
+    took: int = 0  # runs in which something was gone
+    mapped: dict[str, None] = field(default_factory=dict)  # files that the loss found mapped, and that were used again
+    unwatched: str = ""
+
+    def add(self, result: RunResult) -> None:
+        if result.schedule in self.losses and result.fired:
+            self.losses[result.schedule] = True
+            self.took += bool(result.power_took)
+            self.mapped |= dict.fromkeys(result.mapped_across_losses)
+
+    def left(self) -> list[Schedule]:
+        return [schedule for schedule, done in self.losses.items() if not done]
+
+    def document(self) -> PowerLosses | None:
+        """None: the contract offers its own, or does not claim to survive them."""
+        if not (self.losses or self.unwatched):
+            return None
+        return PowerLosses(
+            losses=len(self.losses),
+            struck=sum(self.losses.values()),
+            took=self.took,
+            kinds=sorted({schedule.faults[-1].kind for schedule in self.losses}),
+            left=[str(schedule) for schedule in self.left()][:LEFT_LISTED_MOST],
+            mapped=list(self.mapped),
             unwatched=self.unwatched,
         )
 

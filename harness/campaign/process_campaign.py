@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.baseline import first_run
+from sinkproof.campaign.baseline import came_to_nothing, first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE
+from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import high_yield, lines_never_run
+from sinkproof.generators import high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
-from sinkproof.subject.user_code import native_modules
+from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
@@ -77,15 +79,49 @@ class ProcessCampaign(CampaignInProcesses):
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))
 
+    def look_for_native_calls(self) -> None:
+        """One watched run: are there outward calls that no line explains?"""
+        outward, recorded = self.results.coverage.outward, self.run_watched()
+        outward.is_native, outward.unwatched = True, why_not_watched(recorded)
+        if outward.unwatched:
+            outward.own_modules = own_native_modules(map(Path, self.runner.files))
+        else:
+            self.take(recorded)
+
+    def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
+        """The run without faults, with its outward calls."""
+        assert isinstance(self.runner, ProcessRunner)
+        return self.runner.run_watched(Schedule(), keeps_forced=keeps_forced)
+
     def kill_before_outward_calls(self) -> None:
-        self._kill(self.results.coverage.outward.calls)
+        self._strike_all(self.results.coverage.outward.calls)
+
+    def kill_in_native_code(self) -> None:
+        """At the first and the last of several calls with one name, one after the other."""
+        outward = self.results.coverage.outward
+        self._until_struck(outward.calls, outward.edges)
 
     def kill_before_outward_calls_of_recoveries(self) -> None:
-        self._kill(self.results.coverage.outward.recoveries)
+        self._strike_all(self.results.coverage.outward.recoveries)
 
-    def _kill(self, kills: Mapping[Schedule, bool]) -> None:
+    def strike_native_code_otherwise(self) -> None:
+        """Zombies, late effects, errors and pauses at its calls: the first and the last of each name."""
+        kills = [schedule.faults[0] for schedule in self.results.coverage.outward.calls]
+        self.run_schedules(single_faults.otherwise_at(kills))
+
+    def lose_power_without_help(self) -> None:
+        recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
+        power.unwatched = why_not_watched(recorded)
+        if not power.unwatched:
+            power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
+            self._strike_all(power.losses)
+
+    def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:
+        self._until_struck(struck, list(struck))
+
+    def _until_struck(self, struck: Mapping[Schedule, bool], schedules: Sequence[Schedule]) -> None:
         for _ in range(TIMES_AT_A_CALL):
-            left = [schedule for schedule, done in kills.items() if not done]
+            left = [schedule for schedule in schedules if not struck[schedule]]
             self.tried.difference_update(left)
             self.run_schedules(left)
 
@@ -141,3 +177,16 @@ class ProcessCampaign(CampaignInProcesses):
             for fault in [fault for fault in places(self.baseline, kind, sparse=True) if fault.point in points]:
                 self.run_traced(Schedule((fault,)))
         self.lines_were_traced()
+
+
+def why_not_watched(recorded: RunResult) -> str:
+    """Of a run without faults under the watch. What ends otherwise than it did before says nothing about the sink: it
+    may need rights, or programs, that the filter refuses.
+    """
+    unreadable = next((why for why in recorded.unseen if why.startswith(UNREADABLE)), "")
+    differs = came_to_nothing(recorded) or "".join(anomaly.why for anomaly in recorded.anomalies[:1])
+    return (
+        recorded.unwatched
+        or unreadable
+        or (f"under the watch a run without faults fails: {differs}" if differs else "")
+    )

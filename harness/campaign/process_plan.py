@@ -56,6 +56,37 @@ OUTWARD_CALLS: Final[Plan] = (
         required=True,
     ),
 )
+NATIVE_CODE: Final[Plan] = (
+    Stage(
+        name="outward calls that no line explains",
+        explore=ProcessCampaign.look_for_native_calls,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
+    Stage(
+        name="kill before outward calls of native code",
+        explore=ProcessCampaign.kill_in_native_code,
+        needs=(Need.NATIVE_CALLS,),
+        required=True,
+    ),
+)
+NATIVE_CODE_OTHERWISE: Final[Plan] = (
+    Stage(
+        name="kill before each outward call of native code",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.NATIVE_CALLS,),
+    ),
+    Stage(
+        name="kill before each outward call of native code in recoveries",
+        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
+        needs=(Need.NATIVE_CALLS,),
+    ),
+    Stage(
+        name="zombie, pause, error and late effect at outward calls of native code",
+        explore=ProcessCampaign.strike_native_code_otherwise,
+        needs=(Need.NATIVE_CALLS,),
+    ),
+)
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     Stage(
@@ -69,6 +100,13 @@ HIGH_YIELD: Final[Plan] = (
     ),
     *KILLS_AND_MESSAGES,
     Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
+    *NATIVE_CODE,
+    Stage(
+        name="power losses, by what system calls have forced",
+        explore=ProcessCampaign.lose_power_without_help,
+        needs=(Need.WATCHED_POWER, Need.NO_SERVICE),
+        required=True,
+    ),
     Stage(name="pauses within commits", schedules=interleavings.pauses_within_commits),
     Stage(
         name="pauses within full commits",
@@ -164,6 +202,7 @@ HIGH_YIELD: Final[Plan] = (
         explore=Campaign.strike_lines_of_recoveries,
         needs=(Need.FOREIGN_CODE,),
     ),
+    *NATIVE_CODE_OTHERWISE,
     Stage(name="other parallelism after whole-job kills", schedules=single_faults.rescales, needs=(Need.RESCALES,)),
     Stage(
         name="power losses after deaths within commits",

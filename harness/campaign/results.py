@@ -164,6 +164,7 @@ class CampaignResults:
             rows_committed=coverage.rows_committed,
             bounds=coverage.bounds.document(),
             outward=coverage.outward.document(),
+            power=coverage.power.document(),
             notes=self.notes,
             stages=[
                 StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})

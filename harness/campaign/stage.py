@@ -26,6 +26,9 @@ class Need(Enum):
     POWER_LOSS = "the contract does not offer lose_power"
     ENDURANCE = "rows are not appended"
     OUTWARD_CALLS = "no system calls of this sink are watched"
+    NATIVE_CALLS = "each outward call is explained by a line, or by a step"
+    PYTHON = "a command is struck at all its outward calls"
+    WATCHED_POWER = "SURVIVES_POWER_LOSS is not claimed, or the contract offers lose_power"
 
 
 def nothing(_: Any) -> Iterable[Schedule]:

@@ -8,9 +8,9 @@ from typing import Final
 from sinkproof.campaign.coverage import CONCURRENT_READER
 from sinkproof.certifier.code_coverage import code_coverage
 from sinkproof.certifier.not_examined import beside_upheld, not_examined
+from sinkproof.certifier.power_examined import power_not_examined, struck
 from sinkproof.certifier.root_causes import with_likely_cause
 from sinkproof.certifier.subject_progress import SubjectProgress
-from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.document import ClaimResult, ShellResult, SubjectResult
 from sinkproof.reports.number_text import judged
@@ -19,7 +19,6 @@ from sinkproof.subject.contract import Contract
 
 REQUIRED: Final = {  # by claim: the method that its examination needs, and what is unknown without it
     Claim.NO_RESIDUE: ("residue", "so residue cannot be seen"),
-    Claim.SURVIVES_POWER_LOSS: ("lose_power", "so no power loss can be simulated"),
     Claim.HONEST_MARKERS: ("complete", "so its marker cannot be read"),
 }
 ABOUT_ROWS: Final = (
@@ -108,9 +107,9 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
     """Why this claim was not examined; empty if it was."""
     if claim in REQUIRED and not contract.offers(REQUIRED[claim][0]):
         return f"the contract has no {REQUIRED[claim][0]}(scratch), {REQUIRED[claim][1]}"
-    if claim is Claim.SURVIVES_POWER_LOSS and not _struck(shells, POWER_LOSSES):
-        return f"no power was lost; {ELSEWHERE}"
-    if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not _struck(shells, frozenset({CONCURRENT_READER})):
+    if claim is Claim.SURVIVES_POWER_LOSS:
+        return power_not_examined(contract, shells)
+    if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not struck(shells, frozenset({CONCURRENT_READER})):
         return f"no reader ran beside the sinks; {ELSEWHERE}"
     if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
         return "a row that is replaced does not show which checkpoint it belongs to"
@@ -118,7 +117,7 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
         return (
             "the committed view does not depend on how often a row was applied; offer `seen` to let repeats be counted"
         )
-    if claim is Claim.FENCES_ZOMBIES and not _struck(shells, frozenset({"stop"})):
+    if claim is Claim.FENCES_ZOMBIES and not struck(shells, frozenset({"stop"})):
         how = (
             "give it a larger --budget"
             if any(shell.kills_judged for shell in shells)
@@ -126,11 +125,6 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
         )
         return f"no attempt was stopped and continued as a zombie; {how}"
     return ""
-
-
-def _struck(shells: Sequence[ShellResult], kinds: frozenset[str]) -> bool:
-    outcomes = [outcome for shell in shells for outcome in shell.outcomes]
-    return any(outcome.fault in kinds and outcome.runs and outcome.outcome != "unfired" for outcome in outcomes)
 
 
 def _too_good(grade: Grade, expected: str | None) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
-from sinkproof.reports.document import ShellResult
+from sinkproof.reports.document import OutwardCalls, ShellResult
 from sinkproof.subject.reachable_lines import MARK, Duty, statements_that_swallow
 from sinkproof.subject.source_files import source_line
 
@@ -24,6 +24,7 @@ INTERIOR_UNSEEN: Final = (
 NO_OUTWARD_CALL: Final = (
     "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
+INTERIOR_OF_NATIVE_CODE: Final = "interior of native code not explored"
 RESERVE: Final = 3.0  # schedules that are left may take longer than those before, and lead to others
 
 
@@ -57,13 +58,16 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         yield f"statements for exceptions that never ran: {left}"
     if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
         yield NO_CALL
+    for shell in subject.shells:
+        if shell.outward is not None and shell.outward.native and shell.outward.unwatched:
+            yield f"{INTERIOR_OF_NATIVE_CODE}: {shell.outward.unwatched}"
 
 
 def _unseen_interior(subject: SubjectProgress) -> str:
-    """What may have changed outside of a command without a death before it; empty if nothing."""
-    if subject.contract.kind != "command":
-        return ""
+    """What may have changed outside of a sink without a death before it; empty if nothing."""
     outward = next((shell.outward for shell in subject.shells if shell.outward is not None), None)
+    if subject.contract.kind != "command":
+        return _unseen_native_code(subject, outward)
     if outward is None:
         return NO_OUTWARD_CALL
     if outward.unwatched:
@@ -76,6 +80,22 @@ def _unseen_interior(subject: SubjectProgress) -> str:
         return (
             f"{outward.left_total} faults at outward calls did not strike, such as {outward.left[0]}; give it a larger "
             f"--budget: {_budget_for(subject)} may suffice"
+        )
+    return ""
+
+
+def _unseen_native_code(subject: SubjectProgress, outward: OutwardCalls | None) -> str:
+    """Libraries that others have written are taken for what they are where the kernel offers no watch; the user's own
+    native code is not.
+    """
+    if outward is None:
+        return ""
+    if outward.unwatched and outward.native_modules:
+        return f"{INTERIOR_OF_NATIVE_CODE} ({', '.join(outward.native_modules)}), because {outward.unwatched}"
+    if outward.left_total:
+        return (
+            f"{outward.left_total} of {outward.calls} kills before outward calls of native code did not strike, such "
+            f"as {outward.left[0]}; give it a larger --budget: {_budget_for(subject)} may suffice"
         )
     return ""
 

@@ -52,7 +52,7 @@ def run_pipeline(
     from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
 
     try:
-        with locked(path.absolute()) as folder:
+        with locked(path.absolute(), checkpoints=url_in(options)) as folder:
             outcome = _run(make(folder), folder, options)
     except (PipelineError, InputError) as error:
         leave(str(error), EXIT_USAGE)
@@ -66,6 +66,12 @@ def run_pipeline(
               EXIT_INTERRUPTED)  # fmt: skip
     click.echo(_as_json(outcome, path) if options["as_json"] else f"{_summary(outcome)}\nOutput {output}")
     sys.exit(0 if outcome.state == "complete" else EXIT_INTERRUPTED)
+
+
+def url_in(options: Mapping[str, Any]) -> str:
+    """Where --checkpoints names none, they are in the job's folder."""
+    where = str(options["checkpoints"] or "")
+    return where if "://" in where else ""
 
 
 def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 SPLITS: Final = 2  # of generated input. Not the parallelism: a job may continue with another one
 
 
+def _url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value and "://" not in value:
+        raise click.BadParameter(f"{value!r} is no URL. Write s3://BUCKET/FOLDER; without it, they are in --out")
+    return value
+
+
 @click.group()
 def run() -> None:
     """Run a pipeline on Spark, exactly once, whichever process dies.
@@ -49,6 +55,12 @@ for command in (etl, windows):
     type=click.Path(path_type=Path),
     required=True,
     help="Folder of the output. Each job needs a folder of its own.",
+)
+@click.option(
+    "--checkpoints",
+    metavar="URL",
+    callback=_url,
+    help="Where checkpoints are kept: s3://BUCKET/FOLDER, gs://..., az://...  [default: the folder of --out]",
 )
 @click.option(
     "--checkpoint-interval",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.cli.command_parts import with_options
-from sinkproof.cli.pipeline_run import OPTIONS, Milliseconds, run_pipeline
+from sinkproof.cli.pipeline_run import OPTIONS, Milliseconds, run_pipeline, url_in
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
@@ -58,8 +58,9 @@ OF_TOPICS: Final = (
     click.option("--group", default="", help="Consumer group of these offsets.  [default: sinkproof-COMMAND-TO]"),
     click.option(
         "--checkpoints",
-        type=click.Path(path_type=Path),
-        help="Folder of the checkpoints, which identifies the job.  [default: .sinkproof/COMMAND-FROM-TO]",
+        metavar="PATH|URL",
+        help="Folder of the checkpoints, which identifies the job, or a URL: s3://BUCKET/FOLDER, gs://..., az://..."
+        "  [default: .sinkproof/COMMAND-FROM-TO]",
     ),
     click.option(
         "--checkpoint-interval",
@@ -122,7 +123,8 @@ def windows(size_ms: int, out_of_order_ms: int, idle_after_ms: int, **options: A
 
 def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
     topic_from, topic_to = options["topic_from"], options["topic_to"]
-    path = options["checkpoints"] or Path(".sinkproof") / f"{command}-{topic_from}-{topic_to}"
+    usual = Path(".sinkproof") / f"{command}-{topic_from}-{topic_to}"
+    path = usual if url_in(options) else Path(options["checkpoints"] or usual)
 
     def make(folder: PipelineFolder) -> Runnable:
         from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.services.service import ServiceError, ServiceUnavailable
+from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import shift_file_times
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
@@ -28,11 +29,15 @@ class ContractTarget:
         self.contract, self.scratch = contract, scratch
         self.expires_after = contract.expires_after
         self.ages_files = True  # not where the wall clock moves, too
+        self.unforced: UnforcedChanges | None = None  # of a run in which power is lost without the contract's help
         self.failed: ContractError | ReaderFailed | None = None
         self.outages = Outages(scratch.services)
 
     def call_hook(self, hook: str) -> None:
         call = self.contract.optional(hook)
+        if call is None and self.unforced is not None:
+            self.unforced.lose(hook)
+            return
         assert call is not None, "a fault that needs the contract's help was let through"
         try:
             call(self.scratch)

@@ -12,9 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
@@ -26,6 +28,7 @@ from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
@@ -108,7 +111,8 @@ class ProcessRunner(ScheduleRunner):
     ) -> None:
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
-        self._trace_lines = False  # of the run in progress
+        self._trace_lines = self._watch_calls = False  # of the run in progress
+        self._keeps_forced = self._compares_losses = False
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
@@ -126,9 +130,13 @@ class ProcessRunner(ScheduleRunner):
         return self.contract.kind != "command" and not self.scratch.services.used
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
+        record = self.target.unforced
         if self.contract.kind == "command":
             return CommandHost(
-                self.servers.first, self.contract.given.command, self.scratch.path, hang_seconds=self.hang_seconds
+                self.servers.first,
+                *(self.contract.given.command, self.scratch.path),
+                record=record,
+                hang_seconds=self.hang_seconds,
             )
         own_points = self.contract.marks_points
         host = ProcessHost(
@@ -144,6 +152,8 @@ class ProcessRunner(ScheduleRunner):
             folder="" if own_points else str(self.scratch.path),
             sockets=not self.scratch.services.used,
             trace_lines=self._trace_lines,
+            calls_below=self.scratch.path if self._watch_calls else None,
+            record=record,
             hang_seconds=self.hang_seconds,
         )
         if wall_clock is not None:
@@ -161,6 +171,9 @@ class ProcessRunner(ScheduleRunner):
         made, observer = super().simulation(
             armed(schedule, self.scratch.services), storage=storage, shell=shell, concurrent_reader=concurrent_reader
         )
+        if self.target.unforced is not None:
+            observer.reading = self.target.unforced.by_the_engine
+            observer.counts_rows = False  # a reader may recover what the loss of power is to strike
         host, strategy = self.host, made.job.restart
         assert host is not None
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
@@ -175,16 +188,42 @@ class ProcessRunner(ScheduleRunner):
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`trace_lines` is implied if a fault is injected at a line after another fault: lines before it count, too."""
+        loses_power = any(is_watched_loss(fault, self.contract) for fault in schedule.faults)
+        if loses_power or any(is_system_call(fault.point) for fault in schedule.faults):
+            return self.run_watched(schedule, keeps_forced=loses_power, concurrent_reader=concurrent_reader)
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
+        return self._run(schedule, concurrent_reader=concurrent_reader)
+
+    def run_watched(
+        self, schedule: Schedule, *, keeps_forced: bool = False, concurrent_reader: bool = False
+    ) -> RunResult:
+        """Outward system calls are points, too, and lines, so that it is known which line made a call. `keeps_forced`:
+        what would survive a loss of power is known at any time.
+        """
+        self._trace_lines = self._watch_calls = self.contract.kind != "command"
+        self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
+        try:
+            return self._run(schedule, concurrent_reader=concurrent_reader)
+        finally:
+            self._watch_calls = self._keeps_forced = False
+            if self.target.unforced is not None:
+                self.target.unforced.close()
+                self.target.unforced = None
+
+    def reset(self) -> None:
+        super().reset()
+        if self._keeps_forced:
+            self.target.unforced = UnforcedChanges(str(self.scratch.path), compares=self._compares_losses)
+
+    def _run(self, schedule: Schedule, *, concurrent_reader: bool) -> RunResult:
         try:
             result = super().run(schedule, concurrent_reader=concurrent_reader)
             assert self.host is not None
             if not schedule.faults:
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
-            if isinstance(self.host, CommandHost):
-                unseen, elsewhere = tuple(self.host.unseen), tuple(self.host.elsewhere)
-                result = replace(result, unwatched=self.host.unwatched, unseen=unseen, elsewhere=elsewhere)
-            elif not schedule.faults and isinstance(self.host, ProcessHost):
+            if isinstance(self.host, WatchingHost):
+                result = self._with_calls(result, self.host)
+            if not schedule.faults and isinstance(self.host, ProcessHost):
                 self._import_once(self.host.imported)
             struck = *struck_messages(self.scratch.services), *result.struck
             return replace(result, kills=self.host.kills, struck=struck)
@@ -192,6 +231,20 @@ class ProcessRunner(ScheduleRunner):
             self._trace_lines = False
             if self.host is not None:
                 self.host.close()
+
+    def _with_calls(self, result: RunResult, host: WatchingHost) -> RunResult:
+        """What the watch of this run has seen, and what it could not see."""
+        unforced = self.target.unforced
+        return replace(
+            result,
+            unwatched=host.unwatched,
+            unseen=tuple(host.unseen),
+            elsewhere=tuple(host.elsewhere),
+            calls_apart=frozenset(host.apart),
+            losses_would_leave=() if unforced is None else unforced.would_leave,
+            power_took=0 if unforced is None else unforced.losses,
+            mapped_across_losses=() if unforced is None else tuple(unforced.mapped_across_losses),
+        )
 
     def _import_once(self, imported: Iterable[str]) -> None:
         """Later attempts find what those of a run without faults have imported, if that is much. Not modules of the
@@ -202,6 +255,12 @@ class ProcessRunner(ScheduleRunner):
         if len(modules) >= MODULES_LEAST and not self._has_imported:
             self._has_imported = True
             self.servers.import_too(modules[:MODULES_MOST])
+
+
+def is_watched_loss(fault: Fault, contract: Contract) -> bool:
+    """Whether power is lost without the contract's help."""
+    kind = KINDS[fault.kind]
+    return kind.is_power_loss and not contract.offers(kind.needs)
 
 
 def is_library(module: str) -> bool:

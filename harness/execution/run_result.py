@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -42,9 +42,13 @@ class RunResult:
     restarts: int = 0
     checkpoints_pending: int = 0  # at once, at most; in runs that checked the coordinator
     moved_wall_clock: bool = False  # of attempts
-    unwatched: str = ""  # why system calls of a command were not watched
+    unwatched: str = ""  # why system calls were not watched
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
-    elsewhere: tuple[str, ...] = ()  # files that a command changed outside of its folder
+    elsewhere: tuple[str, ...] = ()  # files that were changed outside of the folder
+    calls_apart: frozenset[tuple[str, str, int]] = frozenset()  # (actor, point, occurrence): not by the calls' thread
+    losses_would_leave: Sequence[tuple[str, Mapping[str, int]]] = ()  # before each call; see unforced_changes.py
+    power_took: int = 0  # losses of power that took something away
+    mapped_across_losses: tuple[str, ...] = ()  # files that were mapped then, and not emptied since
     read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 

@@ -13,6 +13,7 @@ from sinkproof.explain.timeline import RECOVERY, timeline
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_store import open_objects
 from sinkproof.sink_adapters.protocol import Fenced
 
 LESSON: Final = (
@@ -27,7 +28,7 @@ def scenes() -> tuple[Scene, ...]:
         _content(),
         _lost_with_memory(),
         _folder(),
-        *([_objects()] if find_spec("fsspec") is not None else []),  # an optional package
+        *([_objects()] if find_spec("obstore") is not None else []),  # an optional package
         _damaged(),
     )
 
@@ -110,11 +111,11 @@ def _folder() -> Scene:
 def _objects() -> Scene:
     """An object store cannot rename: objects are immutable, and a decision is one more object."""
     with scratch_folder() as folder:
-        url = f"local://{folder}/objects"
-        storage = ObjectCheckpointStorage(url, say=lambda text: None)
+        url = f"file://{folder}/objects"
+        storage = ObjectCheckpointStorage(open_objects(url), say=lambda text: None)
         run = run_job(plan=COUNTING, storage=storage, schedule=CRASH)
         lines = listing(folder, pattern="objects/log/*")
-        ObjectCheckpointStorage(url).claim_generation()
+        ObjectCheckpointStorage(open_objects(url)).claim_generation()
         later = run.seen.decided[-1]._replace(checkpoint_id=99)
         fenced = refusal(Fenced, lambda: storage.decide(later)).replace(str(folder), "FOLDER")
     restored, complete = run.restored_from(), len(run.of("complete"))

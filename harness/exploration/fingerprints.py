@@ -127,7 +127,7 @@ class _Walk:
             return thing.__name__, None if isinstance(owner, ModuleType) else self.visit(owner)
         if kind is partial:
             return self.visit(thing.func), self.visit(thing.args), self.visit(thing.keywords)
-        if kind is Context:  # its other fields follow from the restored checkpoint and the generation
+        if issubclass(kind, Context):  # its other fields follow from the restored checkpoint and the generation
             return self.visit(thing.random)
         if kind is Random:
             return thing.getstate()

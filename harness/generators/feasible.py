@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
     MADE,
@@ -21,7 +20,7 @@ from sinkproof.workload.jobs import (
 )
 
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
-OF_TARGET: Final = ("expire", "maintain", *sorted(POWER_LOSSES))
+OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 
@@ -30,15 +29,16 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
     for fault in schedule.faults:
         kind = KINDS[fault.kind]
         hook, is_call = kind.needs, is_system_call(fault.point)
-        if is_call and (contract.kind != "command" or shell != "process"):
-            return f"{fault}: system calls are watched in commands only, in the process shell"
+        if is_call and (contract.kind == "foreach_batch" or shell != "process"):
+            return f"{fault}: system calls are watched where sinks are processes. Replay it with --on process"
         if is_call and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} cannot strike there: {kind.sentence}"
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
         if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
-        if hook and hook != SERVICES and not contract.offers(hook):
+        is_watched = kind.is_power_loss and shell == "process"  # what was forced is known from system calls
+        if hook and hook != SERVICES and not (is_watched or contract.offers(hook)):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         if kind.is_virtual and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {kind.sentence}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
@@ -20,7 +21,6 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, places, spread
 from sinkproof.generators.feasible import offered, settles
-from sinkproof.judging.fault_allowances import POWER_LOSSES
 from sinkproof.workload.jobs import (
     JOBS,
     LATE_SETTLING_JOB,
@@ -111,7 +111,7 @@ def expiry_and_maintenance(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def power_losses(campaign: CampaignView) -> Iterator[Schedule]:
-    for kind in offered(campaign.contract, *sorted(POWER_LOSSES)):
+    for kind in offered(campaign.contract, *POWER_LOSSES):
         yield from (Schedule((fault,)) for fault in _sites(campaign, campaign.baseline, kind))
 
 

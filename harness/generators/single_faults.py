@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from sinkproof.chaos.faults import REGISTERED_KINDS
+from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
 from sinkproof.chaos.points import AROUND_CALLS, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators.campaign_view import CampaignView
@@ -169,9 +169,15 @@ def first_time_at_lines(campaign: CampaignView, *, kind: str) -> Iterator[Schedu
 
 def at_outward_calls(campaign: CampaignView) -> Iterator[Schedule]:
     """System calls of a command that change something outside: the first time and the last, by any subtask."""
+    kills = places(campaign.baseline, "kill", lines=True)
+    yield from otherwise_at([fault for fault in kills if is_system_call(fault.point)])
+
+
+def otherwise_at(kills: Sequence[Fault]) -> Iterator[Schedule]:
+    """Other faults before these calls: the first and the last of each name."""
     groups = []
     for kind in ("stop", "error", "land", "pause", "unanswered"):
-        faults = [fault for fault in places(campaign.baseline, kind, lines=True) if is_system_call(fault.point)]
+        faults = [replace(fault, kind=kind) for fault in kills if KINDS[kind].applies(fault.actor, fault.point)]
         first = {fault.point: fault for fault in reversed(faults)}
         last = {fault.point: fault for fault in faults}
         groups.append([Schedule((fault,)) for fault in dict.fromkeys((*first.values(), *last.values()))])

@@ -19,7 +19,7 @@ def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
     that its barriers have overtaken, which belong to the next one.
     """
     offsets = covered(record)
-    rows = frozenset(row for row in ledger.expected if row[1] < offsets.get(row[0], 0))
+    rows = ledger.below(offsets)
     return rows - in_flight(record) if record is not None and holds_rows(record) else rows
 
 

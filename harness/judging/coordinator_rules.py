@@ -55,6 +55,7 @@ class TermState:
         for now, event, effects in self.term.steps:
             self.now, (self.kind, self.a, self.b), self.effects = now, event, effects
             self._note_sources()
+            self._note_facts()
             yield from (self._sentence(rule) for rule, is_kept in self._rules() if not is_kept(self))
             self._advance()
 
@@ -75,11 +76,6 @@ class TermState:
 
     def timers(self, kind: str) -> list[float]:
         return [effect[1] for effect in self.effects if effect[0] == "timer" and effect[2] == kind]
-
-    @property
-    def begun(self) -> list[int]:
-        """Checkpoints."""
-        return list(dict.fromkeys(checkpoint_id for checkpoint_id, _ in self.sent("trigger").values()))
 
     # -- what follows from the event ---------------------------------------------------------------
 
@@ -118,30 +114,25 @@ class TermState:
         """All subtasks have voted for it."""
         return len(self.pending[checkpoint_id]) == len(self.subtasks)
 
-    @property
-    def has_failed(self) -> bool:
-        """A checkpoint has: a vote was a no or is missing, or the decision could not be written."""
-        return (
-            self.kind in FAILED and self.a in self.pending and self.is_decided(self.a) is (self.kind == "not_durable")
-        )
+    def _note_facts(self) -> None:
+        """What follows from the event and the state before it; each rule asks for some of it."""
+        kind, a, pending = self.kind, self.a, self.pending
+        self.begun = list(dict.fromkeys(checkpoint_id for checkpoint_id, _ in self.sent("trigger").values()))
+        # A checkpoint has failed: a vote was a no or is missing, or the decision could not be written.
+        self.has_failed = kind in FAILED and a in pending and self.is_decided(a) is (kind == "not_durable")
+        self.has_completed = kind == "durable" and a in pending
+        self.has_ended = self.has_failed or self.has_completed
+        ended = {one for one in pending if one <= a} if self.has_completed else set()
+        self.over_now: set[int] = {a} if self.has_failed else ended  # checkpoints that are not pending any more
+        self.must_fail = self._must_fail()
+        self.is_wanted = self._is_wanted()
+        self.is_last_begun = self.final != 0 and not (self.has_failed and a == self.final)
+        self.has_room = len(pending.keys() - self.over_now) < self.configuration.concurrent
+        last_end = self.now if self.has_ended else self.last_end
+        self.pause = last_end + self.configuration.min_pause_between_checkpoints - self.now  # ms until it may begin
+        self.is_free = self.is_wanted and not self.is_last_begun and self.has_room
 
-    @property
-    def has_completed(self) -> bool:
-        return self.kind == "durable" and self.a in self.pending
-
-    @property
-    def has_ended(self) -> bool:
-        return self.has_failed or self.has_completed
-
-    @property
-    def over_now(self) -> set[int]:
-        """Checkpoints that are not pending any more."""
-        if self.has_completed:
-            return {one for one in self.pending if one <= self.a}
-        return {self.a} if self.has_failed else set()
-
-    @property
-    def must_fail(self) -> bool:
+    def _must_fail(self) -> bool:
         """Whether the attempts must fail."""
         if self.kind == "closing":
             return not self.closed.union(one for one, doubts in self.doubts.items() if doubts) >= self.sinks
@@ -151,32 +142,13 @@ class TermState:
         tolerated = self.failures < self.configuration.tolerable_checkpoint_failure_number
         return self.kind == "failed" or (self.has_failed and not tolerated)
 
-    @property
-    def is_wanted(self) -> bool:
+    def _is_wanted(self) -> bool:
         """Whether the next checkpoint is due."""
         if self.kind in ("cut", "ended_source"):
             return self.ended | self.at_cut >= self.sources
         if self.has_ended:
             return not self.must_fail and (self.is_due or (self.has_failed and self.a == self.final))
         return self.kind in ("tick", "retrigger")
-
-    @property
-    def is_last_begun(self) -> bool:
-        return self.final != 0 and not (self.has_failed and self.a == self.final)
-
-    @property
-    def has_room(self) -> bool:
-        return len(self.pending.keys() - self.over_now) < self.configuration.concurrent
-
-    @property
-    def pause(self) -> float:
-        """ms until the next checkpoint may begin."""
-        last_end = self.now if self.has_ended else self.last_end
-        return last_end + self.configuration.min_pause_between_checkpoints - self.now
-
-    @property
-    def is_free(self) -> bool:
-        return self.is_wanted and not self.is_last_begun and self.has_room
 
 
 # -- the rules -------------------------------------------------------------------------------------

@@ -25,13 +25,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.judging.oracle import Anomaly, Observation
 from sinkproof.subject.claims import Claim
 
 REWINDS: Final = frozenset({"rewind", "forget"})
 OUTAGE: Final = "outage"
 LATE_SETTLING: Final = "late settling"
-POWER_LOSSES: Final = frozenset({"lose-power", "lose-bytes", "lose-names"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 
@@ -45,7 +45,7 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
         left = [each for each in left if each.oracle == "O12" or (each.oracle == "O1" and seen.finished)]
     if kinds & {"drain", "expire", "clock-forward", OUTAGE, LATE_SETTLING} and not seen.finished:
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
-    if kinds & POWER_LOSSES:
+    if not kinds.isdisjoint(POWER_LOSSES):
         counting = {"O1", "O6", "O12"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())
         left = [_of_power(each) for each in left if each.oracle in counting]
     return tuple(left)

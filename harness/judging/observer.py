@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import described
@@ -60,6 +61,7 @@ class Observer:
         self._version = contract.optional("version")
         self._evidence = contract.optional("evidence")
         self._version_read = -1
+        self.reading: Callable[[], AbstractContextManager[None]] = nullcontext  # around each reading
         self._before: Counter[Identity] | None = None
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
@@ -75,7 +77,8 @@ class Observer:
 
     def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
         try:
-            return read(self.scratch)
+            with self.reading():
+                return read(self.scratch)
         except (ContractError, ReaderFailed, MemoryError):
             raise
         except Exception as error:  # the border to the user's reader; whether it matters is judged at the end

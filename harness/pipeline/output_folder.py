@@ -3,7 +3,7 @@
     DIR/...                      what the sink writes
     DIR/.sinkproof/job.json      which job this is: sink, columns, input; written before the first row is read
     DIR/.sinkproof/lock          held by the running command; released however the command ends
-    DIR/.sinkproof/checkpoints   where the job continues
+    DIR/.sinkproof/checkpoints   where the job continues; unless that is at a URL
 
 Everything else in `.sinkproof` belongs to one command: its events, the points that were passed.
 """
@@ -19,11 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import ConfigurationError
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.open_storage import storage_at
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
 HOME: Final = ".sinkproof"
+IDENTITY: Final = ("command", "sink", "key", "input", "output", "checkpoints")
 SCHEMA: Final = "sinkproof/pipeline/1"
 OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # removed when the next command begins
 
@@ -35,13 +39,16 @@ class PipelineError(ValueError):
 class PipelineFolder:
     """Made by `locked`, which holds the lock."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.home = path, path / HOME
+    def __init__(self, path: Path, *, checkpoints: str = "") -> None:
+        self.path, self.home, self.checkpoints = path, path / HOME, checkpoints
         self.run = RunFolder(self.home)
 
-    @property
-    def storage(self) -> FolderCheckpointStorage:
-        return FolderCheckpointStorage(self.run.checkpoints)
+    def storage(self) -> FolderCheckpointStorage | ObjectCheckpointStorage:
+        """Raises PipelineError if there is nothing of the kind."""
+        try:
+            return storage_at(self.checkpoints or str(self.run.checkpoints))
+        except ConfigurationError as error:
+            raise PipelineError(str(error)) from error
 
     def clear(self) -> None:
         """Removes what an earlier command left. Its orphaned processes keep their unlinked files for a moment."""
@@ -70,14 +77,14 @@ class PipelineFolder:
     def refuse_another(self, job: Mapping[str, Any]) -> None:
         """Another job would mix its rows with those in the folder."""
         earlier = self.earlier()
-        if earlier is None:
-            return
-        for name in ("command", "sink", "key", "input", "output"):
-            if earlier.get(name) != job.get(name):
-                raise PipelineError(
-                    f"{self.path} belongs to another job: its {name} was {earlier.get(name)!r}, and now is "
-                    f"{job.get(name)!r}. Give the same arguments to continue it, or name another folder with --out"
-                )
+        if earlier is not None:
+            _refuse_another(earlier, job, where=self.path, other="another folder with --out")
+
+    def refuse_another_at_url(self, job: Mapping[str, Any], storage: ObjectCheckpointStorage) -> None:
+        """A folder on another machine does not know the job. The output must be the same: it has a part of the rows."""
+        ours = {name: job.get(name) for name in IDENTITY} | {"output": job.get("output", str(self.path))}
+        earlier = json.loads(storage.owner(json.dumps(ours).encode()))
+        _refuse_another(earlier, ours, where=storage.url, other="another URL with --checkpoints")
 
     @property
     def finished(self) -> int:
@@ -85,9 +92,21 @@ class PipelineFolder:
         return int((self.earlier() or {}).get("finished", 0))
 
 
+def _refuse_another(earlier: Mapping[str, Any], job: Mapping[str, Any], *, where: object, other: str) -> None:
+    for name in IDENTITY:
+        if earlier.get(name) != job.get(name):
+            raise PipelineError(
+                f"{where} belongs to another job: its {name} was {earlier.get(name)!r}, and now is {job.get(name)!r}. "
+                f"Give the same arguments to continue it, or name {other}"
+            )
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[PipelineFolder]:
-    """The folder, for this command alone. Raises PipelineError if another command holds it, or if it cannot be used."""
+def locked(path: Path, *, checkpoints: str = "") -> Iterator[PipelineFolder]:
+    """The folder, for this command alone. Raises PipelineError if another command holds it, or if it cannot be used.
+
+    `checkpoints`: their URL. Commands on other machines may use it, too: the newest of them fences the others.
+    """
     _refuse_other_files(path)
     try:
         (path / HOME).mkdir(parents=True, exist_ok=True)
@@ -98,7 +117,7 @@ def locked(path: Path) -> Iterator[PipelineFolder]:
         ) from error
     try:
         _take(descriptor, path)
-        yield PipelineFolder(path)
+        yield PipelineFolder(path, checkpoints=checkpoints)
     finally:
         os.close(descriptor)
 

@@ -22,6 +22,8 @@ from sinkproof.pipeline.output_folder import PipelineError, PipelineFolder
 from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_store import UnfitStore
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import RestoreError, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.job_graph import Plan
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
@@ -129,18 +131,21 @@ class PipelineOutcome:
 
 def prepare(pipeline: Runnable, folder: PipelineFolder) -> Beginning:
     """Writes the job into the folder, and finds where it continues. Raises PipelineError."""
-    folder.refuse_another(pipeline.job)
-    storage = folder.storage
-    storage.claim_generation()
+    job = {**pipeline.job, **({"checkpoints": folder.checkpoints} if folder.checkpoints else {})}
+    folder.refuse_another(job)
+    storage = folder.storage()
     try:
+        if isinstance(storage, ObjectCheckpointStorage):
+            folder.refuse_another_at_url(job, storage)
+        storage.claim_generation()
         record = storage.latest()
         if record is not None:
             refuse_another_graph(pipeline.plan, record)
-    except (DamagedCheckpoint, RestoreError) as error:
+    except (DamagedCheckpoint, RestoreError, UnfitStore) as error:
         raise PipelineError(str(error)) from error
     finished = folder.finished
     folder.clear()
-    folder.keep({**pipeline.job, "finished": finished})
+    folder.keep({**job, "finished": finished})
     rows = _rows(pipeline, record)
     if record is None or not record.final:
         return Beginning(rows=rows)
@@ -170,6 +175,7 @@ def run(
         arguments=pipeline.arguments(folder.path),
         folder=folder.home,
         checkpoint_id_stopped=beginning.checkpoint_id_stopped,
+        checkpoints=folder.checkpoints,
     )
     follower = Follower(
         cluster.begin(wanted, tasks=tasks),
@@ -195,11 +201,11 @@ def _rows(pipeline: Runnable, record: CheckpointRecord | None) -> int:
 def _outcome(
     pipeline: Runnable, folder: PipelineFolder, follower: Follower, *, beginning: Beginning
 ) -> PipelineOutcome:
-    record = folder.storage.latest()
+    record = folder.storage().latest()
     if not follower.finished or record is None:
         why = follower.given_up or follower.execution.why or "no process reported why"
         raise SparkFailed(f"the job ended before its input did: {why}")
-    folder.keep({**pipeline.job, "finished": record.checkpoint_id})
+    folder.keep({**(folder.earlier() or {}), "finished": record.checkpoint_id})
     rows, total = _rows(pipeline, record), pipeline.total
     return PipelineOutcome(
         state="complete" if pipeline.bounded and rows == total else "stopped",

@@ -66,7 +66,8 @@ class Contract:
     expires_after        the target's own limit in seconds: later, transactions are aborted or markers forgotten. The
                          target must go by `scratch.clock`, which the fault `expire` moves beyond the limit
     maintain             runs the target's maintenance: compaction, expiry, a janitor
-    lose_power           the target loses what was not forced to disk; without it SURVIVES_POWER_LOSS is UNKNOWN
+    lose_power           the target loses what was not forced to disk; without it SURVIVES_POWER_LOSS is examined for
+                         files below `scratch.path` only, from system calls
     lose_bytes           the same, but names (of files, of entries) had reached the disk; contents are torn
     lose_names           the same, but contents had reached the disk
     """

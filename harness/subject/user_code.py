@@ -92,6 +92,18 @@ def native_modules(files: Iterable[Path]) -> list[str]:
     return sorted(imported & (native - sys.stdlib_module_names | STANDARD_WITH_CLOCK))
 
 
+def own_native_modules(files: Iterable[Path]) -> list[str]:
+    """Loaded modules that are not written in Python and lie beside the sink's own files: of no library."""
+    beside = {file.parent for file in files if file.parent.name not in INSTALLED}
+    loaded = ((name, Path(getattr(module, "__file__", None) or "")) for name, module in list(sys.modules.items()))
+    return sorted(
+        name
+        for name, file in loaded
+        if file.name.endswith(tuple(EXTENSION_SUFFIXES))
+        and (file.parent in beside or not (is_installed(file) or is_standard(file)))
+    )
+
+
 def code_of_package(name: str) -> Files:
     """All files of a package, or the one of a module; empty if there is no such module."""
     file = source_of(name)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Final
 
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.sink_adapters.protocol import Row
 
 Identity = tuple[int, int]
+ROWS_KEPT_MOST: Final = 200  # of an input of which the rows below each checkpoint are kept
 
 
 class Ledger:
@@ -17,6 +19,7 @@ class Ledger:
     def __init__(self, source: Input) -> None:
         self.lengths = {split: source.length(split) for split in range(source.splits)}
         self._source = source
+        self._below: dict[tuple[tuple[int, int], ...], frozenset[Identity]] = {}
 
     @cached_property
     def expected(self) -> list[Identity]:
@@ -38,6 +41,16 @@ class Ledger:
         for identity, row in sorted(self.rows.items()):
             last[row.key] = identity
         return sorted(last.values())
+
+    def below(self, covered: dict[int, int]) -> frozenset[Identity]:
+        """The rows that these offsets cover. Kept: runs of one job have the same checkpoints."""
+        offsets = tuple(sorted(covered.items()))
+        made = self._below.get(offsets)
+        if made is None:
+            made = frozenset(row for row in self.expected if row[1] < covered.get(row[0], 0))
+            if len(self.expected) <= ROWS_KEPT_MOST:
+                self._below[offsets] = made
+        return made
 
     def beyond(self, covered: dict[int, int], rows: Iterable[Identity]) -> list[Identity]:
         """The rows that these offsets do not cover."""

@@ -1,20 +1,23 @@
-"""Checkpoints as objects at any URL that fsspec knows: stores without renames, where an object is there or is not.
+"""Checkpoints as objects: in stores without renames, where an object is there or is not.
 
-    chk-12/sink[0]-6f1d0c24.state   one subtask's snapshot; named after its digest, never changed
-    log/000000000007                one line of the job's history: a generation was claimed, a checkpoint was decided
+    chk-12-700003/sink[0]-6f1d0c24.state   one subtask's snapshot, by generation 700003; never changed
+    log/000000000007                       one line of the job's history: a claimed generation, or a decision
+    job.json                               which job it is, as its owner says; never changed
 
 Each line of the log is created under the next free number, and only if no object has that number yet: the decision of a
 checkpoint is one such object. Claiming a generation takes a line, too; so a superseded coordinator finds its next line
-taken, however late it resumes, and is fenced. Lines are never removed: a removed number would be free again.
+taken, however late it resumes, and is fenced. A generation stores and removes snapshots in folders of its own and of
+those before it, so one that is superseded cannot touch what is decided after it. A line holds all that is true from
+then on, so that the newest one suffices. Lines are never removed: a removed number would be free again.
 
-A feature of the library: no command of `sinkproof` opens such a storage; `explain S08` demonstrates it.
+A request may fail and be carried out all the same, even later. So a line with an unknown outcome is settled before the
+coordinator goes on: an empty line under its number succeeds, or finds what was written there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import (
@@ -26,131 +29,210 @@ from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests im
     newest_trusted,
 )
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.reference_engine.checkpointing.exclusive_creation import refuse_unfit_store
 from sinkproof.reference_engine.checkpointing.folder_storage import say_on_stderr
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, DamagedCheckpoint
+from sinkproof.reference_engine.checkpointing.object_store import ObjectStore
 from sinkproof.sink_adapters.protocol import Fenced
 
 DIGITS: Final = 12
+JOB: Final = "job.json"
+EMPTY_LINE: Final = b"{}"
+
+
+class DecisionInDoubt(Exception):
+    """The store answers neither whether the decision is there nor lets it be ruled out: the next coordinator finds out.
+
+    No OSError: after one of those the coordinator would abort the checkpoint, and the decision might still arrive.
+    """
+
+
+class _Decided(NamedTuple):
+    generation: int
+    decision: str  # as encoded
+
+
+class _Line(NamedTuple):
+    """What holds from this line on."""
+
+    generation: int = FIRST_GENERATION - 1
+    complete: dict[int, _Decided] = {}  # noqa: RUF012 - nothing changes it: each line has one of its own
+
+    def encoded(self) -> bytes:
+        return json.dumps(self._asdict()).encode()
+
+    def folder(self, checkpoint_id: int) -> str:
+        return _folder(checkpoint_id, self.complete[checkpoint_id].generation)
 
 
 class ObjectCheckpointStorage:
-    """A CheckpointStorage. Raises OSErrors of the store unchanged; reports each damaged checkpoint that it skips."""
+    """A CheckpointStorage. A coordinator claims a generation in order to decide; an attempt is given one, and stores.
+
+    Raises OSErrors of the store, and UnfitStore for one that could not fence; reports each damaged checkpoint that it
+    skips, and what it could not remove.
+    """
 
     def __init__(
-        self, url: str, *, retained: int = 1, generation: int = 0, say: Callable[[str], None] = say_on_stderr
+        self,
+        objects: ObjectStore,
+        *,
+        retained: int = 1,
+        generation: int = 0,
+        say: Callable[[str], None] = say_on_stderr,
     ) -> None:
-        core: Any = import_module("fsspec.core")  # needed only for URLs
-        self._store, self._root = core.url_to_fs(url)
-        self.url, self.retained, self.generation, self.say = url, retained, generation, say
+        self.objects, self.retained, self.generation, self.say = objects, retained, generation, say
         self.version = 0
-        self._line_last = 0  # the greatest number that this process has written or read
+        self._seen = 0  # a line's number: the search for the newest one begins there
+        self._own: _Line | None = None  # the last line that the owner of a generation has written
+        self._own_number = 0  # its number. What is read never moves it: that line may be a newer generation's
+        self._is_probed = False
         self._passed_over: set[int] = set()
+
+    @property
+    def url(self) -> str:
+        return self.objects.url
 
     # -- the log -------------------------------------------------------------------------------------
 
     def claim_generation(self) -> int:
-        """Durably takes the next generation, and with it the next line of the log."""
+        """Durably takes the next generation, and with it the next line. Before it decides there, the store is tried."""
         while True:
-            lines = self._lines()
-            generations = [line["generation"] for line in lines if "generation" in line]
-            self.generation = max(generations, default=FIRST_GENERATION - 1) + 1
-            if self._append(len(lines) + 1, {"generation": self.generation}):
-                self.version += 1
-                return self.generation
+            line = self._newest()
+            claimed = line._replace(generation=line.generation + 1)
+            number = self._seen + 1
+            if self.objects.create(_name(number), claimed.encoded()):
+                break
+        self._own_number, self._own, self.generation = number, claimed, claimed.generation
+        if not self._is_probed:
+            refuse_unfit_store(self.objects, generation=self.generation)
+            self._is_probed = True
+        self._sweep(claimed)
+        self.version += 1
+        return self.generation
 
-    def _lines(self) -> list[dict[str, Any]]:
-        """All lines in order. A torn line counts as an empty one, and keeps its number."""
-        names = sorted(name for name in self._names("log") if name.isdigit())
-        return [self._line(int(name)) for name in names]
+    def _sweep(self, line: _Line) -> None:
+        """Removes what the dead have left: no older generation can decide it any more."""
+        complete = {line.folder(checkpoint_id) for checkpoint_id in line.complete}
+        for folder in self.objects.list("")[0]:
+            kind, _, rest = folder.partition("-")
+            if kind == "chk" and folder not in complete and int(rest.rpartition("-")[2]) < self.generation:
+                self._remove(folder)
 
-    def _line(self, number: int) -> dict[str, Any]:
-        data = self._read(f"log/{number:0{DIGITS}}")
+    def _newest(self) -> _Line:
+        """The newest whole line. Numbers have no gaps, so it is found in logarithmic time."""
+        step = 1
+        while self.objects.exists(_name(self._seen + step)):
+            self._seen, step = self._seen + step, 2 * step
+        while step > 1:
+            step //= 2
+            if self.objects.exists(_name(self._seen + step)):
+                self._seen += step
+        return next((line for at in range(self._seen, 0, -1) if (line := self._line(at)) is not None), _Line())
+
+    def _line(self, number: int) -> _Line | None:
+        """None of an empty one, which keeps its number."""
+        data = self.objects.read(_name(number))
         try:
-            line = json.loads(data)
-        except ValueError:
-            line = None
-        if isinstance(line, dict):
-            return line
-        self.say(f"line {number} of the log at {self.url} is torn: its writer received no confirmation of it")
-        return {}
+            held: dict[str, Any] = json.loads(data)
+            complete = {int(number): _Decided(*decided) for number, decided in held["complete"].items()}
+            return _Line(int(held["generation"]), complete)
+        except (ValueError, KeyError, TypeError) as error:
+            if data != EMPTY_LINE:
+                self.say(f"line {number} of the log at {self.url} is torn or was overwritten ({error!r}): passed over")
+            return None
 
-    def _append(self, number: int, line: dict[str, Any]) -> bool:
-        """Whether this process has written the line. After an error that is unknown, so the line is read again."""
-        name, data = f"log/{number:0{DIGITS}}", json.dumps(line).encode()
+    def _append(self, line: _Line) -> None:
+        """Raises Fenced if a newer generation has this line, and an OSError if it will never be written."""
+        number, data = self._own_number + 1, line.encoded()
         try:
-            self._create(name, data)
-        except FileExistsError:
-            return False
+            is_written = self.objects.create(_name(number), data)
         except OSError:
-            if not self._store.exists(self._at(name)) or self._read(name) != data:
+            if self._settle(number):
+                self._own_number = number
                 raise
-        self._line_last = number
-        return True
+            is_written = False
+        if not (is_written or self.objects.read(_name(number)) == data):
+            raise Fenced(f"generation {self.generation} at {self.url} was superseded by a newer one")
+        self._own_number, self._own = number, line
+
+    def _settle(self, number: int) -> bool:
+        """Whether the line is ruled out: an empty one has its number."""
+        try:
+            return self.objects.create(_name(number), EMPTY_LINE) or self.objects.read(_name(number)) == EMPTY_LINE
+        except OSError as error:
+            raise DecisionInDoubt(f"{self.url} does not say whether line {number} is there: {error}") from error
+
+    def owner(self, job: bytes) -> bytes:
+        """Which job keeps its checkpoints here: this one, if none did before. Claims nothing."""
+        return job if self.objects.create(JOB, job) else self.objects.read(JOB)
 
     # -- writing -------------------------------------------------------------------------------------
 
     def store(self, checkpoint_id: int, subtask: str, states: States) -> Reference:
+        """Durable on return, and void without a decision."""
+        if not self.generation:
+            raise ValueError(f"cannot write to {self.url}: claim a generation first, or pass one")
         reference, data = encode_snapshot(subtask, states)
-        self._make_folder(f"chk-{checkpoint_id}")
-        self._store.pipe_file(self._at(f"chk-{checkpoint_id}/{reference.file}"), data)
+        self.objects.put(f"{_folder(checkpoint_id, self.generation)}/{reference.file}", data)
         return reference
 
     def decide(self, record: CheckpointRecord) -> None:
-        """Durable on return. Raises Fenced if a newer coordinator has written the line that would hold the decision."""
-        if record.checkpoint_id < max(self.complete(), default=0):
+        """Durable on return. An OSError means that the checkpoint is not complete and never will be."""
+        before, checkpoint_id = self._owned(), record.checkpoint_id
+        if checkpoint_id < max(before.complete, default=0):
             return  # a newer decision is durable, and subsumes this one
-        self._say_line({"decision": encode_decision(record).decode(), "checkpoint_id": record.checkpoint_id})
+        decided = _Decided(self.generation, encode_decision(record).decode())
+        older = {number: each for number, each in before.complete.items() if number < checkpoint_id}
+        self._append(before._replace(complete=dict([*older.items(), (checkpoint_id, decided)][-self.retained :])))
         self.version += 1
-        for old in self.complete()[: -self.retained]:
-            self._remove(old)
-
-    def _say_line(self, line: dict[str, Any]) -> None:
-        if not self.generation:
-            raise ValueError(f"cannot write to {self.url}: claim a generation first")
-        if not self._append(self._line_last + 1, line):
-            raise Fenced(f"generation {self.generation} at {self.url} was superseded by a newer one")
+        self._remove_dropped(before)
 
     def discard(self, checkpoint_id: int) -> None:
         """Removes an aborted checkpoint's snapshots; 0 removes every checkpoint."""
+        before = self._owned()
         if checkpoint_id == 0:
-            found = self.complete()
-            self._say_line({"discarded": True})
-            for complete in found:
-                self._remove(complete)
-        elif checkpoint_id not in self.complete():
-            self._remove(checkpoint_id)
+            self._append(before._replace(complete={}))
+            self._remove_dropped(before)
+        elif checkpoint_id not in before.complete:
+            self._remove(_folder(checkpoint_id, self.generation))
         self.version += 1
 
-    def _remove(self, checkpoint_id: int) -> None:
-        for name in self._names(f"chk-{checkpoint_id}"):
-            self._store.rm_file(self._at(f"chk-{checkpoint_id}/{name}"))
+    def _owned(self) -> _Line:
+        if self._own is None:
+            raise ValueError(f"cannot decide at {self.url}: claim a generation first")
+        return self._own
+
+    def _remove_dropped(self, before: _Line) -> None:
+        after = self._owned()
+        kept = {after.folder(checkpoint_id) for checkpoint_id in after.complete}
+        for folder in {before.folder(checkpoint_id) for checkpoint_id in before.complete} - kept:
+            self._remove(folder)
+
+    def _remove(self, folder: str) -> None:
+        """What cannot be removed is reported and left: a durable decision must not fail."""
+        try:
+            self.objects.delete([f"{folder}/{name}" for name in self.objects.list(folder)[1]])
+        except OSError as error:
+            self.say(f"could not remove {folder} at {self.url} ({error.strerror}); it is of no use any more")
 
     # -- reading -------------------------------------------------------------------------------------
 
-    def _decisions(self) -> dict[int, str]:
-        """Of checkpoints that can be restored; a later one of the same id counts."""
-        found: dict[int, str] = {}
-        for line in self._lines():
-            if "discarded" in line:
-                found.clear()
-            elif "decision" in line:
-                found = {older: of for older, of in found.items() if older < line["checkpoint_id"]}
-                found[line["checkpoint_id"]] = line["decision"]
-        return found
-
     def complete(self) -> list[int]:
-        """The ids that were decided and are not pruned, ascending."""
-        return [number for number in sorted(self._decisions()) if self._names(f"chk-{number}")]
+        """The ids that can be restored, ascending."""
+        return sorted(self._newest().complete)
 
     def load(self, checkpoint_id: int) -> CheckpointRecord:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""
-        decision = self._decisions()[checkpoint_id].encode()
+        return self._load(self._newest(), checkpoint_id)
+
+    def _load(self, line: _Line, checkpoint_id: int) -> CheckpointRecord:
+        decision, folder = line.complete[checkpoint_id].decision.encode(), line.folder(checkpoint_id)
         held = _Object(f"{self.url}: checkpoint {checkpoint_id}", lambda: decision)
-        return decode_checkpoint(held, checkpoint_id, lambda file: self._object(f"chk-{checkpoint_id}/{file}"))
+        return decode_checkpoint(held, checkpoint_id, lambda file: self._object(f"{folder}/{file}"))
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted; damaged newer ones are named aloud, once."""
-        record, damaged = newest_trusted(sorted(self._decisions())[-self.retained :], self.load)
+        record, damaged = self._trusted(self._newest())
         for checkpoint_id, error in damaged.items():
             self._pass_over(checkpoint_id, error)
         if record is None and damaged:
@@ -160,6 +242,12 @@ class ObjectCheckpointStorage:
             )
         return record
 
+    def _trusted(self, line: _Line) -> tuple[CheckpointRecord | None, dict[int, DamagedCheckpoint]]:
+        """What is missing may have been removed meanwhile, after a newer decision: then that one counts."""
+        record, damaged = newest_trusted(line.complete, lambda checkpoint_id: self._load(line, checkpoint_id))
+        newest = self._newest() if damaged else line
+        return (record, damaged) if newest.complete == line.complete else self._trusted(newest)
+
     def _pass_over(self, checkpoint_id: int, error: DamagedCheckpoint) -> None:
         if checkpoint_id not in self._passed_over:
             self._passed_over.add(checkpoint_id)
@@ -168,35 +256,16 @@ class ObjectCheckpointStorage:
                 "was read since is replayed, and targets may show it twice"
             )
 
-    # -- objects -------------------------------------------------------------------------------------
-
-    def _at(self, name: str) -> str:
-        return f"{self._root.rstrip('/')}/{name}"
-
     def _object(self, name: str) -> _Object:
-        return _Object(f"{self.url.rstrip('/')}/{name}", lambda: self._read(name))
+        return _Object(f"{self.url.rstrip('/')}/{name}", lambda: self.objects.read(name))
 
-    def _read(self, name: str) -> bytes:
-        data: bytes = self._store.cat_file(self._at(name))
-        return data
 
-    def _names(self, folder: str) -> list[str]:
-        self._store.invalidate_cache()
-        try:
-            found = self._store.ls(self._at(folder), detail=False)
-        except FileNotFoundError:
-            return []
-        return [str(path).rsplit("/", 1)[-1] for path in found]
+def _name(number: int) -> str:
+    return f"log/{number:0{DIGITS}}"
 
-    def _create(self, name: str, data: bytes) -> None:
-        """Only if it is not there; whole, or not at all."""
-        self._make_folder(name.rsplit("/", 1)[0])
-        with self._store.open(self._at(name), "xb") as created:
-            created.write(data)
 
-    def _make_folder(self, name: str) -> None:
-        """For file systems: object stores have no folders."""
-        self._store.makedirs(self._at(name), exist_ok=True)
+def _folder(checkpoint_id: int, generation: int) -> str:
+    return f"chk-{checkpoint_id}-{generation}"
 
 
 class _Object(NamedTuple):

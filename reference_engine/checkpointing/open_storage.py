@@ -1,7 +1,4 @@
-"""Opens the storage that a configuration names: the coordinator's memory, a folder, or a URL.
-
-A feature of the library: no command of `sinkproof` calls it; `explain S08` demonstrates it.
-"""
+"""Opens the storage that a configuration or a command names: the coordinator's memory, a folder, or a URL."""
 
 from __future__ import annotations
 
@@ -16,29 +13,41 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
 )
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage, MemoryCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_store import open_objects
 
 FOLDER_SCHEMES: Final = ("", "file", "local")  # a folder offers renames, and is forced to disk
+IN_MEMORY_SCHEME: Final = "memory"  # of a store that ends with its process
 
 
 def open_storage(configuration: CheckpointConfiguration) -> CheckpointStorage:
     """Claims nothing yet. Raises ConfigurationError if there is no such kind of storage."""
-    where, retained = configuration.checkpoint_storage, configuration.checkpoints_retained
-    if where == MEMORY:
+    if configuration.checkpoint_storage == MEMORY:
         return MemoryCheckpointStorage()
-    url = urlsplit(where)
-    if url.scheme in FOLDER_SCHEMES:
-        return FolderCheckpointStorage(Path(unquote(url.path) if url.scheme else where), retained=retained)
-    try:
-        from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+    return storage_at(configuration.checkpoint_storage, retained=configuration.checkpoints_retained)
 
-        return ObjectCheckpointStorage(where, retained=retained)
+
+def is_folder(where: str) -> bool:
+    return urlsplit(where).scheme in FOLDER_SCHEMES
+
+
+def storage_at(
+    where: str, *, retained: int = 1, generation: int = 0
+) -> FolderCheckpointStorage | ObjectCheckpointStorage:
+    """A folder, or a URL. Claims nothing yet. `generation`: an attempt's, which stores and does not decide."""
+    url = urlsplit(where)
+    if is_folder(where):
+        folder = Path(unquote(url.path) if url.scheme else where)
+        return FolderCheckpointStorage(folder, retained=retained, generation=generation)
+    if url.scheme == IN_MEMORY_SCHEME:
+        raise ConfigurationError(
+            f"checkpoints at {where} would end with the process that wrote them: name {MEMORY!r} in a configuration, "
+            "or a folder"
+        )
+    try:
+        return ObjectCheckpointStorage(open_objects(where), retained=retained, generation=generation)
     except ImportError as error:
         raise ConfigurationError(
-            f"checkpoint_storage={where!r} needs a package that is not installed ({error.name}): install it, or name "
-            "a folder"
-        ) from error
-    except ValueError as error:
-        raise ConfigurationError(
-            f"checkpoint_storage={where!r} is of no kind that fsspec knows ({error}): name {MEMORY!r}, a folder, or "
-            "another URL"
+            f"checkpoints at {where} need a package that is not installed ({error.name}): install it (pip install "
+            "'sinkproof[remote]'), or name a folder"
         ) from error

@@ -39,7 +39,7 @@ class RestoreError(ValueError):
 
 def refuse_another_graph(plan: Plan, record: CheckpointRecord) -> None:
     """Parallelism may differ; what each subtask consists of (that is, vertices and chaining) may not."""
-    wanted = {subtask.vertex: subtask.parts for subtask in plan.subtasks}
+    wanted = plan.parts
     held = {vertex: frozenset(record.states[f"{vertex}[0]"]) - ON_THE_WAY for vertex in record.parallelism}
     if wanted != held:
         raise RestoreError(

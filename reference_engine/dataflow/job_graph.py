@@ -11,6 +11,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from sinkproof.reference_engine.dataflow.event_time import Watermarks
@@ -128,19 +129,24 @@ class SubtaskPlan:
         return frozenset([*(name for name, there in own.items() if there), *(name for name, _ in self.operators)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     subtasks: tuple[SubtaskPlan, ...]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all actors by id; the coordinator's is the first."""
         return ("coordinator", *(subtask.name for subtask in self.subtasks))
 
-    @property
+    @cached_property
     def parallelism(self) -> dict[str, int]:
         """By vertex."""
         return {subtask.vertex: subtask.parallelism for subtask in self.subtasks}
+
+    @cached_property
+    def parts(self) -> dict[str, frozenset[str]]:
+        """The names of the states in a checkpoint, by vertex."""
+        return {subtask.vertex: subtask.parts for subtask in self.subtasks}
 
 
 @dataclass(frozen=True, slots=True)

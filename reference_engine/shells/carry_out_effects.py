@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from heapq import heappush
 from random import Random
 from typing import Any, Final, Protocol
@@ -11,11 +12,12 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.memory_storage import CheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored
 from sinkproof.reference_engine.dataflow.subtask import Effect, Subtask
+from sinkproof.reference_engine.shells.attempt_context import AttemptContext
 from sinkproof.reference_engine.shells.held_back_notifications import LATE_VOTE_MS, Held
 from sinkproof.reference_engine.shells.held_back_notifications import send as send_message
 from sinkproof.reference_engine.shells.job import Job, RunningJob
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
-from sinkproof.sink_adapters.protocol import Batch, Context, Sink, left_in_doubt, unsettled_ids
+from sinkproof.sink_adapters.protocol import Batch, Sink, left_in_doubt, unsettled_ids
 
 JOB_ID = "job"
 IN_DOUBT: Final = "in doubt"  # noted of a sink that could not settle all restored transactions in `open`
@@ -147,7 +149,7 @@ def report(shell: SubtaskShell, key: Key, effect: Effect) -> None:
 def open_sink(shell: SubtaskShell, key: Key, effect: Effect) -> None:
     restored, plan = shell.restored.pop(key), shell.subtasks[key].plan
     clock = shell.clock_for(key)
-    context = Context(
+    context = AttemptContext(
         job_id=JOB_ID,
         sink_id=plan.vertex,
         subtask=plan.index,
@@ -159,7 +161,7 @@ def open_sink(shell: SubtaskShell, key: Key, effect: Effect) -> None:
         subtasks_restored=restored.sinks_known,
         clock=clock,
         deadline=clock() + shell.job.configuration.settle_deadline / 1000,
-        random=shell.random_for(key),
+        random_made=partial(shell.random_for, key),
         reach=shell.reach,
     )
     shell.reach("open.before")

@@ -27,6 +27,8 @@ from process_bench import measure as measure_processes
 from process_bench import table as table_of_processes
 from spark_bench import measure as measure_spark
 from spark_bench import table as table_of_spark
+from system_call_bench import measure as measure_system_calls
+from system_call_bench import table as table_of_system_calls
 
 from sinkproof.canaries.conviction import CANARIES, try_canary
 from sinkproof.canaries.two_phase import CommitCopiesAgain
@@ -153,8 +155,9 @@ def main() -> None:
     rows, on_spark = measure(chosen.seconds), on_spark_if_there(chosen.spark_seconds)
     on_kafka = measure_kafka(chosen.spark_seconds) if on_spark else []
     in_processes = measure_processes(chosen.seconds)
+    calls = measure_system_calls(chosen.seconds)
     growing = measure_growth()
-    every = rows + in_processes + growing + on_spark + on_kafka
+    every = rows + in_processes + calls + growing + on_spark + on_kafka
     if chosen.json:
         print(json.dumps(every, indent=1))
         return
@@ -162,7 +165,8 @@ def main() -> None:
     for row in rows:
         ratios = f"{row['against_hypothesis']:12}  {row['against_naive']:7}" if "against_naive" in row else ""
         print(f"{row['what']:52}{row['value'] or '-':>12} {row['unit']:14}{row.get('aim') or '':>6}  {ratios}")
-    print("", *table_of_processes(in_processes), "", *table_of_growth(growing), sep="\n")
+    print("", *table_of_processes(in_processes), "", *table_of_system_calls(calls), sep="\n")
+    print("", *table_of_growth(growing), sep="\n")
     if on_spark:
         print("", *table_of_spark(on_spark), "", *table_of_kafka(on_kafka), sep="\n")
     print(json.dumps(every))

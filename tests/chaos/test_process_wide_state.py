@@ -92,3 +92,30 @@ with subjects_state():
 def test_a_path_that_was_added_between_two_subjects_is_there_for_the_second() -> None:
     done = subprocess.run([sys.executable, "-c", BETWEEN_SUBJECTS], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
+
+
+FORKED: Final = """
+import os
+from sinkproof.chaos.processes.process_wide_state import note_before_forks, stay_in_subjects_state, subjects_state
+
+def f(*arguments):
+    pass
+
+link, mkdir = os.link, os.mkdir
+os.link = f  # by a library of this process
+with subjects_state():
+    assert os.link is link
+    os.mkdir = f
+assert (os.link, os.mkdir) == (f, mkdir)
+note_before_forks()
+if (pid := os.fork()) == 0:
+    stay_in_subjects_state()
+    os._exit((os.link, os.mkdir) != (link, f))
+assert os.waitpid(pid, 0)[1] == 0, 'not as the subject left them'
+"""
+
+
+def test_a_forked_process_of_the_subject_has_the_functions_that_it_left() -> None:
+    """Also where this process has others in their place: the forked one looks at nothing but what was noted."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr

@@ -331,7 +331,7 @@ with tempfile.TemporaryDirectory() as folder:
         put_on(theirs)
         os.execvp("mkdir", ["mkdir", folder + "/made"])
     theirs.close()
-    watch = SystemCallWatch(receive_listener(ours), folder, kill=ours.close)
+    watch = SystemCallWatch(receive_listener(ours).listener, folder, kill=ours.close)
     status = os.waitpid(child, 0)[1]
     print(status, watch.take_points(), os.listdir(folder), watch.unseen)
 """

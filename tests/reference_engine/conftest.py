@@ -15,6 +15,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
+from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests import digest_of
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, NoRestart
@@ -23,6 +24,7 @@ from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInpu
 from sinkproof.reference_engine.shells.simulated.in_process_host import InProcessHost
 from sinkproof.reference_engine.shells.simulated.simulation import Job, Simulation
 from sinkproof.sink_adapters.protocol import Batch, Context, Row
+from tests.support.object_stores import S3Server, s3_server
 
 FIRST_GENERATION = 700_001
 KEYS = ("ada", "bob", "cyd", "red")  # two for each of two sinks, and at least one for each of three
@@ -247,6 +249,21 @@ def quick_folder(tmp_path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(dir=in_memory) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A server of the S3 protocol, for all tests of this process; each takes a bucket of its own."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket_url(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a new bucket. Processes that the test starts find it, too."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3.make_bucket(f"bucket-{digest_of(str(tmp_path).encode())[:20]}")
 
 
 @pytest.fixture(scope="session")

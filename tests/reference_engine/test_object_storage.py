@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,23 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint, MemoryCheckpointStorage
-from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import DecisionInDoubt, ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_store import ObjectStore, open_objects
 from sinkproof.reference_engine.checkpointing.open_storage import open_storage
 from sinkproof.sink_adapters.protocol import Fenced
+from tests.support.object_stores import Objects, Stepped, in_memory
 
 Reopen = Callable[..., ObjectCheckpointStorage]
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "S3"])
 def reopen(request: Any, tmp_path: Path) -> Reopen:
     """Another process, at the same URL. A folder here stands for a store without renames."""
-    url = f"memory:/{tmp_path}" if request.param == "memory" else f"local://{tmp_path}/objects"
-    return lambda **options: ObjectCheckpointStorage(url, **options)
+    if request.param == "memory":
+        objects: Any = in_memory()
+        return lambda **options: ObjectCheckpointStorage(objects, **options)
+    url = f"file://{tmp_path}/objects" if request.param == "folder" else request.getfixturevalue("bucket_url")
+    return lambda **options: ObjectCheckpointStorage(open_objects(url), **options)
 
 
 def take(storage: Any, checkpoint_id: int, *, state: bytes = b"s") -> CheckpointRecord:
@@ -77,42 +82,183 @@ def test_a_superseded_coordinator_decides_nothing_however_late_it_resumes(reopen
 
 
 @pytest.mark.row("S08")
-def test_two_concurrent_claims_get_two_generations(reopen: Reopen, monkeypatch: Any) -> None:
-    first, second = reopen(), reopen()
-    lines = first._lines()
-    second.claim_generation()
-    answers = [lines, second._lines()]
-    monkeypatch.setattr(first, "_lines", lambda: answers.pop(0))
-    assert second.generation + 1 == first.claim_generation()
+@pytest.mark.row("S09")
+@pytest.mark.parametrize("claims", [1, 2, 5])
+def test_a_superseded_coordinator_that_reads_stays_superseded(reopen: Reopen, claims: int) -> None:
+    """It knows the newest line then, and must not write after it."""
+    old = reopen()
+    old.claim_generation()
+    take(old, 1)
+    for _ in range(claims):
+        reopen().claim_generation()
+    assert [1] == old.complete()
+    assert old.latest() is not None
+    with pytest.raises(Fenced):
+        take(old, 2)
+    with pytest.raises(Fenced):
+        old.discard(0)
 
 
 @pytest.mark.row("S08")
-def test_a_decision_with_a_lost_reply_is_a_decision(reopen: Reopen, monkeypatch: Any) -> None:
-    storage = reopen()
-    storage.claim_generation()
-    create = storage._create
+def test_two_concurrent_claims_get_two_generations(reopen: Reopen, monkeypatch: Any) -> None:
+    first, second = reopen(), reopen()
+    newest = first._newest
 
-    def reply_lost(name: str, data: bytes) -> None:
-        create(name, data)
+    def read_too_early() -> Any:
+        line = newest()
+        if not second.generation:
+            second.claim_generation()
+        return line
+
+    monkeypatch.setattr(first, "_newest", read_too_early)
+    assert 700_002 == first.claim_generation()
+    assert 700_001 == second.generation
+
+
+class Failing(Objects):
+    """The next creations end as told: each is a function of the creation, or None for one that goes well."""
+
+    def __init__(self, objects: ObjectStore, *endings: Callable[[Callable[[], bool]], bool] | None) -> None:
+        super().__init__(objects)
+        self.endings = list(endings)
+        self.late: list[Callable[[], bool]] = []  # creations that are still on their way
+
+    def create(self, name: str, data: bytes) -> bool:
+        ending = self.endings.pop(0) if self.endings else None
+        deed = lambda: super(Failing, self).create(name, data)  # noqa: E731
+        return ending(deed) if ending is not None else deed()
+
+    def is_late(self, deed: Callable[[], bool]) -> bool:
+        self.late.append(deed)
         raise TimeoutError("no answer")
 
-    monkeypatch.setattr(storage, "_create", reply_lost)
+
+def reply_lost(deed: Callable[[], bool]) -> bool:
+    deed()
+    raise TimeoutError("no answer")
+
+
+def sent_twice(deed: Callable[[], bool]) -> bool:
+    """The driver tries again by itself, and finds what its first try has written."""
+    deed()
+    return deed()
+
+
+def no_answer(deed: Callable[[], bool]) -> bool:
+    raise TimeoutError("no answer")
+
+
+@pytest.mark.row("S08")
+@pytest.mark.parametrize("ending", [reply_lost, sent_twice])
+def test_a_decision_with_a_lost_reply_is_a_decision(reopen: Reopen, ending: Any) -> None:
+    storage = reopen()
+    storage.claim_generation()
+    storage.objects = Failing(storage.objects, ending)
     take(storage, 1)
+    take(storage, 2)
+    assert [2] == reopen().complete()
+
+
+@pytest.mark.row("S08")
+def test_a_decision_that_comes_late_finds_its_place_taken(reopen: Reopen) -> None:
+    """The coordinator has aborted the checkpoint, so it must never be complete."""
+    storage = reopen()
+    storage.claim_generation()
+    storage.objects = objects = Failing(storage.objects)
+    objects.endings = [objects.is_late]
+    with pytest.raises(TimeoutError):
+        take(storage, 1)
+    assert [False] == [late() for late in objects.late]
+    assert reopen().latest() is None
+    take(storage, 2)
+    assert [2] == reopen().complete()
+
+
+@pytest.mark.row("S08")
+def test_a_decision_that_cannot_be_ruled_out_is_reported_neither_made_nor_failed(reopen: Reopen) -> None:
+    storage = reopen()
+    storage.claim_generation()
+    storage.objects = Failing(storage.objects, no_answer, no_answer)
+    with pytest.raises(DecisionInDoubt, match="does not say whether line 2 is there"):
+        take(storage, 1)
+    successor = reopen()
+    assert storage.generation + 1 == successor.claim_generation()
+    assert successor.latest() is None
+
+
+@pytest.mark.row("S08")
+def test_a_generation_that_is_claimed_with_a_lost_reply_is_not_used(reopen: Reopen) -> None:
+    """Another coordinator may have written the same."""
+    storage = reopen()
+    storage.objects = Failing(storage.objects, sent_twice)
+    assert 700_002 == storage.claim_generation()
+
+
+@pytest.mark.row("S08")
+def test_a_snapshot_that_cannot_be_removed_does_not_undo_the_decision(reopen: Reopen) -> None:
+    class Keeping(Objects):
+        def delete(self, names: Sequence[str]) -> None:
+            raise PermissionError(1, "no deletions here")
+
+    said: list[str] = []
+    storage = reopen(say=said.append)
+    storage.claim_generation()
+    storage.objects = Keeping(storage.objects)
+    take(storage, 1)
+    take(storage, 2)
+    assert [2] == reopen().complete()
+    assert ["could not remove chk-1-700001"] == [text[:29] for text in said]
+
+
+@pytest.mark.row("S08")
+def test_a_superseded_coordinator_and_its_attempts_remove_nothing_of_their_successors(reopen: Reopen) -> None:
+    old, new = reopen(), reopen()
+    old.claim_generation()
+    old.store(1, "sink[0]", {"sink": b"s"})
+    new.claim_generation()
+    kept = new.store(1, "sink[0]", {"sink": b"s"})
+    old.discard(1)
+    new.decide(CheckpointRecord(1, False, {"sink[0]": kept}, {"sink": 1}))
+    restored = reopen().latest()
+    assert restored is not None
+    assert {"sink": b"s"} == restored.states["sink[0]"]
+
+
+@pytest.mark.row("S08")
+def test_a_new_generation_removes_what_the_dead_have_left(reopen: Reopen) -> None:
+    storage = reopen()
+    storage.claim_generation()
+    take(storage, 1)
+    storage.store(2, "sink[0]", {"sink": b"undecided"})
+    reopen().claim_generation()
+    assert ["chk-1-700001", "log"] == list(reopen().objects.list("")[0])
     assert [1] == reopen().complete()
 
 
 @pytest.mark.row("S08")
-def test_a_store_that_fails_makes_no_decision(reopen: Reopen, monkeypatch: Any) -> None:
-    storage = reopen()
+@pytest.mark.parametrize("decisions", [1, 2, 3, 4, 7, 8, 9])
+def test_the_newest_line_is_found_without_reading_the_others(decisions: int) -> None:
+    objects = in_memory()
+    storage = ObjectCheckpointStorage(objects)
     storage.claim_generation()
+    for checkpoint_id in range(1, decisions + 1):
+        take(storage, checkpoint_id)
+    reads: list[str] = []
+    stepped = Stepped(objects, lambda request: reads.append(request) if request.startswith("read log") else None)
+    assert [decisions] == ObjectCheckpointStorage(stepped).complete()
+    assert [f"read log/{decisions + 1:012d}"] == reads
 
-    def refuse(name: str, data: bytes) -> None:
-        raise PermissionError("read-only")
 
-    monkeypatch.setattr(storage, "_create", refuse)
-    with pytest.raises(PermissionError):
-        take(storage, 1)
-    assert reopen().latest() is None
+@pytest.mark.row("S08")
+def test_a_torn_line_keeps_its_number_and_is_passed_over_aloud(reopen: Reopen) -> None:
+    said: list[str] = []
+    storage = reopen(say=said.append)
+    storage.claim_generation()
+    take(storage, 1)
+    storage.objects.put("log/000000000003", b'{"generation": 7000')
+    assert [1] == storage.complete()
+    assert "line 3 of the log at" in said[0]
+    assert 700_002 == reopen(say=said.append).claim_generation()
 
 
 @pytest.mark.row("S08")
@@ -122,7 +268,7 @@ def test_a_damaged_one_is_refused_and_the_one_before_it_used_aloud(reopen: Reope
     storage.claim_generation()
     take(storage, 1, state=b"whole")
     reference = take(storage, 2, state=b"damaged").states["sink[0]"]
-    storage._store.pipe_file(storage._at(f"chk-2/{reference.file}"), b"something else")
+    storage.objects.put(f"chk-2-700001/{reference.file}", b"something else")
     restored = storage.latest()
     assert restored is not None
     assert 1 == restored.checkpoint_id
@@ -131,8 +277,8 @@ def test_a_damaged_one_is_refused_and_the_one_before_it_used_aloud(reopen: Reope
     storage.claim_generation()
     take(storage, 2, state=b"again")
     assert (storage.latest() or restored).states == {"sink[0]": {"sink": b"again"}}
-    storage._store.rm(storage._at("chk-2"), recursive=True)
-    storage._store.rm(storage._at("chk-1"), recursive=True)
+    for folder in ("chk-1-700001", "chk-2-700002"):
+        storage.objects.delete([f"{folder}/{name}" for name in storage.objects.list(folder)[1]])
     with pytest.raises(DamagedCheckpoint, match=r"no checkpoint at .* can be trusted \(2 found\)"):
         storage.latest()
 
@@ -146,7 +292,7 @@ def test_what_is_discarded_is_gone_and_what_is_complete_stays(reopen: Reopen) ->
     storage.store(2, "sink[0]", {"sink": b"aborted"})
     storage.discard(2)
     storage.discard(1)
-    assert ([], [1]) == (storage._names("chk-2"), storage.complete())
+    assert (["chk-1-700001", "log"], [1]) == (list(storage.objects.list("")[0]), storage.complete())
     storage.discard(0)
     assert reopen().latest() is None
 
@@ -166,17 +312,21 @@ def test_checkpoint_storage_says_where(tmp_path: Path) -> None:
         ("memory", MemoryCheckpointStorage),
         (str(tmp_path / "plain"), FolderCheckpointStorage),
         (f"file://{tmp_path}/with%20space", FolderCheckpointStorage),
-        ("memory://checkpoints", ObjectCheckpointStorage),
+        ("s3://bucket/checkpoints", ObjectCheckpointStorage),
     ):
         assert kind is type(open_storage(CheckpointConfiguration(checkpoint_storage=where)))
     assert {"plain", "with space"} == {folder.name for folder in tmp_path.iterdir()}
-    with pytest.raises(ConfigurationError, match="of no kind that fsspec knows"):
-        open_storage(CheckpointConfiguration(checkpoint_storage="carrier-pigeon://coop"))
+    for where, why in (
+        ("carrier-pigeon://coop", "cannot be opened .*: write s3://BUCKET/FOLDER"),
+        ("memory://checkpoints", "would end with the process that wrote them"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            open_storage(CheckpointConfiguration(checkpoint_storage=where))
 
 
 @pytest.mark.row("S10")
-def test_checkpoints_retained_reaches_every_kind_of_storage(tmp_path: Path) -> None:
-    for where in (str(tmp_path), f"memory:/{tmp_path}/retained"):
+def test_checkpoints_retained_reaches_every_kind_of_storage(tmp_path: Path, bucket_url: str) -> None:
+    for where in (str(tmp_path), bucket_url):
         storage: Any = open_storage(CheckpointConfiguration(checkpoint_storage=where, checkpoints_retained=2))
         storage.claim_generation()
         for checkpoint_id in (1, 2, 3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from sinkproof.reference_engine.checkpointing.checkpoint_configuration import Ch
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.dataflow.job_graph import Edge, Exchange, JobGraph, Plan, Vertex
 from sinkproof.reference_engine.dataflow.operators import KeyedCount, Map
+from sinkproof.reference_engine.shells.attempt_context import AttemptContext
+from sinkproof.sink_adapters.protocol import Context
 
 EXACTLY_ONCE, AT_LEAST_ONCE = CheckpointingMode.EXACTLY_ONCE, CheckpointingMode.AT_LEAST_ONCE
 
@@ -258,3 +261,19 @@ def test_chained_or_exchanged_the_rows_are_the_same(engine: Any, schedule: str) 
     assert sorted(chained.witness.visible_at_end) == sorted(apart.witness.visible_at_end)
     assert 24 == len(chained.witness.visible_at_end)
     assert {"1", "2", "3", "4"} == {row.value for row in chained.witness.visible_at_end}
+
+
+def test_an_attempt_has_one_random_generator_that_is_seeded_when_it_is_used() -> None:
+    seeded: list[Random] = []
+
+    def seed() -> Random:
+        seeded.append(Random(7))
+        return seeded[-1]
+
+    context = AttemptContext(random_made=seed, generation=2)
+    assert (context.generation, seeded) == (2, [])
+    assert isinstance(context, Context)
+    assert context.random is context.random is seeded[0]
+    assert context.random.random() == Random(7).random()
+    assert not hasattr(context, "else")
+    assert len(seeded) == 1

@@ -116,6 +116,8 @@ def test_progress_in_a_log_is_one_line_every_ten_seconds() -> None:
             "checkpoint.notify#1=lose sink[1].open.before#2=rewind",
             "losing a notification at checkpoint.notify, then rewind of sink[1] before open, time 2",
         ),
+        ("sink[0].syscall(rename out/part-*)#2=kill", "killing sink[0] before rename out/part-*, time 2"),
+        ("sink[1].syscall(fdatasync .)#1=lose-tails", "cutting the power before fdatasync ."),
     ],
 )
 def test_a_schedule_is_shown_in_words(schedule: str, words: str) -> None:

@@ -35,6 +35,7 @@ from sinkproof.chaos.processes.process_wide_state import (
 from sinkproof.chaos.shared.point_journal import Journal
 from sinkproof.chaos.socket_points import socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
+from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
@@ -71,6 +72,7 @@ class WatchedCode:
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
     sockets: bool = False  # what is sent over TCP is a point
+    calls: bool = False  # its system calls are watched by the engine's process
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
@@ -78,6 +80,8 @@ def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     stay_in_subjects_state()
     spare_inherited_finalizers()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
+    if watched.calls:
+        put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
     with attempt.watching_files():
         while (request := inside.receive()) is not None:
             reply = attempt.answer(request)
@@ -95,8 +99,8 @@ class _Inner:
         self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
         self.for_life = ExitStack()
-        self.found_imported = frozenset(sys.modules)
         self.answers, self.is_called = 0, False
+        self.found_imported = modules_loaded()
         self.held_seconds_left = HELD_SECONDS_IN_ALL if recipe.threads_slowed else 0.0
         self.sink: Any = None
         self.now = 0.0
@@ -219,10 +223,10 @@ class _Inner:
     def do_close(self, call: str) -> list[str]:
         """The modules that this attempt has imported, so that later ones can find them."""
         self.do_any(call)
-        imported = [name for name in list(sys.modules) if name not in self.found_imported]
-        if imported:
-            recorded_inputs.note_loaded()
-        return imported
+        if modules_loaded() == self.found_imported:
+            return []
+        recorded_inputs.note_loaded()
+        return list(sys.modules)[self.found_imported[0] :]
 
     def do_exit(self, call: str) -> None:
         """The process ends in an orderly way: destructors, finalizers and functions for its end run."""
@@ -246,6 +250,13 @@ class _Inner:
 
             self.wall_clock = MovedClock(clock, self.now)
         self.wall_clock.show(self.now)
+
+
+def modules_loaded() -> tuple[int, str]:
+    """Their number, and the last one: another one has been imported since if either is different. A set of all names
+    would copy 200 pages of memory in each attempt.
+    """
+    return len(sys.modules), next(reversed(sys.modules))
 
 
 def plain(call: str, value: Any) -> Any:

@@ -48,17 +48,10 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
-from sinkproof.chaos.system_calls.watched_program import ENTRY, NotWatched, watch_of
-from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
-from sinkproof.reference_engine.shells.process.attempt_host import (
-    HANG_SECONDS,
-    LIMITS,
-    AttemptEnding,
-    AttemptHost,
-    ProcessAttempt,
-    SinkError,
-)
+from sinkproof.chaos.system_calls.supervisor import Record, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import ENTRY
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptEnding, SinkError
+from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import OPTIONAL_CALLS, Batch, Context, Fenced, Row, TransactionLost
 
@@ -67,16 +60,9 @@ __all__ = ["CommandHost", "CommandSink", "ReaderFailed", "read_command"]
 LINE_BYTES_MOST: Final = 1 << 26  # 64 MiB: a snapshot in base64 and room; a longer line has no end
 READ_BYTES: Final = 1 << 16
 QUOTED_BYTES: Final = 200
-ACTS: Final = {  # what the watch does at an outward call, by kind of fault
-    **dict.fromkeys(DEADLY, Act.KILL),
-    **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
-    "error": Act.FAIL,
-    "unanswered": Act.LOSE_REPLY,
-    "short-write": Act.CUT,
-}
 
 
-class CommandHost(AttemptHost):
+class CommandHost(WatchingHost):
     """Attempts of one command. `scratch`: the folder it may use. It runs in this process's working folder."""
 
     def __init__(
@@ -85,14 +71,12 @@ class CommandHost(AttemptHost):
         words: Sequence[str],
         scratch: Path,
         *,
+        record: Record | None = None,
         hang_seconds: float = HANG_SECONDS,
         limits: Limits = LIMITS,
     ) -> None:
-        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
-        self.words, self.scratch = tuple(words), scratch
-        self.unwatched = ""  # why system calls of its attempts were not watched
-        self.unseen: dict[str, None] = {}  # why the watch may have missed changes
-        self.elsewhere: dict[str, None] = {}  # files that attempts changed outside of their folder
+        super().__init__(server, scratch, record=record, hang_seconds=hang_seconds, limits=limits)
+        self.words = tuple(words)
 
     def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
         variables = {
@@ -109,7 +93,7 @@ class CommandHost(AttemptHost):
                 descriptors=[theirs_in, theirs_out],
                 limits=self.limits,
             )
-            watch = self._watch(child)
+            watch = self.watch(child)
         except BaseException:
             os.close(ours_in)
             os.close(ours_out)
@@ -119,15 +103,8 @@ class CommandHost(AttemptHost):
             os.close(theirs_out)
         return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out), watch=watch))
 
-    def _watch(self, child: ChildProcess) -> SystemCallWatch | None:
-        try:
-            return watch_of(child, self.scratch)
-        except NotWatched as why:
-            self.unwatched = str(why)
-            return None
 
-
-class CommandSink(ProcessAttempt):
+class CommandSink(WatchedAttempt):
     """A sink that is a command; the engine uses it like one in its own process."""
 
     host: CommandHost
@@ -141,10 +118,8 @@ class CommandSink(ProcessAttempt):
         pipes: tuple[int, int],
         watch: SystemCallWatch | None,
     ) -> None:
-        super().__init__(host, actor, child, replies=pipes[0])
+        super().__init__(host, actor, child, replies=pipes[0], watch=watch)
         self.pipes = list(pipes)  # we read from the first and write to the second
-        self.watch = watch
-        child.struck = -1 if watch is None else watch.struck
         self.clock: Callable[[], float] = lambda: 0.0
         self._unsent = memoryview(b"")
         self._buffer = bytearray()
@@ -157,10 +132,7 @@ class CommandSink(ProcessAttempt):
     def release(self) -> None:
         self._close_pipe(0)
         self._close_pipe(1)
-        if self.watch is not None:
-            self._report_points()
-            self.watch.close()
-            self.watch = None
+        self.end_watch()
         super().release()
 
     def _close_pipe(self, which: int) -> None:
@@ -224,13 +196,13 @@ class CommandSink(ProcessAttempt):
     # -- one request, one reply -------------------------------------------------------------------
 
     def call(self, name: str, **more: Any) -> Mapping[str, Any]:
-        self._report_points()
-        self._arm()
+        self.report_points()
+        self.arm_watch()
         self._unsent = memoryview(json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n")
         if self.alive and (unexpected := bytes(self._buffer) or self._read()):
             self.fail(AttemptEnding.GARBAGE, evidence=f"it wrote without a request: {unexpected[:QUOTED_BYTES]!r}")
         line = self.await_reply(self._exchange)
-        self._report_points()
+        self.report_points()
         return self._understand(name, line)
 
     def _exchange(self, deadline: Deadline) -> bytes:
@@ -290,41 +262,24 @@ class CommandSink(ProcessAttempt):
 
     # -- faults at outward calls ------------------------------------------------------------------
 
-    def _arm(self) -> None:
-        self.armed = self.host.overseer.armed(self.actor)
-        if self.watch is None or self.armed is None:
-            return
-        point, left, kind = self.armed
-        if kind in ACTS and left > 0:
-            self.watch.arm(point, left, ACTS[kind])
-
-    def _report_points(self) -> None:
+    def report_points(self) -> None:
         if self.watch is None:
             return
         points = self.watch.take_points()
-        self.host.unseen |= self.watch.unseen
-        self.host.elsewhere |= self.watch.elsewhere
+        self.note_what_was_missed()
         if points:
             self.host.overseer.passed(self.actor, points)
 
     def handle_silence(self, silence: NoReply) -> None:
-        strike = self.watch.take_strike() if self.watch is not None else None
-        self._report_points()
-        match strike:
-            case None:
-                self.fail_silent(silence)
-            case Act.KILL:
-                self.died_at_its_point(self.child.kill())
-            case Act.HOLD:
-                self.suspend()
-            case _:
-                self.resume_here()
+        strike = self.take_strike()
+        self.report_points()
+        if strike is None:
+            self.fail_silent(silence)
+        else:
+            self.react(strike)
 
     def resume_here(self) -> None:
-        assert self.watch is not None
-        then_die = self.armed is not None and self.armed[2] == "land"
-        self._arm()
-        self.watch.go_on(then_die=then_die)
+        self.let_go_on()
 
 
 def _text(state: bytes) -> str:

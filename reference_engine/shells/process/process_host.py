@@ -2,7 +2,8 @@
 
 The engine around it is the simulated one. An attempt is driven one request and one reply at a time. Each
 request carries the fault that is armed for it, which the attempt does to itself (attempt_child.py); the
-points that it reached are read from its journal after every reply and after every death.
+points that it reached are read from its journal after every reply and after every death. Where a run asks for it, its
+outward system calls are watched, too, and take their places among the points of the journal.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
+from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
@@ -26,11 +29,10 @@ from sinkproof.reference_engine.shells.process.attempt_host import (
     Armed,
     AttemptEnded,
     AttemptEnding,
-    AttemptHost,
     Overseer,
-    ProcessAttempt,
     SinkError,
 )
+from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
 __all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
@@ -39,10 +41,10 @@ ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
 
 
-class ProcessHost(AttemptHost):
+class ProcessHost(WatchingHost):
     """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
-    `sockets`: so is what they send.
-    `other_server`: makes every second generation, in processes that hash strings in another way.
+    `sockets`: so is what they send. `other_server`: makes every second generation, in processes that hash strings in
+    another way. `calls_below`: the folder below which system calls are points, too.
     """
 
     def __init__(
@@ -55,15 +57,19 @@ class ProcessHost(AttemptHost):
         folder: str = "",
         sockets: bool = False,
         trace_lines: bool = False,
+        calls_below: Path | None = None,
+        record: Record | None = None,
         hang_seconds: float = HANG_SECONDS,
         limits: Limits = LIMITS,
     ) -> None:
-        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+        super().__init__(server, calls_below or Path(), record=record, hang_seconds=hang_seconds, limits=limits)
+        self.watches = calls_below is not None
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder, sockets=sockets))
+        watched = WatchedCode(files=dict(files or {}), folder=folder, sockets=sockets, calls=self.watches)
+        self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
@@ -73,7 +79,8 @@ class ProcessHost(AttemptHost):
         journal = JournalReader()
         server = self.server if generation % 2 else self.other_server()
         child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
-        return self.adopt(RemoteSink(self, actor, child, journal=journal))
+        watch = self.watch(child, marks=journal.end) if self.watches else None
+        return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch))
 
     def retire(self, sink: Sink) -> None:
         """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""
@@ -91,19 +98,29 @@ class ProcessHost(AttemptHost):
         self.vacant[sink.actor] = sink
 
 
-class RemoteSink(ProcessAttempt):
+class RemoteSink(WatchedAttempt):
     """A sink in another process; the engine uses it like one in its own process."""
 
     host: ProcessHost
 
-    def __init__(self, host: ProcessHost, actor: str, child: ChildProcess, *, journal: JournalReader) -> None:
-        super().__init__(host, actor, child, replies=child.channel.fileno())
+    def __init__(
+        self,
+        host: ProcessHost,
+        actor: str,
+        child: ChildProcess,
+        *,
+        journal: JournalReader,
+        watch: SystemCallWatch | None,
+    ) -> None:
+        super().__init__(host, actor, child, replies=child.channel.fileno(), watch=watch)
         self.journal = journal
+        self.line = ""  # of the sink's own code, as a point: the last one that was passed
         self.passed: Counter[str] = Counter()
         self.clock: Callable[[], float] = lambda: 0.0
         self.shown = 0.0
 
     def release(self) -> None:
+        self.end_watch()
         self.journal.close()
         super().release()
 
@@ -190,6 +207,9 @@ class RemoteSink(ProcessAttempt):
         the point meanwhile.
         """
         armed = self.host.overseer.armed(self.actor)
+        if armed is not None and is_system_call(armed[0]):
+            self.arm_watch()
+            return None
         # None left: a thread of the sink has reached the point, and the process is about to die.
         self.armed = armed if armed is not None and (armed[1] > 0 or armed[2] in DEADLY) else None
         return self.armed and (self.armed[0], self.passed[self.armed[0]] + self.armed[1], self.armed[2])
@@ -200,19 +220,46 @@ class RemoteSink(ProcessAttempt):
             return 1  # released long ago
         if self.host.on_reply is not None:
             self.host.on_reply(self.shown)
+        calls = self.watch.take_calls() if self.watch is not None else ()
+        self.note_what_was_missed()
+        before = [self._call_among_points(call) for call in calls]
         points = self.journal.new_points()
         self.host.struck_line, self.journal.struck = self.journal.struck or self.host.struck_line, ""
         self.passed.update(points)
+        points = [*(point for some in before for point in some), *points]
         left = 1
         if self.armed is not None:
             point, left, kind = self.armed
             left -= points.count(point)
             self.armed = (point, left, kind)
+            if left <= 0 and is_system_call(point):
+                self.host.struck_line = self.line
+        if calls:
+            self.line = next(filter(is_line, reversed(points)), self.line)
         if points:
             self.host.overseer.passed(self.actor, points)
         return left
 
+    def report_points(self) -> None:
+        self._read_journal()
+
+    def _call_among_points(self, call: PassedCall) -> list[str]:
+        """The points before it, and its own."""
+        points = self.journal.points_up_to(call.mark)
+        self.passed.update(points)
+        self.line = next(filter(is_line, reversed(points)), self.line)
+        made = self.host.calls_made
+        made[self.actor, call.point] += 1
+        if call.thread != self.pid:
+            self.host.apart.add((self.actor, call.point, made[self.actor, call.point]))
+        return [*points, call.point]
+
     def handle_silence(self, silence: NoReply) -> None:
+        strike = self.take_strike()
+        if strike is not None:
+            self._read_journal()
+            self.react(strike)
+            return
         kind = self.armed[2] if self.armed is not None else ""
         reached = self._read_journal() <= 0
         if silence.silence is Silence.STOPPED and reached and kind in SUSPENDING:
@@ -224,8 +271,11 @@ class RemoteSink(ProcessAttempt):
         self.fail_silent(silence)
 
     def resume_here(self) -> None:
-        self._go_on()
-        self.child.resume()
+        if self.child.stopped:
+            self._go_on()
+            self.child.resume()
+        else:
+            self.let_go_on()
 
     def _go_on(self) -> None:
         try:

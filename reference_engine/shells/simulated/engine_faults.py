@@ -6,6 +6,7 @@ A run without such a fault pays next to nothing for them. No other shell needs w
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.faults.fault_target import Killed
@@ -14,14 +15,18 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.memory_storage import MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.simulated.actor_faults import ActorFaults
 from sinkproof.reference_engine.shells.simulated.faulted_job import ELECT, FaultableTarget, FaultedJob, Key
+from sinkproof.sink_adapters.protocol import Fenced
 
 ENDING_POLL_MS: Final = 3
 ENDING_POLLS_MOST: Final = 400  # a job that is to end has ended after a few checkpoints, or never will
 INJECTED: Final = "injected: the target did not answer"
 
 
-class FencedStorage:
-    """A deposed coordinator's access to the checkpoint storage: its first decision is refused, and ends it."""
+class DeposedStorage:
+    """A deposed coordinator's access to the checkpoint storage. What fences it, ends it: the storage itself, if it can.
+
+    That in memory has one owner, so its first decision is refused here.
+    """
 
     def __init__(self, storage: Any, note: Callable[[str, str, Any], None]) -> None:
         self._storage, self._note = storage, note
@@ -30,7 +35,21 @@ class FencedStorage:
         return getattr(self._storage, name)
 
     def decide(self, record: CheckpointRecord) -> None:
-        self._note(COORDINATOR, "fenced", record.checkpoint_id)
+        if isinstance(self._storage, MemoryCheckpointStorage):
+            self._end(record.checkpoint_id)
+        self._try(record.checkpoint_id, lambda: self._storage.decide(record))
+
+    def discard(self, checkpoint_id: int) -> None:
+        self._try(checkpoint_id, lambda: self._storage.discard(checkpoint_id))
+
+    def _try(self, checkpoint_id: int, deed: Callable[[], None]) -> None:
+        try:
+            deed()
+        except Fenced:
+            self._end(checkpoint_id)
+
+    def _end(self, checkpoint_id: int) -> NoReturn:
+        self._note(COORDINATOR, "fenced", checkpoint_id)
         raise Killed
 
 
@@ -146,13 +165,14 @@ class EngineFaults:
     def depose(self) -> None:
         """The old coordinator's messages bear its own generation, and the storage refuses its decisions."""
         job, key, generation = self.job, self.job.actor, self.job.generation
+        storage = copy(job.storage) if not isinstance(job.storage, MemoryCheckpointStorage) else job.storage
         job.coordinator = None
         job.post(job.latency.detect, (0, 0), ELECT)
         self.actors.run_others(job.latency.suspended)
         job.actor = key
         if job.generation != generation:
             self.deposed = job.generation, job.storage
-            job.generation, job.storage = generation, FencedStorage(job.storage, job.note)
+            job.generation, job.storage = generation, DeposedStorage(storage, job.note)
         job.note(COORDINATOR, "goes on", None)
 
     def step_down(self) -> None:

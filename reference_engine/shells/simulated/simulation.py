@@ -203,7 +203,7 @@ class Simulation:
                 self._cancel(key, leave=self.host.retire)
             else:
                 actions = self.actions
-                for effect in subtask.on(kind, a, b):
+                for effect in getattr(subtask, kind)(a, b):
                     actions[effect[0]](self, key, effect)
         except (Killed, KeyboardInterrupt):
             raise

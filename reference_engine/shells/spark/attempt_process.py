@@ -23,7 +23,6 @@ from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.shared.event_log import EventLog
-from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, restore
 from sinkproof.reference_engine.dataflow.columns import decode, encode
 from sinkproof.reference_engine.dataflow.flow_control import Buffers
@@ -81,7 +80,7 @@ class SparkAttempt(RealShell):
         self.points = Points(folder, plan.name, events=self.events, generation=order.generation, files=deployment.files)
         self.reach: Callable[[str], None] = self.points.reach
         self.latency = Latencies({}, {plan.id: deployment.pace_ms}, {plan.id: 0})
-        self.storage: Any = FolderCheckpointStorage(folder.checkpoints, generation=order.generation)
+        self.storage: Any = run.storage(generation=order.generation)
         self.subtask = self.job.subtask(plan, self.buffers)
         restore(self.subtask, order.restored)
         self.subtasks = {self.key: self.subtask}

@@ -16,7 +16,6 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, covered, refuse_another_graph
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Key, act_for_coordinator
@@ -58,9 +57,7 @@ class CoordinatorProcess(RealShell):
         self.events = folder.events()
         self.points = Points(folder, COORDINATOR, events=self.events)
         self.reach = self.points.reach
-        self.storage: Any = FolderCheckpointStorage(
-            folder.checkpoints, retained=self.job.configuration.checkpoints_retained
-        )
+        self.storage: Any = run.storage(retained=self.job.configuration.checkpoints_retained)
         self.plan = self.job.plan
         self.latency = Latencies({}, {}, {}, decide=0)
         self.watcher, self.actions = EarlyRowsWatcher(), ACTIONS

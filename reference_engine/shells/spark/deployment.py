@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from sinkproof.chaos.processes.child_channel import resolve
+from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.open_storage import storage_at
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.spark.control_messages import Address
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Sink
 
 Identity = tuple[int, int]  # (split, offset) of a row
@@ -45,6 +49,12 @@ class SparkRun:
     network: str = "unix"
     coordinator: Address = ""
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
+    checkpoints: str = ""  # a URL; "": in the folder
+
+    def storage(self, *, retained: int = 1, generation: int = 0) -> FolderCheckpointStorage | ObjectCheckpointStorage:
+        """Of a process that will not fork any more: an object store's threads would be missing in the child."""
+        where = self.checkpoints or str(RunFolder(self.folder).checkpoints)
+        return storage_at(where, retained=retained, generation=generation)
 
     def deployment(self) -> Deployment:
         made = resolve(self.recipe)(**self.arguments)

@@ -8,7 +8,7 @@ import shutil
 from importlib import metadata
 from typing import Final
 
-from sinkproof.chaos.services.jvm import INSTALL, JAVA_LEAST, java_version, major
+from sinkproof.chaos.services.jvm import INSTALL, JAVA_LEAST, java_version, major, no_java, path_of_java
 
 INSTALLERS: Final = {**INSTALL, "brew": "brew install openjdk@17"}  # the first that exists is named
 
@@ -19,10 +19,9 @@ class SparkUnavailable(Exception):
 
 def java_problem() -> str:
     """Why Spark cannot have a Java, and the one command that mends it; "" if `java` is new enough."""
-    java = find_java()
+    java = path_of_java()
     if java is None:
-        home = os.environ.get("JAVA_HOME")
-        found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no `java` was found on the PATH"
+        found = no_java()
     elif not java_version(java):
         found = f"`{java} -version` does not say which version it is"
     elif major(java) < JAVA_LEAST:
@@ -48,12 +47,6 @@ def check_available() -> None:
         raise SparkUnavailable("pyspark is not installed. Run: pip install 'sinkproof[spark]'") from error
     if problem := java_problem():
         raise SparkUnavailable(problem)
-
-
-def find_java() -> str | None:
-    """The places that Spark's own start script checks."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=os.path.join(home, "bin") if home else None)
 
 
 def quoted(value: object) -> str:

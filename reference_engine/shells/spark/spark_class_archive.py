@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.services.cache_folders import cache_folder
-from sinkproof.chaos.services.jvm import java_version
-from sinkproof.reference_engine.shells.spark.java_installation import find_java, quoted
+from sinkproof.chaos.services.jvm import java_version, path_of_java
+from sinkproof.reference_engine.shells.spark.java_installation import quoted
 
 TRAINING_SECONDS: Final = 60.0  # 15 on two idle cores
 ARCHIVE: Final = "classes.jsa"
@@ -52,7 +52,7 @@ def prepare_archive(java_options: Sequence[str]) -> None:
 
 def _archive_folder(java_options: Sequence[str]) -> Path:
     """One per Java and Spark, and per place of theirs: an archive depends on the paths and the times of its jars."""
-    java, spark = find_java(), _spark_home()
+    java, spark = path_of_java(), _spark_home()
     assert java is not None  # it was checked
     jars = (spark / "jars").stat().st_mtime_ns
     known = [os.path.realpath(java), java_version(java), metadata.version("pyspark"), str(spark), jars]

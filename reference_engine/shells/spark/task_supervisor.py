@@ -53,6 +53,8 @@ class Supervisor:
     def __init__(self, actor: int, run: SparkRun) -> None:
         self.actor, self.run_data = actor, run
         self.deployment = run.deployment()
+        if run.checkpoints and self.deployment.read_committed is not None:
+            raise ValueError("zombies are judged by checkpoints in a folder: what forks reads no object store")
         self.plan = self.deployment.job.widest.subtasks[actor - 1]
         self.name = self.plan.name
         self.events = RunFolder(run.folder).events()

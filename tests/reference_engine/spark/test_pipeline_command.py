@@ -17,8 +17,12 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.shared.event_log import EventLogReader
-from sinkproof.pipeline.output_folder import locked
+from sinkproof.pipeline.output_folder import PipelineError, locked
+from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_store import open_objects
 from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
+from sinkproof.sink_adapters.protocol import Fenced
+from tests.support.object_stores import S3Server, s3_server
 
 from .conftest import assert_counted_exactly, keys_of, write_rows
 
@@ -36,6 +40,8 @@ SECONDS = 60.0
         (["--rows", "nowhere.jsonl", "--key", "user"], "there is no 'nowhere.jsonl'"),
         (["--key", "user"], "--rows PATH .* or --generate ROWS"),
         (["--generate", "10", "--checkpoint-interval", "soon"], "not a time of at least 1ms"),
+        (["--generate", "10", "--checkpoints", "my-folder"], "is no URL. Write s3://BUCKET/FOLDER"),
+        (["--generate", "10", "--checkpoints", "pigeon://coop"], "pigeon://coop cannot be opened"),
     ],
 )
 def test_bad_arguments_end_with_3_and_say_what_to_do(
@@ -69,16 +75,16 @@ def test_a_missing_java_is_said_with_how_to_get_one(
 @pytest.fixture
 def command(
     rows: Path, tmp_path: Path, command_environment: dict[str, str]
-) -> Iterator[Callable[[], subprocess.Popen[str]]]:
-    """Starts `sinkproof run count`, with batches so small that it can be stopped while it runs."""
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `sinkproof run count`, with batches so small that it can be stopped while it runs; with options more."""
     started: list[subprocess.Popen[str]] = []
     write_rows(rows, COMMAND_ROWS)
     arguments = ["--rows", str(rows), "--key", "user", "--batch-rows", "20", "--out", "out", "--json"]
 
-    def start() -> subprocess.Popen[str]:
+    def start(*options: str) -> subprocess.Popen[str]:
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "sinkproof", "run", "count", *arguments],
+                [sys.executable, "-m", "sinkproof", "run", "count", *arguments, *options],
                 cwd=tmp_path,
                 env=command_environment,
                 stdout=subprocess.PIPE,
@@ -112,6 +118,14 @@ def wait_for_rows(process: subprocess.Popen[str], out: Path, *, more_than: int) 
             os.close(descriptor)
             return
     pytest.fail(f"it ended, or took too long: {process.communicate()}")
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], storage: ObjectCheckpointStorage, *, after: int) -> None:
+    deadline = Deadline(SECONDS)
+    with os.fdopen(os.pidfd_open(process.pid)) as descriptor:
+        while max(storage.complete(), default=0) <= after:
+            if deadline.over or select.select([descriptor], [], [], 0.02)[0]:
+                pytest.fail(f"it ended, or took too long: {process.communicate()}")
 
 
 def covered_rows(out: Path, *, but: set[int]) -> int:
@@ -198,3 +212,77 @@ def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
         printed["rows_before"] > 0,
     )
     assert_counted_exactly(out, keys_of(COMMAND_ROWS))
+
+
+@pytest.mark.slow
+@pytest.mark.longer
+@pytest.mark.timeout(600)  # twice Spark, and a server in Python
+def test_checkpoints_on_s3_outlive_the_command_and_fence_a_second_coordinator(
+    s3: S3Server,
+    bucket_url: str,
+    command: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+    command_environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rival claims a generation while the job runs: its coordinator is fenced, and its successor fences the rival."""
+    out, options = tmp_path / "out", ("--checkpoints", bucket_url, "--checkpoint-interval", "500ms")
+    for name, value in s3.environment.items():
+        monkeypatch.setitem(command_environment, name, value)
+    killed = command(*options)
+    wait_for_rows(killed, out, more_than=0)
+    rival = ObjectCheckpointStorage(open_objects(bucket_url))
+    rival.claim_generation()
+    before = rival.latest()
+    assert before is not None
+    wait_for_checkpoint(killed, rival, after=before.checkpoint_id)
+    kept = {name: rival.store(before.checkpoint_id + 1, name, state) for name, state in before.states.items()}
+    with pytest.raises(Fenced):
+        rival.decide(before._replace(checkpoint_id=before.checkpoint_id + 1, states=kept))
+    killed.kill()
+    killed.communicate()
+
+    elsewhere = command()
+    assert (3, "") == (elsewhere.wait(), elsewhere.stdout.read() if elsewhere.stdout else None)
+    last = command(*options)
+    printed = printed_by(last)
+    assert (0, "complete", 2 * COMMAND_ROWS) == (last.returncode, printed["state"], printed["rows"])
+    assert printed["rows_before"] > 0
+    assert not (out / ".sinkproof" / "checkpoints").exists()
+    assert_counted_exactly(out, keys_of(COMMAND_ROWS))
+
+
+def test_checkpoints_of_another_job_are_not_continued(bucket_url: str, tmp_path: Path) -> None:
+    """On another machine the folder is new, and the offsets are those of other input."""
+    job = {"command": "count", "sink": "files/two-phase", "key": "user", "input": "files"}
+    storage = ObjectCheckpointStorage(open_objects(bucket_url))
+    with locked(tmp_path / "one", checkpoints=bucket_url) as folder:
+        for _ in range(2):
+            folder.refuse_another_at_url(job, storage)
+        with pytest.raises(
+            PipelineError, match=rf"{bucket_url} belongs to another job: its key was 'user', and now is"
+        ):
+            folder.refuse_another_at_url({**job, "key": "country"}, storage)
+    with (
+        locked(tmp_path / "two", checkpoints=bucket_url) as folder,
+        pytest.raises(PipelineError, match=r"its output was .*one', and now is .*two'.* or name another URL"),
+    ):
+        folder.refuse_another_at_url(job, storage)
+
+
+@pytest.mark.slow
+def test_a_store_without_fencing_ends_the_command_before_spark_starts(
+    sinkproof_command: Callable[..., subprocess.CompletedProcess[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    command_environment: dict[str, str],
+) -> None:
+    with s3_server(ignores_conditions=True) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setitem(command_environment, name, value)
+        url = server.make_bucket("old-gateway")
+        answer = sinkproof_command("run", "count", "--generate", "10", "--out", "out", "--checkpoints", url)
+    assert (3, "") == (answer.returncode, answer.stdout)
+    assert re.search(
+        r"s3://old-gateway/checkpoints cannot keep checkpoints: of 2 creations .* succeeded", answer.stderr
+    )
+    assert "Name a store that honours conditional creation" in answer.stderr

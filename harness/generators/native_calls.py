@@ -1,0 +1,121 @@
+"""Outward system calls that no line explains, and those between which a loss of power leaves something else.
+
+Of a run with executed lines and system calls in its trace: a death at a point leaves the same outside as one before the
+next outward call. So one call after a point is explained by it, and a second one is not: native code, or code of a
+library, has made it. Neither is a call of another thread, or of a program that the sink has started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, product
+from typing import Final, NamedTuple
+
+from sinkproof.chaos.faults import KINDS, POWER_LOSSES
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.fault_sites import DECIDED, in_turn, passes, spread
+
+STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
+Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
+
+
+class Burst(NamedTuple):
+    """The calls of an actor between two of its points; of another thread: each by itself."""
+
+    actor: str
+    after: str  # the point before it
+    calls: tuple[Place, ...]
+    is_apart: bool = False
+
+    @property
+    def unexplained(self) -> tuple[Place, ...]:
+        return self.calls if self.is_apart else self.calls[1:]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each name once, however often the call was made one time after the other: pages of a file, for example."""
+        return tuple(name for name, _ in groupby(name for name, _ in self.calls))
+
+    def faults(self, places: Iterable[Place], kind: str) -> Iterator[Fault]:
+        yield from (Fault(self.actor, name, occurrence, kind) for name, occurrence in places)
+
+
+def edges_of(places: Sequence[Place]) -> list[Place]:
+    """Of several calls with one name, one after the other, the first and the last."""
+    names = ["", *(name for name, _ in places), ""]
+    return [place for at, place in enumerate(places, 1) if not names[at - 1] == names[at] == names[at + 1]]
+
+
+def bursts(result: RunResult) -> list[Burst]:
+    found: list[Burst] = []
+    after: dict[str, str] = {}
+    calls: dict[str, list[Place]] = {}
+
+    def end(actor: str) -> None:
+        if made := calls.pop(actor, None):
+            found.append(Burst(actor, after.get(actor, ""), tuple(made)))
+
+    for actor, point, occurrence in passes(result):
+        if not is_system_call(point):
+            end(actor)
+            after[actor] = point
+        elif (actor, point, occurrence) in result.calls_apart:
+            found.append(Burst(actor, after.get(actor, ""), ((point, occurrence),), is_apart=True))
+        else:
+            calls.setdefault(actor, []).append((point, occurrence))
+    for actor in list(calls):
+        end(actor)
+    return found
+
+
+def distinct(found: Iterable[Burst]) -> list[Burst]:
+    """Of those with the same names after the same point, by any subtask, the first and the last."""
+    alike: dict[tuple[object, ...], list[Burst]] = {}
+    for burst in found:
+        alike.setdefault((burst,) if burst.is_apart else (burst.after, burst.names), []).append(burst)
+    return [burst for group in alike.values() for burst in (group[:1] + group[1:][-1:])]
+
+
+def unexplained(result: RunResult) -> set[tuple[str, str, int]]:
+    """All of them: (actor, name, occurrence)."""
+    return {(burst.actor, name, occurrence) for burst in bursts(result) for name, occurrence in burst.unexplained}
+
+
+def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Fault]:
+    """Before each unexplained call of the distinct bursts, or those at their `edges`. Of each burst the first one comes
+    first, so that a short budget covers something of each.
+    """
+    chosen = edges_of if edges else tuple
+    return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
+
+
+def power_losses(result: RunResult) -> list[Schedule]:
+    """In each order in which a file system may have written: before calls, and at steps after which something was
+    promised. Left out are those that would take nothing away, and those that would leave what another one has left
+    before a call of the same burst.
+    """
+    would_leave = _by_place(result)
+    groups: dict[str, list[Fault]] = {kind: _at_steps(result, kind) for kind in POWER_LOSSES}
+    for burst in distinct(bursts(result)):
+        known = {0}
+        for place, kind in product(edges_of(burst.calls), POWER_LOSSES):
+            left = would_leave.get((burst.actor, *place))
+            digest = None if left is None else left[KINDS[kind].needs]
+            if digest is None or digest not in known:
+                known |= set() if digest is None else {digest}
+                groups[kind] += burst.faults([place], kind)
+    return [Schedule((fault,)) for fault in in_turn(groups.values())]
+
+
+def _at_steps(result: RunResult, kind: str) -> list[Fault]:
+    return [fault for fault in spread(result, kind, times=2) if fault.point in STEPS_BEFORE_LOSSES]
+
+
+def _by_place(result: RunResult) -> Mapping[tuple[str, str, int], Mapping[str, int]]:
+    """What losses would leave before each call. Calls were noted in the order of the trace, unless threads race."""
+    calls = [place for place in passes(result) if is_system_call(place[1])]
+    if [point for _, point, _ in calls] != [point for point, _ in result.losses_would_leave]:
+        return {}
+    return dict(zip(calls, (left for _, left in result.losses_would_leave), strict=True))

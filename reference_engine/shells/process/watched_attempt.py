@@ -1,0 +1,119 @@
+"""Attempts under the watch of their outward system calls: struck there, with the calls reported as points.
+
+A command is watched from its first instruction on, a sink in Python where a run asks for it (process_host.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits
+from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
+from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptHost, ProcessAttempt
+
+ACTS: Final = {  # what the watch does at an outward call, by kind of fault
+    **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
+    **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
+    "error": Act.FAIL,
+    "unanswered": Act.LOSE_REPLY,
+    "short-write": Act.CUT,
+}
+
+
+class WatchingHost(AttemptHost):
+    """`scratch`: the folder below which changes are outward. `record`: of what is carried out there."""
+
+    def __init__(
+        self,
+        server: ForkServer,
+        scratch: Path,
+        *,
+        record: Record | None = None,
+        hang_seconds: float = HANG_SECONDS,
+        limits: Limits = LIMITS,
+    ) -> None:
+        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+        self.scratch, self.record = scratch, record
+        self.unwatched = ""  # why system calls of its attempts were not watched
+        self.unseen: dict[str, None] = {}  # why the watch may have missed changes
+        self.elsewhere: dict[str, None] = {}  # files that attempts changed outside of their folder
+        self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point): by attempts in Python
+        self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
+
+    def watch(self, child: ChildProcess, *, marks: Callable[[], int] = int) -> SystemCallWatch | None:
+        """None, and why, where the kernel does not offer it."""
+        try:
+            return watch_of(child, self.scratch, marks=marks, record=self.record)
+        except NotWatched as why:
+            self.unwatched = str(why)
+            return None
+
+
+class WatchedAttempt(ProcessAttempt):
+    """`watch` is None where this attempt is not watched."""
+
+    host: WatchingHost
+
+    def __init__(
+        self,
+        host: WatchingHost,
+        actor: str,
+        child: ChildProcess,
+        *,
+        replies: int,
+        watch: SystemCallWatch | None,
+    ) -> None:
+        super().__init__(host, actor, child, replies=replies)
+        self.watch = watch
+        if watch is not None:
+            child.end_waits_at(watch.struck)
+
+    def end_watch(self) -> None:
+        if self.watch is not None:
+            self.report_points()
+            self.watch.close()
+            self.watch = None
+
+    def report_points(self) -> None:
+        """What has been passed since the last time."""
+        raise NotImplementedError
+
+    def note_what_was_missed(self) -> None:
+        if self.watch is not None:
+            self.host.unseen |= self.watch.unseen
+            self.host.elsewhere |= self.watch.elsewhere
+
+    def arm_watch(self) -> None:
+        """The next fault of the schedule, if it strikes at an outward call of this attempt."""
+        self.armed = self.host.overseer.armed(self.actor)
+        if self.watch is None or self.armed is None:
+            return
+        point, left, kind = self.armed
+        if kind in ACTS and left > 0:
+            self.watch.arm(point, left, ACTS[kind])
+
+    def take_strike(self) -> Act | None:
+        return self.watch.take_strike() if self.watch is not None else None
+
+    def react(self, strike: Act) -> None:
+        """After its points were reported. Returns where the attempt survives."""
+        match strike:
+            case Act.KILL:
+                self.died_at_its_point(self.child.kill())
+            case Act.HOLD:
+                self.suspend()
+            case _:
+                self.let_go_on()
+
+    def let_go_on(self) -> None:
+        """The struck call, and those that wait behind it."""
+        assert self.watch is not None
+        then_die = self.armed is not None and self.armed[2] == "land"
+        self.arm_watch()
+        self.watch.go_on(then_die=then_die)

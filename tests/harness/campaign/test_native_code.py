@@ -1,0 +1,215 @@
+"""Sinks in Python that commit by native code: killed inside of it; and their right siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign, why_not_watched
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.not_examined import beside_upheld, not_examined
+from sinkproof.certifier.subject_progress import SubjectProgress
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.native_calls import bursts, distinct, edges_of, kills_in_native_code, unexplained
+from sinkproof.judging.oracle import Anomaly
+from sinkproof.reports.coverage_text import code_lines
+from sinkproof.reports.document import OutwardCalls, ShellResult
+from sinkproof.reports.json_files import plain
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
+
+SINKS = Path(__file__).parents[2] / "support/native_commits.py"
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@contextmanager
+def runner_of(name: str) -> Iterator[ProcessRunner]:
+    contract = load(f"{SINKS}:{name}")
+    with (
+        scratch_folder() as folder,
+        process_runner(contract, Scratch(name="native", path=folder, shell="process"), hang_seconds=600) as runner,
+    ):
+        yield runner
+
+
+def oracles(result: RunResult) -> set[str]:
+    assert result.fired, result.schedule
+    return {anomaly.oracle for anomaly in result.anomalies}
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_commit_without_a_journal_is_wrong_between_two_calls_of_one_line_only() -> None:
+    with runner_of("NoJournal") as runner:
+        number = next(at for at, text in enumerate(SINKS.read_text().splitlines(), 1) if '"COMMIT"' in text)
+        before, first, within = (
+            runner.run(parse(schedule))
+            for schedule in (
+                f"sink[0].line(native_commits.py:{number})#1=kill",
+                "sink[0].syscall(pwrite64 store.db)#1=kill",
+                "sink[0].syscall(pwrite64 store.db)#3=kill",
+            )
+        )
+    assert [set(), set()] == [oracles(before), oracles(first)]
+    assert {"O1", "O2"} & oracles(within)
+    assert within.struck_line is not None
+    assert ("native_commits.py", number) == (within.struck_line.file, within.struck_line.number)
+    assert 1 == within.kills
+
+
+def campaign(runner: ProcessRunner) -> CampaignResults:
+    results = CampaignResults(contract=runner.contract, shell="process")
+    ProcessCampaign(runner, results).carry_out(NATIVE_CODE)
+    return results
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
+    with runner_of("Copied") as runner:
+        results = campaign(runner)
+    document = results.coverage.outward.document()
+    assert document is not None
+    assert ["syscall(sendfile rows-*-*)", "syscall(write staged-*-*)"] == document.names
+    assert [("O1", "sink[0].syscall(sendfile rows-*-*)#1=kill")] == [
+        (finding.oracle, finding.schedule) for finding in results.findings
+    ]
+
+
+@needs_watch
+@pytest.mark.slow
+def test_its_right_sibling_is_killed_held_back_and_failed_there_and_stays_right() -> None:
+    place = "sink[1].syscall(write staged-*-*)#1"
+    with runner_of("Renamed") as runner:
+        results = campaign(runner)
+        struck = [runner.run(parse(f"{place}={kind}")) for kind in ("stop", "land", "pause", "error")]
+    assert [] == results.findings
+    assert [set()] * 4 == list(map(oracles, struck))
+    document = results.document(seconds=1.0)
+    assert document.outward is not None
+    assert (2, 2, 4) == (document.outward.calls, document.outward.killed, document.outward.calls_alike)
+    subject = SubjectProgress(runner.contract, shells=[document])
+    (sentence,) = code_lines(plain(judge_subject(subject)))
+    assert sentence.startswith("killed before each of 2 outward calls made by native code (4 more are the same ones")
+
+
+@needs_watch
+@pytest.mark.slow
+def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
+    with runner_of("Forced") as runner:
+        results = campaign(runner)
+        watched = runner.run_watched(Schedule())
+    looked, killed = results.coverage.stages
+    assert (1, 0) == (looked.run, killed.run)
+    assert "explained by a line" in killed.skipped
+    assert results.coverage.outward.document() is None
+    calls = {point for _, point in watched.trace if point.startswith("syscall(")}
+    assert "syscall(rename rows-*-*)" in calls
+    assert not [call for call in calls if "socket" in call]  # the replies of the attempt itself
+
+
+WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"
+
+
+def run_of(*points: str, apart: int = 0) -> RunResult:
+    """A trace of sink[0]. `apart`: which call was made by another thread."""
+    empty = RunResult(
+        schedule=Schedule(),
+        struck=(),
+        anomalies=(),
+        trace=[(0, point) for point in points],
+        names=("sink[0]",),
+        history=[],
+        finished=True,
+        failure="",
+        rows_committed=0,
+        rows_committed_after=0,
+    )
+    return replace(empty, calls_apart=frozenset({("sink[0]", WRITE, apart)}))
+
+
+def test_the_first_call_after_a_point_is_explained_by_it_and_no_other() -> None:
+    result = run_of("line(a.py:1)", WRITE, "line(a.py:2)", WRITE, WRITE, SYNC, "write.after", SYNC)
+    assert {("sink[0]", WRITE, 3), ("sink[0]", SYNC, 1)} == unexplained(result)
+
+
+def test_no_point_explains_a_call_of_another_thread() -> None:
+    result = run_of("line(a.py:1)", WRITE, "line(a.py:2)", WRITE, "line(a.py:3)", WRITE, apart=2)
+    assert {("sink[0]", WRITE, 2)} == unexplained(result)
+
+
+def test_of_the_same_calls_after_the_same_line_the_first_and_the_last_are_struck() -> None:
+    once = ("line(a.py:1)", WRITE, WRITE, SYNC)
+    result = run_of(*once, *once, "line(a.py:1)", WRITE, WRITE, WRITE, WRITE, SYNC)
+    assert [1, 3] == [number for number, burst in enumerate(bursts(result), 1) if burst in distinct(bursts(result))]
+    kills = kills_in_native_code(result)
+    assert [(WRITE, 2), (WRITE, 6), (SYNC, 1), (WRITE, 7), (WRITE, 8), (SYNC, 3)] == [
+        (kill.point, kill.occurrence) for kill in kills
+    ]
+    assert {(WRITE, 2), (WRITE, 6), (SYNC, 1), (WRITE, 8), (SYNC, 3)} == {
+        (kill.point, kill.occurrence) for kill in kills_in_native_code(result, edges=True)
+    }
+
+
+def test_edges_are_the_first_and_the_last_of_calls_with_one_name() -> None:
+    places = [(WRITE, 1), (WRITE, 2), (WRITE, 3), (SYNC, 1), (WRITE, 4)]
+    assert [(WRITE, 1), (WRITE, 3), (SYNC, 1), (WRITE, 4)] == edges_of(places)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "why"),
+    [
+        ({}, ""),
+        ({"unwatched": "the kernel lacks it"}, "the kernel lacks it"),
+        ({"unseen": ("it maps rows into its memory",)}, ""),
+        ({"unseen": (f"{UNREADABLE}: no right",)}, f"{UNREADABLE}: no right"),
+        (
+            {"finished": False, "failure": "no sudo"},
+            "under the watch a run without faults fails: without ",
+        ),
+        (
+            {"anomalies": (Anomaly(oracle="O1", why="4 rows lost"),)},
+            "under the watch a run without faults fails: 4 rows lost",
+        ),
+    ],
+)
+def test_a_run_without_faults_that_fails_under_the_watch_convicts_nothing(recorded: dict[str, Any], why: str) -> None:
+    said = why_not_watched(replace(run_of(WRITE), **{"rows_committed": 24, **recorded}))
+    assert said.startswith(why)
+    assert bool(why) is bool(said)
+
+
+def judged(**outward: object) -> SubjectProgress:
+    shell = ShellResult(
+        shell="process",
+        schedules_run=1,
+        schedules_in_bound=1,
+        kills=1,
+        seconds=1.0,
+        outward=OutwardCalls(native=True, **outward),  # type: ignore[arg-type]
+    )
+    return SubjectProgress(load(f"{SINKS}:Renamed"), shells=[shell])
+
+
+def test_where_no_call_is_watched_only_native_code_of_the_users_own_is_unknown() -> None:
+    assert "" == not_examined(judged(unwatched="the kernel lacks it"))
+    assert "interior of native code not explored: the kernel lacks it" in list(
+        beside_upheld(judged(unwatched="the kernel lacks it"))
+    )
+    why = "interior of native code not explored (my_sink._core), because the kernel lacks it"
+    assert why == not_examined(judged(unwatched="the kernel lacks it", native_modules=["my_sink._core"]))
+
+
+def test_kills_in_native_code_that_are_missing_leave_unknown() -> None:
+    why = not_examined(judged(calls=9, killed=2, left=["sink[0].syscall(write rows)#2=kill"], left_total=7))
+    assert why.startswith("7 of 9 kills before outward calls of native code did not strike, such as sink[0]")
