@@ -58,7 +58,6 @@ EDGE_CASE_VALUES: Final = (
     *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
 )
-EDGE_CASE_BATCH_ROWS: Final = 4
 EDGE_CASE_PAIRS: Final = 12  # of each split
 SIMILAR_KEYS: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))
 
@@ -116,7 +115,7 @@ STANDARD_INPUT: Final = _input(make_row)
 SPARSE_INPUT: Final = _input(make_sparse_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
-EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
+EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
