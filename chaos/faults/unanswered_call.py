@@ -1,4 +1,5 @@
-"""Lost reply: a file operation is carried out, and its call fails all the same, as on a network file system.
+"""Lost reply: a file operation is carried out, and its call fails all the same, as on a network file system; or a
+service has done what it was sent, and its reply is lost.
 
 Only where the harness itself intercepts the call: a sink that names its own points has `.after` points for this.
 """
@@ -9,7 +10,7 @@ from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import call_of
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH
 
-CALLS = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory")
+CALLS = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory", "socket.send")
 
 
 def inject(shell: FaultableShell) -> None:
@@ -18,7 +19,7 @@ def inject(shell: FaultableShell) -> None:
 
 UNANSWERED = FaultKind[FaultableShell](
     "unanswered",
-    "lost reply: a file or folder is changed as requested, and the call fails with an OSError all the same",
+    "lost reply: a file or folder is changed, or a request carried out, and the call fails all the same",
     applies=lambda actor, point: actor.startswith("sink[") and (point in CALLS or call_of(point) in BY_PATH),
     inject=inject,
 )

@@ -27,12 +27,14 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar, Final
+from weakref import finalize
 
 SIGNALS: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGCHLD")
 LIMITS: Final = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_AS")
@@ -187,23 +189,53 @@ ASPECTS: Final = tuple(_aspects())
 
 
 _register: Final = atexit.register
+_unregister: Final = atexit.unregister
 
 
 def _register_at_exit(function: Any, *arguments: Any, **named: Any) -> Any:
-    """Processes of subjects are killed or left, so what they register never runs. Nor does it in this process: its exit
-    status is a verdict.
+    """What a subject registers runs when an attempt in a process of its own ends in an orderly way (`end_orderly`), and
+    not in this process: its exit status is a verdict.
     """
     if str(getattr(function, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
         _register(function, *arguments, **named)
+    _Subject.at_exit.append((function, partial(function, *arguments, **named)))
     return function
+
+
+def _unregister_at_exit(function: Any) -> None:
+    _unregister(function)
+    _Subject.at_exit[:] = [each for each in _Subject.at_exit if each[0] != function]
+
+
+def spare_inherited_finalizers() -> None:
+    """At the end of this process only objects that were made in it are finalized."""
+    for each in list(finalize._registry):  # type: ignore[attr-defined]
+        each.atexit = False
+
+
+def end_orderly() -> None:
+    """Does what the interpreter does at the end of a process, for the code of the subject alone."""
+    gc.collect()
+    finalizers = [] if not finalize._registry else [finalize._exitfunc]  # type: ignore[attr-defined]
+    for function in (*(call for _, call in reversed(_Subject.at_exit)), *finalizers):
+        try:
+            function()
+        except BaseException:  # as the interpreter does it
+            traceback.print_exc()
+    _Subject.at_exit.clear()
 
 
 class _Subject:
     """What the subject has left in this process."""
 
     depth = 0  # of calls to it
-    left: ClassVar[dict[int, Any]] = {0: {(MODULES.index(atexit), "register"): _register_at_exit}}  # index in ASPECTS
-    # -> value, where it is not ours
+    left: ClassVar[dict[int, Any]] = {  # index in ASPECTS -> value, where it is not ours
+        0: {
+            (MODULES.index(atexit), "register"): _register_at_exit,
+            (MODULES.index(atexit), "unregister"): _unregister_at_exit,
+        }
+    }
+    at_exit: ClassVar[list[tuple[Any, Callable[[], object]]]] = []  # what it has registered, and the call of that
     lists_then: ClassVar[dict[int, Any]] = {}  # index in ASPECTS -> what we had when it left another list there
     descriptors: ClassVar[list[int]] = []  # copies of 0, 1 and 2
     replaced_at_fork: ClassVar[Replaced | None] = None  # functions; None: not noted

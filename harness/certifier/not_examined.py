@@ -10,7 +10,7 @@ from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.document import OutwardCalls, ShellResult
-from sinkproof.subject.reachable_lines import MARK, Duty
+from sinkproof.subject.reachable_lines import MARK, Duty, statements_that_swallow
 from sinkproof.subject.source_files import source_line
 
 FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
@@ -38,6 +38,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _never_run(subject),
         _unstruck(subject),
         _unfailed(subject),
+        _swallowed(subject),
         _left_if_strict(subject),
     ]
     return "; ".join(reason for reason in reasons if reason)
@@ -142,6 +143,15 @@ def _unfailed(subject: SubjectProgress) -> str:
         f"no error was tried {side} the call at {point}{more}; give it a larger --budget: {_budget_for(subject)} may "
         "suffice"
     )
+
+
+def _swallowed(subject: SubjectProgress) -> str:
+    """Where errors may be swallowed of calls that no fault knows; empty if a call is known, or nothing is swallowed."""
+    if subject.calls_passed or subject.contract.is_ours or subject.contract.kind != "sink":
+        return ""
+    swallowing = statements_that_swallow(subject.own_code.files)
+    left = [point for point in statements_never_run(subject, Duty.EXCEPTIONAL) if point in swallowing]
+    return f"{NO_CALL}; and {left[0]}, which handles an error and raises none, never ran" if left else ""
 
 
 def _left_if_strict(subject: SubjectProgress) -> str:

@@ -157,6 +157,7 @@ class ProcessRunner(ScheduleRunner):
             other_server=self.servers.other,
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
+            sockets=not self.scratch.services.used,
             trace_lines=self._trace_lines,
             calls_below=self.scratch.path if self._watch_calls else None,
             record=record,

@@ -24,15 +24,19 @@ from sinkproof.generators.rare import (
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
+    EMPTY_BATCHES_JOB,
     LARGE_BATCHES_JOB,
     LATE_SETTLING_JOB,
+    LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
+    MANY_KEYS_JOB,
     OUTAGE_JOB,
     PLAIN_JOBS,
     REBATCHED_JOB,
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
     SLOW_THREADS_JOB,
+    TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
     UNALIGNED_JOB,
     UNEVEN_SOURCES_JOB,
@@ -45,6 +49,7 @@ ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_comple
 CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
+RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB)  # not each case is a statement of its own
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
@@ -120,10 +125,13 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
-    """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone."""
+    """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone. With
+    checkpoints that have such numbers, too: a name made of both may be that of another subtask and checkpoint.
+    """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     second = Fault("sink[1]", "write.after", 2, "kill")
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
+    yield Schedule(job=TWELVE_OF_BOTH_JOB)
 
 
 def slowed_threads(campaign: CampaignView) -> Iterator[Schedule]:
@@ -139,4 +147,5 @@ def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedul
     long += [Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in decided[1:2]]
     if campaign.has_breakable_service:
         return [Schedule(job=EDGE_CASE_VALUES_JOB), *long[1:]]
-    return [*(Schedule(job=job) for job in PLAIN_JOBS), *long]
+    rare = [job for job in RARE_ONCE if job != LONG_IDLE_JOB or campaign.contract.expires_after is None]
+    return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *long]

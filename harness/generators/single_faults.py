@@ -31,6 +31,7 @@ ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_comp
 ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repairs what the first one spoils
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
+REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 
 
 # -- every occurrence of every named point: the simulated shell ----------------------------------
@@ -83,8 +84,13 @@ def errors(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
     last = last_decision(baseline)
-    faults = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *voted)
-    yield from (Schedule((fault,)) for fault in faults)
+    calls = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *_requests(campaign, "error"))
+    yield from (Schedule((fault,)) for fault in dict.fromkeys((*calls, *voted)))
+
+
+def _requests(campaign: CampaignView, kind: str) -> list[Fault]:
+    """What a client sends leaves its library at one line, whatever it asks for."""
+    return [fault for fault in places(campaign.baseline, kind) if fault.point == "socket.send"][:REQUESTS_MOST]
 
 
 def errors_at_calls(campaign: CampaignView, *, since: int = 0) -> list[Fault]:
@@ -95,8 +101,8 @@ def errors_at_calls(campaign: CampaignView, *, since: int = 0) -> list[Fault]:
 def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     """The effect happens, and the call fails: the first time, and after the last decision."""
     baseline = campaign.baseline
-    for since in (0, last_decision(baseline)):
-        yield from (Schedule((fault,)) for fault in first_of_each_call(baseline, "unanswered", since=since))
+    first, last = (first_of_each_call(baseline, "unanswered", since=since) for since in (0, last_decision(baseline)))
+    yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *_requests(campaign, "unanswered"))))
 
 
 def errors_in_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

@@ -59,6 +59,18 @@ def reachable_statements(
     return [found[place] for place in sorted(found)]
 
 
+def statements_that_swallow(files: Mapping[str, str]) -> set[str]:
+    """Points of the statements in handlers that raise nothing: what failed is left, or tried again."""
+    return {
+        line_point(files[path], statement.lineno)
+        for path in files
+        for handler in ast.walk(_source(path).tree)
+        if isinstance(handler, ast.ExceptHandler) and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
+        for statement in ast.walk(handler)
+        if isinstance(statement, ast.stmt)
+    }
+
+
 class Program:
     """The functions and classes of all files, by name."""
 

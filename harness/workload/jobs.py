@@ -39,6 +39,7 @@ from sinkproof.workload.rows import (
     SINKS,
     SPARSE_INPUT,
     STANDARD_INPUT,
+    TWELVE_OF_BOTH_INPUT,
     TWELVE_SINKS,
     TWELVE_SINKS_INPUT,
     UNEVEN_INPUT,
@@ -85,6 +86,7 @@ MANY_KEYS_JOB: Final = "many-keys"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
 LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
+TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
@@ -98,7 +100,7 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
-    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, FAR_LARGER_DATA_JOB),
+    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, FAR_LARGER_DATA_JOB),
 )
 SECOND_SINK: Final = "second"  # its id, in the job with two
 
@@ -234,7 +236,7 @@ EVERY_JOB: Final = {
     # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
     EDGE_CASE_VALUES_JOB: _spec(
-        "values are empty, long, or hold quotes, commas, line ends; keys differ in case or in one character",
+        "values are empty, long, like numbers, hold quotes, commas, line ends; keys differ in case or in one character",
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
@@ -250,6 +252,11 @@ EVERY_JOB: Final = {
         "twelve sink subtasks",
         source=TWELVE_SINKS_INPUT,
         plan=source_to_sink(TWELVE_SINKS_INPUT, sinks=TWELVE_SINKS).plan(),
+    ),
+    TWELVE_OF_BOTH_JOB: _spec(
+        "twelve sink subtasks and twelve checkpoints",
+        source=TWELVE_OF_BOTH_INPUT,
+        plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
     SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),

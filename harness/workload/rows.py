@@ -55,9 +55,11 @@ def make_sparse_row(split: int, offset: int) -> Row:
 EDGE_CASE_VALUES: Final = (
     *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
     *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
+    *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
+    *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
 )
-EDGE_CASE_PAIRS: Final = 6  # of each split
-SIMILAR_KEYS: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))  # one pair in each checkpoint
+EDGE_CASE_PAIRS: Final = 12  # of each split
+SIMILAR_KEYS: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))
 
 
 def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
@@ -75,7 +77,8 @@ def make_edge_case_row(split: int, offset: int) -> Row:
     """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities."""
     pair = offset // 2
     value = EDGE_CASE_VALUES[(pair + split * EDGE_CASE_PAIRS) % len(EDGE_CASE_VALUES)]
-    return make_row(split, 2 * pair)._replace(offset=offset, key=EDGE_CASE_KEYS[split][pair], value=value)
+    key, time = EDGE_CASE_KEYS[split][pair % len(EDGE_CASE_KEYS[split])], pair * EVENTS_APART_MS + 123 + split
+    return Row(split, offset, key, value, time)
 
 
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:
@@ -112,7 +115,7 @@ STANDARD_INPUT: Final = _input(make_row)
 SPARSE_INPUT: Final = _input(make_sparse_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
-EDGE_CASE_INPUT: Final = _input(make_edge_case_row)
+EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
@@ -121,4 +124,7 @@ FAR_LARGER_INPUT: Final = _input(
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
+)
+TWELVE_OF_BOTH_INPUT: Final = _input(
+    make_row_for_twelve_sinks, rows=TWELVE_SINKS**2, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )

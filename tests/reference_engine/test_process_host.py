@@ -87,8 +87,8 @@ MakeHost = Callable[..., ProcessHost]
 def host(server: ForkServer, tmp_path: Path) -> Iterator[MakeHost]:
     hosts = []
 
-    def make(*faults: tuple[str, int, str], **options: object) -> ProcessHost:
-        recipe = Recipe(maker=f"{HELPER.stem}:make_file_sink", arguments=(str(tmp_path),))
+    def make(*faults: tuple[str, int, str], maker: str = "make_file_sink", **options: object) -> ProcessHost:
+        recipe = Recipe(maker=f"{HELPER.stem}:{maker}", arguments=(str(tmp_path),))
         made = ProcessHost(server, recipe, files=FILES, **options)  # type: ignore[arg-type]
         made.overseer = Recorder(*faults)
         hosts.append(made)
@@ -272,6 +272,24 @@ def test_an_ordered_kill_counts_and_what_is_retired_or_left_over_does_not(host: 
     assert left.wait_status == signal.SIGKILL
     assert retired.wait_status is not None
     assert 1 == made.kills
+
+
+def test_what_a_sink_leaves_for_the_end_of_its_process_runs_when_it_is_retired(host: MakeHost, tmp_path: Path) -> None:
+    made = host(maker="make_sink_that_says_goodbye")
+    killed, retired = opened(made), opened(made)
+    made.kill(killed)
+    assert [] == list(tmp_path.glob("*.end"))
+    retired.close()
+    made.retire(retired)
+    assert ["destructor", "finalizer", "second", "first"] == (tmp_path / "of.end").read_text().split()
+
+
+def test_a_death_strikes_there_too(host: MakeHost, tmp_path: Path) -> None:
+    made = host(("file.create", 3, "kill"), maker="make_sink_that_says_goodbye", folder=str(tmp_path))
+    retired = opened(made)
+    with pytest.raises(Died):
+        made.retire(retired)
+    assert ["destructor", "finalizer"] == (tmp_path / "of.end").read_text().split()
 
 
 def test_many_runs_leave_no_descriptor_open(host: MakeHost) -> None:

@@ -107,6 +107,7 @@ def test_progress_in_a_log_is_one_line_every_ten_seconds() -> None:
         ("no-fault", "no fault"),
         ("closure: 12 states run", "closure: 12 states run"),
         ("sink[0].line(my_sink.py:42)#3=pause", "pausing sink[0] at my_sink.py:42, time 3"),
+        ("sink[0].syscall(rename out/part-*)#1=kill", "killing sink[0] before rename out/part-*"),
         (
             "job=sparse checkpoint.persist.after#1=kill-job",
             "killing the whole job after checkpoint.persist, in job sparse",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.shared.point_journal import Journal
@@ -120,6 +123,10 @@ def writes_a_journal(inside: Inside, points: int) -> None:
 
 def make_file_sink(folder: str, *, clock: Callable[[], float]) -> FileSink:
     return FileSink(Path(folder), clock)
+
+
+def make_sink_that_says_goodbye(folder: str, *, clock: Callable[[], float]) -> FileSink:
+    return SaysGoodbye(Path(folder), clock)
 
 
 class FileSink:
@@ -244,3 +251,24 @@ class BadSink:
 class ErrorWithoutText(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")
+
+
+class SaysGoodbye(FileSink):
+    """What it leaves for the end of its process, appended to a file."""
+
+    def open(self, context: Context) -> None:
+        super().open(context)
+        end = self.folder / "of.end"
+        atexit.register(append, end, "first")
+        atexit.register(unwanted := partial(append, end, "unwanted"))
+        atexit.register(append, end, word="second")
+        atexit.unregister(unwanted)
+        finalize(self, append, end, "finalizer")
+
+    def __del__(self) -> None:
+        append(self.folder / "of.end", "destructor")
+
+
+def append(file: Path, word: str) -> None:
+    with file.open("a") as end:
+        end.write(f"{word}\n")

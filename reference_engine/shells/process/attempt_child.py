@@ -14,8 +14,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -27,8 +27,14 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
-from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
+from sinkproof.chaos.processes.process_wide_state import (
+    end_orderly,
+    spare_inherited_finalizers,
+    stay_in_subjects_state,
+)
 from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.chaos.socket_points import socket_points
+from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
@@ -45,6 +51,7 @@ ANSWERS: Final = 8
 HELD_SECONDS: Final = 0.2
 HELD_SECONDS_IN_ALL: Final = 1.0
 HELD_STEP_SECONDS: Final = 0.002
+POLLED_SECONDS: Final = 0.03  # a call that lasts so long, or waits no longer, polls
 WAITING: Final = frozenset({"threading", "queue", "concurrent.futures._base", "concurrent.futures.thread"})  # modules
 
 
@@ -64,12 +71,14 @@ class WatchedCode:
 
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
+    sockets: bool = False  # what is sent over TCP is a point
     calls: bool = False  # its system calls are watched by the engine's process
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     """The entry of the process: one request, one reply, until the connection ends."""
     stay_in_subjects_state()
+    spare_inherited_finalizers()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
     if watched.calls:
         put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
@@ -89,8 +98,9 @@ class _Inner:
         self.journal = Journal(inside.descriptors[0])
         self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
+        self.for_life = ExitStack()
+        self.answers, self.is_called = 0, False
         self.found_imported = modules_loaded()
-        self.answers = 0
         self.held_seconds_left = HELD_SECONDS_IN_ALL if recipe.threads_slowed else 0.0
         self.sink: Any = None
         self.now = 0.0
@@ -116,17 +126,25 @@ class _Inner:
             self.inject()  # a thread has reached the point while the request was on its way
 
     def hold_back(self) -> None:
-        """The acting thread waits while calls go on, unless one of them waits for a thread."""
+        """The acting thread waits while calls go on, unless one of them waits for a thread, or polls."""
         until, began = self.answers + ANSWERS, now()
         deadline = Deadline(min(HELD_SECONDS, self.held_seconds_left))
+        answers, polls = self.answers, Deadline(POLLED_SECONDS)
         while self.answers < until and not deadline.over and not self.waits_for_thread():
+            if not self.is_called or self.answers != answers:
+                answers, polls = self.answers, Deadline(POLLED_SECONDS)
+            elif polls.over:
+                break
             threading.Event().wait(HELD_STEP_SECONDS)
         self.held_seconds_left -= now() - began
 
     def waits_for_thread(self) -> bool:
-        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library."""
+        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library: no poll."""
         frame = sys._current_frames().get(self.main_thread)
-        return frame is not None and frame.f_globals.get("__name__") in WAITING
+        if frame is None or frame.f_globals.get("__name__") not in WAITING:
+            return False
+        timeout = frame.f_locals.get("timeout")
+        return not isinstance(timeout, (int, float)) or timeout > POLLED_SECONDS
 
     def inject(self) -> None:
         self.journal.write_struck(line_on_stack(self.watched.files))
@@ -149,16 +167,27 @@ class _Inner:
             os._exit(0)
         self.arm(pickle.loads(message))
 
-    def watching_files(self) -> AbstractContextManager[None]:
-        """For the whole life of the attempt: a thread of the sink runs between two calls, too."""
-        return file_points(Path(self.watched.folder), self.reach) if self.watched.folder else nullcontext()
+    @contextmanager
+    def watching_files(self) -> Iterator[None]:
+        """For the whole life of the attempt: a thread runs between two calls, too."""
+        if not self.watched.folder:
+            yield
+            return
+        folder = Path(self.watched.folder)
+        sent = socket_points(self.reach) if self.watched.sockets else nullcontext()
+        with file_points(folder, self.reach), sqlite_points(folder, self.reach, files=self.watched.files), sent:
+            yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:
-        return self.tracer(self.reach) if lines else nullcontext()
+        """Threads that are slowed are slow between two calls, too."""
+        if lines and self.recipe.threads_slowed and not self.tracer.is_on:
+            self.for_life.enter_context(self.tracer(self.reach))
+        return self.tracer(self.reach) if lines and not self.tracer.is_on else nullcontext()
 
     # -- calls ------------------------------------------------------------------------------------
 
     def answer(self, request: bytes) -> bytes:
+        self.is_called = True
         try:
             call, arguments, armed, self.now, lines = pickle.loads(request)
             self.arm(armed)
@@ -176,6 +205,7 @@ class _Inner:
             return _failure_reply(error)
         finally:
             self.answers += 1
+            self.is_called = False
             if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
                 self.arm(None)
 
@@ -197,6 +227,11 @@ class _Inner:
             return []
         recorded_inputs.note_loaded()
         return list(sys.modules)[self.found_imported[0] :]
+
+    def do_exit(self, call: str) -> None:
+        """The process ends in an orderly way: destructors, finalizers and functions for its end run."""
+        self.sink = None
+        end_orderly()
 
     def do_write(self, call: str, rows: list[tuple[Any, ...]]) -> None:
         self.sink.write(Batch(map(Row._make, rows)))

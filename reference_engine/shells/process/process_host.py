@@ -44,8 +44,8 @@ FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name no
 
 class ProcessHost(WatchingHost):
     """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
-    `other_server`: makes every second generation, in processes that hash strings in another way. `calls_below`: the
-    folder below which system calls are points, too.
+    `sockets`: so is what they send. `other_server`: makes every second generation, in processes that hash strings in
+    another way. `calls_below`: the folder below which system calls are points, too.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class ProcessHost(WatchingHost):
         other_server: Callable[[], ForkServer] | None = None,
         files: Mapping[str, str] | None = None,
         folder: str = "",
+        sockets: bool = False,
         trace_lines: bool = False,
         calls_below: Path | None = None,
         record: Record | None = None,
@@ -68,7 +69,8 @@ class ProcessHost(WatchingHost):
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        self.life = RepeatedCall(ENTRY, recipe, WatchedCode(files=dict(files or {}), folder=folder, calls=self.watches))
+        watched = WatchedCode(files=dict(files or {}), folder=folder, sockets=sockets, calls=self.watches)
+        self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
@@ -80,6 +82,14 @@ class ProcessHost(WatchingHost):
         child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
         watch = self.watch(child, marks=journal.end) if self.watches else None
         return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch))
+
+    def retire(self, sink: Sink) -> None:
+        """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""
+        assert isinstance(sink, RemoteSink)
+        if sink in self._living:
+            with suppress(SinkError, AttemptEnded):
+                sink.call("exit")
+        super().retire(sink)
 
     def vacate(self, sink: Sink) -> None:
         """Drops its sink object; the next attempt of this actor finds the same process, with its modules' globals."""

@@ -224,6 +224,49 @@ class Sink:
 """
     + CONTRACT
 )
+COLLECTS_IN_A_THREAD: Final = (
+    """\
+import json, os, queue, threading, time
+from sinkproof import Claim
+
+
+class Sink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending, self.queue = folder, [], {}, queue.Queue()
+
+    def open(self, context):
+        self.context = context
+        threading.Thread(target=self.work, daemon=True).start()
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{subtask}-{checkpoint}", rows)
+
+    def work(self):
+        while True:
+            rows = self.queue.get()
+            self.rows += rows
+            self.queue.task_done()
+
+    def write(self, batch):
+        self.queue.put([(row.split, row.offset) for row in batch])
+
+    def snapshot(self, checkpoint_id):
+        while MISTAKE:
+            time.sleep(0.001)
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(f"{self.context.subtask}-{older}", self.pending.pop(older))
+
+    def publish(self, name, rows):
+        temporary = self.folder / f"temp-{self.context.subtask}-{self.context.generation}"
+        temporary.write_text(json.dumps(rows))
+        os.replace(temporary, self.folder / f"{name}.json")
+"""
+    + CONTRACT
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +306,11 @@ PAIRS: Final = {
         right={"MISTAKE": "written.wait()"},
         wrong={"MISTAKE": "pass"},
     ),
+    "threads of the sink slowed: between two calls, and where a call polls": Pair(
+        source=COLLECTS_IN_A_THREAD,
+        right={"MISTAKE": "self.queue.unfinished_tasks"},
+        wrong={"MISTAKE": "not self.queue.empty()"},
+    ),
 }
 
 
@@ -278,7 +326,7 @@ def explored(folder: Path, stage: str, words: dict[str, str]) -> CampaignResults
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
-        campaign.carry_out([each for each in PROCESS_PLAN if each.name == stage])
+        campaign.carry_out([each for each in PROCESS_PLAN if each.name == stage.partition(":")[0]])
     return results
 
 

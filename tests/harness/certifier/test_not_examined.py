@@ -152,7 +152,17 @@ def test_strict_asks_for_every_statement_line_and_stage(file: Path) -> None:
 
 
 def test_a_sink_without_known_calls_to_its_target_is_told_so_beside_upheld(file: Path) -> None:
-    assert "no error was tried at calls to the target, because none is known" in judged(file, known_calls=False).why
+    file.write_text(SINK.replace("            self.undo()", "            raise"))
+    result = judged(file, known_calls=False)
+    assert "upheld" == result.verdict
+    assert "no error was tried at calls to the target, because none is known" in result.why
+
+
+def test_it_is_unknown_if_an_error_of_such_a_call_may_be_swallowed(file: Path) -> None:
+    result = judged(file, known_calls=False)
+    assert "unknown" == result.verdict
+    assert "line(my_sink.py:9), which handles an error and raises none, never ran" in result.why
+    assert "upheld" == judged(file, known_calls=False, passed=ALL | {9}).verdict
 
 
 def test_a_class_without_a_point_is_named(file: Path) -> None:

@@ -1,0 +1,65 @@
+"""Makes what code in Python sends over TCP a point, with replies that can be lost: for services of any kind.
+
+A lost reply has come when the call fails, so the service has done what was requested: how a run ends is no matter of
+speed. The connection is of no use afterwards. Encrypted connections, and those of native modules, have no points.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from sinkproof.chaos.lines import Unanswered
+
+POINT: Final = "socket.send"
+METHODS: Final = ("send", "sendall")
+FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
+REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
+READ_BYTES: Final = 1 << 16
+
+
+@contextmanager
+def socket_points(reach: Callable[[str], None]) -> Iterator[None]:
+    """`reach` is called right before bytes are sent; an OSError that it raises is raised by the call, and ends the
+    connection: before they are sent, or (Unanswered) after the reply to them has come.
+    """
+    for name in METHODS:
+        setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
+    try:
+        yield
+    finally:
+        for name in METHODS:
+            delattr(socket.socket, name)  # inherited again
+
+
+def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable[..., Any]:
+    def send_watched(connection: socket.socket, *arguments: Any) -> Any:
+        if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
+            try:
+                reach(POINT)
+            except Unanswered:
+                send(connection, *arguments)
+                _drop_reply(connection)
+                raise
+            except OSError:
+                _disconnect(connection)
+                raise
+        return send(connection, *arguments)
+
+    return send_watched
+
+
+def _drop_reply(connection: socket.socket) -> None:
+    select.select([connection], [], [], REPLY_SECONDS)
+    with suppress(OSError):
+        while connection.recv(READ_BYTES, socket.MSG_DONTWAIT):
+            pass
+    _disconnect(connection)
+
+
+def _disconnect(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

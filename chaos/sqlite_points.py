@@ -1,0 +1,66 @@
+"""Makes what SQLite connections change below a folder points: the rows of a statement, the commit of a transaction.
+
+SQLite asks an authorizer before it prepares a statement, a COMMIT included, which `with connection:` and
+`connection.commit()` prepare each time. A statement that a connection keeps prepared is asked for once. Nothing that an
+authorizer raises arrives at its caller: not for a shell in which `reach` raises to end an attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+ACTIONS: Final = {
+    sqlite3.SQLITE_INSERT: "file.change_rows",
+    sqlite3.SQLITE_UPDATE: "file.change_rows",
+    sqlite3.SQLITE_DELETE: "file.change_rows",
+}
+OWN_TABLES: Final = "sqlite_"  # those of SQLite itself
+FAILED: Final = -1  # no answer of an authorizer: SQLite raises an OperationalError, as it does where a file is locked
+
+_connect: Final = sqlite3.connect
+
+
+@contextmanager
+def sqlite_points(folder: Path, reach: Callable[[str], None], *, files: Collection[str] = ()) -> Iterator[None]:
+    """`reach` is called right before changes by connections that are made within the block; an OSError that it raises
+    becomes an OperationalError of the statement. `files`: modules that may have imported the function `connect`.
+    """
+    modules = [module for module in sys.modules.values() if getattr(module, "__file__", "") in files]
+    places = [(vars(module), name) for module in modules for name, it in vars(module).items() if it is _connect]
+    places += [(vars(module), "connect") for module in (sqlite3, sqlite3.dbapi2)]
+    connect = partial(_connect_watched, os.path.abspath(folder) + os.sep, reach)
+    for there, name in places:
+        there[name] = connect
+    try:
+        yield
+    finally:
+        for there, name in places:
+            there[name] = _connect
+
+
+def _connect_watched(folder: str, reach: Callable[[str], None], database: Any, *arguments: Any, **named: Any) -> Any:
+    connection = _connect(database, *arguments, **named)
+    path = os.fsdecode(database).removeprefix("file:").partition("?")[0]
+    if os.path.abspath(path).startswith(folder):
+        connection.set_authorizer(partial(_authorize, reach))
+    return connection
+
+
+def _authorize(reach: Callable[[str], None], action: int, about: str | None, *_: object) -> int:
+    """`about`: the table, or the word that ends or begins a transaction."""
+    point = ACTIONS.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
+    if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
+        point = "file.commit"
+    if point:
+        try:
+            reach(point)
+        except OSError:
+            return FAILED
+    return sqlite3.SQLITE_OK
