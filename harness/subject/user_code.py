@@ -50,7 +50,7 @@ def _origin(name: str) -> str | None:
             if spec is None or spec.submodule_search_locations is None:
                 return None
             spec = PathFinder.find_spec(".".join(name.split(".")[:end]), list(spec.submodule_search_locations))
-    except (ImportError, ValueError, AttributeError):
+    except (ImportError, ValueError, AttributeError, KeyError):  # the last: a namespace in a package that is not loaded
         return None
     return None if spec is None else spec.origin
 

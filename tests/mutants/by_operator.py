@@ -124,7 +124,7 @@ def judged(locator: str) -> str:
     def should_stop(results: CampaignResults) -> bool:
         found = any(finding.claimed for finding in results.findings)
         watched = (EVERY_STEP, CONCURRENT_READER) in results.coverage.cells and (
-            not power or POWER_LOSSES & {kind for _, kind in results.coverage.cells}
+            not power or {*POWER_LOSSES} & {kind for _, kind in results.coverage.cells}
         )
         spent = process_time() - began
         done = spent > BUDGET_SECONDS and bool(watched) and has_least(results, task)

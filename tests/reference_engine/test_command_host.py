@@ -122,7 +122,7 @@ def read(scratch: Path) -> list[tuple[int, int]]:
         (after_reading("kill -SEGV $$"), AttemptEnding.SIGNALLED, "SIGSEGV"),
         (after_reading("read more"), AttemptEnding.HUNG, "no reply within 1 s"),
         (after_reading("kill -STOP $$"), AttemptEnding.STOPPED, "SIGKILL"),
-        (shell("echo welcome; read line; echo '{\"ok\": true}'; read line"), AttemptEnding.GARBAGE, "b'welcome'"),
+        (shell("echo welcome; read line; echo '{\"ok\": true}'; read line"), AttemptEnding.GARBAGE, "b'welcome"),
         (
             shell('read line; printf \'{"ok": true}\\n{"ok": true}\\n\'; read line'),
             AttemptEnding.GARBAGE,

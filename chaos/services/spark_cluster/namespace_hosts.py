@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,14 +27,21 @@ HOSTS_MOST: Final = 200
 SECONDS: Final = 20.0  # until a namespace is made, on a busy machine
 TOOLS: Final = ("unshare", "nsenter", "setpriv", "mount", "ip")
 HOLD: Final = "echo ready; exec setpriv --pdeathsig KILL cat"  # ends with its standard input, too
+OF_EACH_HOST: Final = ("/tmp", "/dev/shm")
+PROGRAM: Final = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[3]))  # interpreter, packages, sinkproof
 OWN_FOLDERS: Final = """\
-cd "$1"
+n=3
+for folder; do eval "exec $n<\\"\\$folder\\""; n=$((n + 1)); done
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp
-mkdir -p "$1"
-mount --no-canonicalize --bind . "$1"
-cd /
-"""  # the shared folder may lie below one that is hidden: it is reached as the working directory
+n=3
+for folder; do
+    mkdir -p "$folder"
+    mount --no-canonicalize --bind "/proc/self/fd/$n" "$folder"
+    eval "exec $n<&-"
+    n=$((n + 1))
+done
+"""  # what all hosts share may lie below a folder that is hidden: it is reached by a descriptor
 
 
 class NamespaceHosts:
@@ -96,7 +104,7 @@ class NamespaceHosts:
         """A process that does nothing but hold them."""
         script = f"set -e\n{first}\n{HOLD}"
         holder = subprocess.Popen(
-            [*namespaces, "sh", "-c", script, "sh", str(self.shared)],
+            [*namespaces, "sh", "-c", script, "sh", *self._seen_by_all()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -110,6 +118,11 @@ class NamespaceHosts:
                 "a host could not be made", evidence=holder.stderr.read().strip(), next_step="See `sinkproof doctor`"
             )
         return holder
+
+    def _seen_by_all(self) -> list[str]:
+        """The shared folder, and what the program consists of, where that lies in a folder of which each has its own."""
+        hidden = [folder for folder in PROGRAM if folder.startswith(tuple(f"{own}/" for own in OF_EACH_HOST))]
+        return [str(self.shared), *dict.fromkeys(hidden)]
 
     def _enter(self, holder: subprocess.Popen[str]) -> list[str]:
         user = ["--user", "--preserve-credentials"] if self._user else []

@@ -33,6 +33,8 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.service_options import ServiceOptions
 from sinkproof.subject.services_in_use import ServicesInUse
 
+from ...support.real_services import end_own_services
+
 LAST = "service-notify_complete[6].syscall(write commit.log)#1=kill"
 COMMIT = "syscall(write commit.log)"
 DATA = "syscall(write data.log)"
@@ -57,11 +59,14 @@ pytestmark = pytest.mark.usefixtures("watch_of_system_calls")
 def runner_on(store: str) -> Iterator[ProcessRunner]:
     contract = load(f"{on_two_file_store.__file__}:{store}")
     services = ServicesInUse(options=ServiceOptions(inside_service=True))
-    with (
-        scratch_folder() as folder,
-        process_runner(contract, Scratch(name="inside", path=folder, shell="process", services=services)) as runner,
-    ):
-        yield runner
+    try:
+        with (
+            scratch_folder() as folder,
+            process_runner(contract, Scratch(name="inside", path=folder, shell="process", services=services)) as runner,
+        ):
+            yield runner
+    finally:
+        end_own_services(contract.given.kind.name)
 
 
 def campaign_on(store: str) -> CampaignResults:

@@ -166,11 +166,11 @@ def test_a_folder_has_one_job_and_one_command_at_a_time(rows: Path, tmp_path: Pa
 def test_what_an_earlier_command_left_running_can_decide_nothing_any_more(rows: Path, tmp_path: Path) -> None:
     with locked(tmp_path / "out") as folder:
         prepare(pipeline_of(rows), folder)
-        orphan = folder.storage
+        orphan = folder.storage()
         generation = orphan.claim_generation()
         folder.run.stop_wish.touch()
         folder.run.events().record("finished", why="")
         prepare(pipeline_of(rows), folder)
-        assert generation < folder.storage.claim_generation()
+        assert generation < folder.storage().claim_generation()
         assert not folder.run.stop_wish.exists()
         assert [] == folder.run.events_reader().new()

@@ -180,7 +180,7 @@ def test_after_two_rows_offset_and_count_are_two_and_after_a_crash_the_third_is_
             beginning = prepare(pipeline, folder)
             folder.run.armed().arm(parse(faults or "no-fault").faults)
             assert "complete" == run(pipeline, folder, cluster, beginning=beginning, progress=StatusLine()).state
-            record = folder.storage.latest()
+            record = folder.storage().latest()
         assert record is not None
         assert {0: rows} == offsets_in(record)
         assert [{"k": rows}] == [json.loads(state) for state in record.states["sink[0]"]["count"].values()]
