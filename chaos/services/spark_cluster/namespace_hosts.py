@@ -120,7 +120,7 @@ class NamespaceHosts:
         return holder
 
     def _seen_by_all(self) -> list[str]:
-        """The shared folder, and what the program consists of, where that lies in a folder of which each has its own."""
+        """The shared folder, and what the program consists of, where that lies in a folder that each host has anew."""
         hidden = [folder for folder in PROGRAM if folder.startswith(tuple(f"{own}/" for own in OF_EACH_HOST))]
         return [str(self.shared), *dict.fromkeys(hidden)]
 
