@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -31,7 +32,12 @@ OUTSIDE: Final = frozenset(  # audit events of what lies outside of this machine
     }
 )
 # No audit event tells what these do.
-UNSEEN: Final = frozenset({"_dbm", "_gdbm", "_posixshmem", "multiprocessing.popen_spawn_posix"})
+UNSEEN: Final = frozenset(
+    {
+        *("_dbm", "_gdbm", "_posixshmem", "_xxsubinterpreters", "_interpreters"),
+        *("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"),
+    }
+)
 NOT_OURS: Final = ("sinkproof.sink_adapters", "sinkproof.canaries")  # these are subjects
 _open, _write, _close, _remove = os.open, os.write, os.close, os.remove  # a subject may replace them
 
@@ -174,6 +180,17 @@ def _note_database(arguments: tuple[Any, ...]) -> None:
         _note_beyond(name, "opens the database")
 
 
+def _note_change(names: Sequence[int], descriptors: Sequence[int], arguments: tuple[Any, ...]) -> None:
+    """`names`, `descriptors`: which arguments these are. What is relative to a descriptor lies in a folder that was
+    opened.
+    """
+    if any(arguments[at] not in (None, -1) for at in descriptors):
+        return
+    for name in filter(None, (_absolute(arguments[at]) for at in names)):
+        if COMPILED not in name:
+            _note_beyond(name, "changes")
+
+
 NOTED: Final[dict[str, Callable[[tuple[Any, ...]], None]]] = {
     "open": _note_open,
     "os.listdir": _note_folder,
@@ -181,6 +198,13 @@ NOTED: Final[dict[str, Callable[[tuple[Any, ...]], None]]] = {
     "import": _note_import,
     "ctypes.dlopen": _note_library,
     "sqlite3.connect": _note_database,
+    "os.mkdir": partial(_note_change, (0,), (2,)),
+    "os.rename": partial(_note_change, (0, 1), (2, 3)),
+    "os.remove": partial(_note_change, (0,), (1,)),
+    "os.rmdir": partial(_note_change, (0,), (1,)),
+    "os.link": partial(_note_change, (0, 1), (2, 3)),
+    "os.symlink": partial(_note_change, (1,), (2,)),
+    "os.truncate": partial(_note_change, (0,), ()),
 }
 
 

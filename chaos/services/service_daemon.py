@@ -139,8 +139,10 @@ class ServiceDaemon:
             if listener < 0:
                 caller.send(json.dumps(answer).encode())
             else:
-                socket.send_fds(caller, [json.dumps(answer).encode()], [listener])
-                os.close(listener)
+                try:
+                    socket.send_fds(caller, [json.dumps(answer).encode()], [listener])
+                finally:  # else calls of the node would wait for ever
+                    os.close(listener)
         caller.close()
 
     def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], int]:

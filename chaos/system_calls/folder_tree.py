@@ -96,7 +96,8 @@ def write_tree(folder: str, current: FolderTree, wanted: FolderTree) -> bool:
     for path in removed:
         _remove(os.path.join(folder, path))
     changed = bool(removed)
-    placed = {inode: os.path.join(folder, path) for path, inode in left.items() if there.get(path) == inode}
+    stays = ((inode, os.path.join(folder, path)) for path, inode in left.items() if there.get(path) == inode)
+    placed = {inode: whole for inode, whole in stays if os.path.lexists(whole)}  # unless its folder was removed
     for path, inode in left.items():
         whole = os.path.join(folder, path)
         if there.get(path) != inode or not os.path.lexists(whole):

@@ -93,6 +93,7 @@ CALLS: Final[dict[str, OutwardCall]] = {
 }
 MAP: Final = OutwardCall(9, 222, descriptor=4)  # mmap: what is written through it is no call, and is not seen
 IO_URING: Final = OutwardCall(425, 425)  # io_uring_setup: its requests are no calls; libraries fall back
+AIO: Final = OutwardCall(206, 0)  # io_setup: its requests are no calls, either
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_... of the filter's data
 SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 TRIED: Final = ("x86_64",)

@@ -15,6 +15,7 @@ import threading
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.system_calls.outward_calls import (
+    AIO,
     ARCHITECTURES,
     CALLS,
     CLONES,
@@ -64,9 +65,11 @@ def program() -> bytes:
         number, body = number_of(call), [*conditions.get(name, []), (RETURN, 0, 0, NOTIFY)]
         if number is not None:
             out += [(EQUAL, 0, len(body), number), *body]
-    refused = number_of(IO_URING)
-    assert refused is not None
-    out += [(EQUAL, 0, 1, refused), (RETURN, 0, 0, FAIL | errno.ENOSYS), allow]
+    for call in (IO_URING, AIO):
+        refused = number_of(call)
+        assert refused is not None
+        out += [(EQUAL, 0, 1, refused), (RETURN, 0, 0, FAIL | errno.ENOSYS)]
+    out += [allow]
     return b"".join(struct.pack("HBBI", *each) for each in out)
 
 

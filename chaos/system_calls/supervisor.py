@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, MAP, error_of, number_of
-from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
+from sinkproof.chaos.system_calls.place_names import AT_FDCWD, SOCKET, OutwardChange, PlaceNames, Tracee
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
 SYNC_WAKE_UP: Final = 1  # where the kernel has it (6.6 and newer), a call takes less
@@ -197,7 +197,9 @@ class SystemCallWatch:
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
         except PermissionError as error:
             self.unseen[f"{UNREADABLE}: {error.strerror}"] = None
-        except OSError:  # it has died, or the call names what does not exist
+        except OSError as error:  # it has died, or the call names what does not exist
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                self.unseen[f"{UNREADABLE}: {error.strerror}"] = None
             change = None
         with self._lock:
             if change is None:
@@ -262,10 +264,15 @@ class SystemCallWatch:
 
 def _carried_out(call: NotifiedCall) -> int:
     """The number of the error that it met; 0: it was carried out."""
+    name, paths = call.change.call, call.change.paths
     try:
-        BY_PATH[call.change.call](*call.change.paths)
-    except IsADirectoryError:  # `unlinkat` removes folders, too
-        os.rmdir(*call.change.paths)
+        if name == "renameat2" and (flags := call.arguments[4] & 0xFFFFFFFF):  # no replacement, or an exchange
+            new, old = map(os.fsencode, paths)
+            return ctypes.get_errno() if _LIBC.renameat2(AT_FDCWD, old, AT_FDCWD, new, ctypes.c_uint(flags)) else 0
+        try:
+            BY_PATH[name](*paths)
+        except IsADirectoryError:  # `unlinkat` removes folders, too
+            os.rmdir(*paths)
     except OSError as error:
         return error.errno or errno.EIO
     return 0
@@ -276,7 +283,7 @@ def _half_written(call: NotifiedCall) -> int:
     descriptor, address, size, offset = call.arguments[:4]
     with open(f"/proc/{call.tracee.thread}/status") as status:
         process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
-    data = call.tracee.read(address, max(1, size // 2))
+    data = call.tracee.read(address, min(size, max(1, size // 2)))
     pidfd = os.pidfd_open(process)
     try:
         ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)

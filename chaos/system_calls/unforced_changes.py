@@ -232,7 +232,9 @@ def torn(forced: bytes, written: bytes) -> bytes:
     """What a write-back has left that was cut in the middle: of an appended end the first half, else of its pages."""
     if written.startswith(forced):
         return written[: len(forced) + (len(written) - len(forced)) // 2]
-    pages = max(len(forced), len(written)) // PAGE_BYTES + 1
+    size = max(len(forced), len(written))
+    forced, written = forced.ljust(size, b"\0"), written.ljust(size, b"\0")  # beyond its end a file reads as zeros
+    pages = size // PAGE_BYTES + 1
     differing = [at for at in range(pages) if _page(forced, at) != _page(written, at)]
     new = set(differing[: max(1, len(differing) // 2)])
     if len(differing) == 1:  # disks write sectors, so half of a page may be new

@@ -26,7 +26,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply
 from sinkproof.chaos.system_calls.seccomp_filter import put_on, reason, receive_listener
-from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Act, Armed, Record, SystemCallWatch
 
 ENTRY: Final = "sinkproof.chaos.system_calls.watched_program:become"
 EXIT_NOT_FOUND: Final = 127
@@ -71,9 +71,16 @@ def become(inside: Inside, words: Sequence[str], place: tuple[str, Mapping[str, 
 
 
 def watch_of(
-    child: ChildProcess, folder: Path, *, marks: Callable[[], int] = int, record: Record | None = None
+    child: ChildProcess,
+    folder: Path,
+    *,
+    marks: Callable[[], int] = int,
+    record: Record | None = None,
+    armed: Armed | None = None,
 ) -> SystemCallWatch:
-    """Of a child that puts the filter on itself. Raises NotWatched; the child goes on then."""
+    """Of a child that puts the filter on itself: its first outward call waits for this. Raises NotWatched; the child
+    goes on then.
+    """
     try:
         child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(START_SECONDS))
         listener, own_socket = receive_listener(child.channel)
@@ -82,7 +89,9 @@ def watch_of(
     if listener < 0:
         raise NotWatched(reason(-listener))
     kill = partial(child.signal, signal.SIGKILL)
-    return SystemCallWatch(listener, str(folder), kill=kill, marks=marks, record=record, own_socket=own_socket)
+    return SystemCallWatch(
+        listener, str(folder), kill=kill, marks=marks, record=record, own_socket=own_socket, armed=armed
+    )
 
 
 @contextmanager
@@ -93,13 +102,16 @@ def watched(
     *,
     variables: Mapping[str, str],
     record: Record | None = None,
+    armed: Armed | None = None,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
-    """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards."""
+    """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards. `armed`: a place that is
+    to be struck, from its very first call on.
+    """
     nothing = os.open(os.devnull, os.O_RDONLY)
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder, record=record)
+        watch = watch_of(child, folder, record=record, armed=armed)
         try:
             yield child, watch
         finally:
@@ -131,9 +143,8 @@ def crash_at_each_call(
         met = ""
         points: list[str] = []
         while not endings or (endings[-1] != 0 and len(endings) <= RESTARTS_MOST):
-            with watched(server, words, folder, variables=variables or {}) as (child, watch):
-                if point and not endings:
-                    watch.arm(point, occurrence, Act.KILL)
+            armed = (point, occurrence, Act.KILL) if point and not endings else None
+            with watched(server, words, folder, variables=variables or {}, armed=armed) as (child, watch):
                 endings.append(child.join(Deadline(seconds)))
                 met = met or (f"{point}#{occurrence}" if watch.take_strike() else "")
                 points = points or watch.take_points()

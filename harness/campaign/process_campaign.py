@@ -72,9 +72,19 @@ class ProcessCampaign(CampaignInProcesses):
         if first is None:
             return False
         self._baseline = first
+        self._note_unwatched_native_code()
         for job in JOBS:
             self.run(Schedule(job=job))
         return True
+
+    def _note_unwatched_native_code(self) -> None:
+        """Beside a service no run is watched, so native code of the sink's own is a black box."""
+        if self.contract.kind == "command" or self.contract.is_ours or not self.has_breakable_service:
+            return
+        if own := own_native_modules(map(Path, self.runner.files)):
+            outward = self.results.coverage.outward
+            outward.is_native, outward.own_modules = True, own
+            outward.unwatched = "its calls are not watched beside a service"
 
     def _run_baseline(self, schedule: Schedule) -> RunResult:
         return self.take(self.play(schedule, lines=True))

@@ -172,10 +172,15 @@ def opened(folder: Path | None, *, fresh: bool = False) -> Iterator[ResultStore]
     store = ResultStore(folder, fresh, journals, digests=cache(digest_of))
     try:
         with store.lock:
-            store.lock.enter_context(one_at_a_time(folder / "lock"))
-            moment = (folder / "lock").stat().st_mtime_ns
-            store.version, store.seed = fingerprint(), moment
-            store.day = f"{datetime.fromtimestamp(moment / 1e9):%Y-%m-%d}"
+            try:
+                store.lock.enter_context(one_at_a_time(folder / "lock"))
+                moment = (folder / "lock").stat().st_mtime_ns
+            except OSError as error:  # a folder of another user, or of a file system without locks
+                store.folder = None
+                store.unkept.append(f"{folder} cannot be used: {error.strerror or error}")
+            else:
+                store.version, store.seed = fingerprint(), moment
+                store.day = f"{datetime.fromtimestamp(moment / 1e9):%Y-%m-%d}"
             yield store
     finally:
         shutil.rmtree(journals, ignore_errors=True)
@@ -221,7 +226,7 @@ def _entry(journal: Path, result: Any, *, began: int) -> str:
 
 def _is_foreign(file: str) -> bool:
     """A native library that came neither with the system nor with Python, and is not known to keep to itself."""
-    _, installed, inside = file.partition("/site-packages/")
+    _, installed, inside = file.replace("/dist-packages/", "/site-packages/").partition("/site-packages/")
     native = file.endswith(".so") or ".so." in file
     return native and (inside.split("/")[0].split(".cpython")[0] not in NATIVE if installed else not _of_system(file))
 

@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.reference_engine.checkpointing.checkpoint_configuration import ConfigurationError
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
-from sinkproof.reference_engine.checkpointing.open_storage import storage_at
+from sinkproof.reference_engine.checkpointing.open_storage import is_folder, storage_at
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
@@ -46,8 +45,13 @@ class PipelineFolder:
     def storage(self) -> FolderCheckpointStorage | ObjectCheckpointStorage:
         """Raises PipelineError if there is nothing of the kind."""
         try:
+            if self.checkpoints and is_folder(self.checkpoints):
+                raise PipelineError(
+                    f"{self.checkpoints} is a folder and no object store: leave --checkpoints out, or give etl and "
+                    "windows the folder as a path"
+                )
             return storage_at(self.checkpoints or str(self.run.checkpoints))
-        except ConfigurationError as error:
+        except ValueError as error:  # of the configuration, or of a URL that cannot be read
             raise PipelineError(str(error)) from error
 
     def clear(self) -> None:
@@ -85,6 +89,11 @@ class PipelineFolder:
         ours = {name: job.get(name) for name in IDENTITY} | {"output": job.get("output", str(self.path))}
         earlier = json.loads(storage.owner(json.dumps(ours).encode()))
         _refuse_another(earlier, ours, where=storage.url, other="another URL with --checkpoints")
+        if "output" not in job and self.earlier() is None and storage.complete():
+            raise PipelineError(
+                f"{storage.url} continues a job that has put its rows into {self.path}, and that folder holds none of "
+                "them: bring it back, or name another URL with --checkpoints"
+            )
 
     @property
     def finished(self) -> int:

@@ -17,6 +17,7 @@ coordinator goes on: an empty line under its number succeeds, or finds what was 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,7 @@ from sinkproof.sink_adapters.protocol import Fenced
 DIGITS: Final = 12
 JOB: Final = "job.json"
 EMPTY_LINE: Final = b"{}"
+SNAPSHOTS: Final = re.compile(r"chk-\d+-(?P<generation>\d+)")  # a folder of one generation's
 
 
 class DecisionInDoubt(Exception):
@@ -114,8 +116,8 @@ class ObjectCheckpointStorage:
         """Removes what the dead have left: no older generation can decide it any more."""
         complete = {line.folder(checkpoint_id) for checkpoint_id in line.complete}
         for folder in self.objects.list("")[0]:
-            kind, _, rest = folder.partition("-")
-            if kind == "chk" and folder not in complete and int(rest.rpartition("-")[2]) < self.generation:
+            ours = SNAPSHOTS.fullmatch(folder)
+            if ours and folder not in complete and int(ours["generation"]) < self.generation:
                 self._remove(folder)
 
     def _newest(self) -> _Line:
@@ -151,16 +153,24 @@ class ObjectCheckpointStorage:
                 self._own_number = number
                 raise
             is_written = False
-        if not (is_written or self.objects.read(_name(number)) == data):
+        if not (is_written or self._holds(number, data)):
             raise Fenced(f"generation {self.generation} at {self.url} was superseded by a newer one")
         self._own_number, self._own = number, line
 
     def _settle(self, number: int) -> bool:
         """Whether the line is ruled out: an empty one has its number."""
         try:
-            return self.objects.create(_name(number), EMPTY_LINE) or self.objects.read(_name(number)) == EMPTY_LINE
+            is_written = self.objects.create(_name(number), EMPTY_LINE)
         except OSError as error:
             raise DecisionInDoubt(f"{self.url} does not say whether line {number} is there: {error}") from error
+        return is_written or self._holds(number, EMPTY_LINE)
+
+    def _holds(self, number: int, data: bytes) -> bool:
+        """Whether this is the line with that number. An error of the store must not look like a decision not made."""
+        try:
+            return self.objects.read(_name(number)) == data
+        except OSError as error:
+            raise DecisionInDoubt(f"{self.url} does not say what line {number} holds: {error}") from error
 
     def owner(self, job: bytes) -> bytes:
         """Which job keeps its checkpoints here: this one, if none did before. Claims nothing."""
@@ -245,6 +255,9 @@ class ObjectCheckpointStorage:
     def _trusted(self, line: _Line) -> tuple[CheckpointRecord | None, dict[int, DamagedCheckpoint]]:
         """What is missing may have been removed meanwhile, after a newer decision: then that one counts."""
         record, damaged = newest_trusted(line.complete, lambda checkpoint_id: self._load(line, checkpoint_id))
+        for error in damaged.values():
+            if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError):
+                raise error.__cause__  # the store did not answer, so that it is not known whether anything is damaged
         newest = self._newest() if damaged else line
         return (record, damaged) if newest.complete == line.complete else self._trusted(newest)
 

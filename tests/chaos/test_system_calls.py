@@ -18,7 +18,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.outward_calls import CALLS, IO_URING, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.outward_calls import AIO, CALLS, IO_URING, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import canonical_name
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
@@ -38,11 +38,9 @@ def run(
     server: ForkServer, folder: Path, words: list[str], *faults: tuple[str, int, Act]
 ) -> tuple[int | None, list[str], list[Act], SystemCallWatch]:
     """A program up to its end, with these faults one after the other; a held call goes on at once."""
-    struck = []
-    with watched(server, words, folder, variables={"FOLDER": str(folder)}) as (child, watch):
-        waiting = list(faults)
-        if waiting:
-            watch.arm(*waiting.pop(0))
+    struck, waiting = [], list(faults)
+    armed = waiting.pop(0) if waiting else None
+    with watched(server, words, folder, variables={"FOLDER": str(folder)}, armed=armed) as (child, watch):
         points: list[str] = []
         while (status := ended(child, watch)) is None:
             points += watch.take_points()
@@ -311,7 +309,7 @@ def test_the_numbers_of_calls_are_those_of_the_kernels_headers(machine: str) -> 
     if not header.exists():
         pytest.skip(f"the kernel's headers are not installed: there is no {header}")
     defined = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
-    table = {**CALLS, "mmap": MAP, "io_uring_setup": IO_URING}
+    table = {**CALLS, "mmap": MAP, "io_uring_setup": IO_URING, "io_setup": AIO}
     known = {name: getattr(call, machine) for name, call in table.items() if name in defined}
     assert {name: int(defined[name]) for name in known} == known
     assert len(known) > 30

@@ -16,10 +16,19 @@ from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecor
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint, MemoryCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_storage import DecisionInDoubt, ObjectCheckpointStorage
-from sinkproof.reference_engine.checkpointing.object_store import ObjectStore, open_objects
+from sinkproof.reference_engine.checkpointing.object_store import open_objects
 from sinkproof.reference_engine.checkpointing.open_storage import open_storage
 from sinkproof.sink_adapters.protocol import Fenced
-from tests.support.object_stores import Objects, Stepped, in_memory
+from tests.support.object_stores import (
+    Failing,
+    Objects,
+    Stepped,
+    Unreadable,
+    in_memory,
+    no_answer,
+    reply_lost,
+    sent_twice,
+)
 
 Reopen = Callable[..., ObjectCheckpointStorage]
 
@@ -115,39 +124,6 @@ def test_two_concurrent_claims_get_two_generations(reopen: Reopen, monkeypatch: 
     assert 700_001 == second.generation
 
 
-class Failing(Objects):
-    """The next creations end as told: each is a function of the creation, or None for one that goes well."""
-
-    def __init__(self, objects: ObjectStore, *endings: Callable[[Callable[[], bool]], bool] | None) -> None:
-        super().__init__(objects)
-        self.endings = list(endings)
-        self.late: list[Callable[[], bool]] = []  # creations that are still on their way
-
-    def create(self, name: str, data: bytes) -> bool:
-        ending = self.endings.pop(0) if self.endings else None
-        deed = lambda: super(Failing, self).create(name, data)  # noqa: E731
-        return ending(deed) if ending is not None else deed()
-
-    def is_late(self, deed: Callable[[], bool]) -> bool:
-        self.late.append(deed)
-        raise TimeoutError("no answer")
-
-
-def reply_lost(deed: Callable[[], bool]) -> bool:
-    deed()
-    raise TimeoutError("no answer")
-
-
-def sent_twice(deed: Callable[[], bool]) -> bool:
-    """The driver tries again by itself, and finds what its first try has written."""
-    deed()
-    return deed()
-
-
-def no_answer(deed: Callable[[], bool]) -> bool:
-    raise TimeoutError("no answer")
-
-
 @pytest.mark.row("S08")
 @pytest.mark.parametrize("ending", [reply_lost, sent_twice])
 def test_a_decision_with_a_lost_reply_is_a_decision(reopen: Reopen, ending: Any) -> None:
@@ -184,6 +160,38 @@ def test_a_decision_that_cannot_be_ruled_out_is_reported_neither_made_nor_failed
     successor = reopen()
     assert storage.generation + 1 == successor.claim_generation()
     assert successor.latest() is None
+
+
+@pytest.mark.row("S08")
+@pytest.mark.parametrize("ending", [reply_lost, sent_twice])
+def test_a_decision_that_is_there_and_cannot_be_read_is_not_reported_as_failed(reopen: Reopen, ending: Any) -> None:
+    storage = reopen()
+    storage.claim_generation()
+    storage.objects = Unreadable(storage.objects, "log/000000000002", ending)
+    with pytest.raises(DecisionInDoubt, match="does not say what line 2 holds"):
+        take(storage, 1)
+    assert [1] == reopen().complete()
+
+
+@pytest.mark.row("S08")
+def test_a_store_that_does_not_answer_makes_no_checkpoint_damaged(reopen: Reopen) -> None:
+    """An older one would be restored, and rows sent twice."""
+    storage = reopen(retained=2)
+    storage.claim_generation()
+    take(storage, 1)
+    take(storage, 2)
+    successor = reopen(retained=2)
+    successor.objects = Unreadable(successor.objects, "chk-2-")
+    with pytest.raises(TimeoutError):
+        successor.latest()
+
+
+@pytest.mark.row("S08")
+def test_folders_of_others_are_left_alone(reopen: Reopen) -> None:
+    storage = reopen()
+    storage.objects.put("chk-backup/kept", b"of the user")
+    storage.claim_generation()
+    assert b"of the user" == storage.objects.read("chk-backup/kept")
 
 
 @pytest.mark.row("S08")

@@ -168,3 +168,49 @@ class Stepped(Objects):
     def delete(self, names: Sequence[str]) -> None:
         self.reach(f"delete {names}")
         super().delete(names)
+
+
+class Failing(Objects):
+    """The next creations end as told: each is a function of the creation, or None for one that goes well."""
+
+    def __init__(self, objects: ObjectStore, *endings: Callable[[Callable[[], bool]], bool] | None) -> None:
+        super().__init__(objects)
+        self.endings = list(endings)
+        self.late: list[Callable[[], bool]] = []  # creations that are still on their way
+
+    def create(self, name: str, data: bytes) -> bool:
+        ending = self.endings.pop(0) if self.endings else None
+        deed = lambda: super(Failing, self).create(name, data)  # noqa: E731
+        return ending(deed) if ending is not None else deed()
+
+    def is_late(self, deed: Callable[[], bool]) -> bool:
+        self.late.append(deed)
+        raise TimeoutError("no answer")
+
+
+def reply_lost(deed: Callable[[], bool]) -> bool:
+    deed()
+    raise TimeoutError("no answer")
+
+
+def sent_twice(deed: Callable[[], bool]) -> bool:
+    """The driver tries again by itself, and finds what its first try has written."""
+    deed()
+    return deed()
+
+
+def no_answer(deed: Callable[[], bool]) -> bool:
+    raise TimeoutError("no answer")
+
+
+class Unreadable(Failing):
+    """Objects with such a name cannot be read: the store does not answer."""
+
+    def __init__(self, objects: ObjectStore, name: str, *endings: Any) -> None:
+        super().__init__(objects, *endings)
+        self.name = name
+
+    def read(self, name: str) -> bytes:
+        if self.name in name:
+            raise TimeoutError("no answer")
+        return super().read(name)

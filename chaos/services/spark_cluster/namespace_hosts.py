@@ -153,12 +153,25 @@ class NamespaceHosts:
         killed: list[int] = []
         for number in (signal.SIGSTOP, signal.SIGKILL):  # all stop before the first dies: no death is observed there
             for pid in self.processes(host):
-                try:
-                    os.kill(pid, number)
-                except ProcessLookupError:
-                    continue
-                killed += [pid] if number == signal.SIGKILL else []
+                if self._signal(host, pid, number) and number == signal.SIGKILL:
+                    killed.append(pid)
         return killed
+
+    def _signal(self, host: int, pid: int, number: int) -> bool:
+        """False if it has ended, even if another process has its number by now."""
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            return False
+        try:
+            if _network_of(pid) != _network_of(self.holders[host].pid):
+                return False
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     def cut(self, host: int) -> None:
         """Nothing reaches it, and it reaches nothing; its processes go on."""
@@ -181,11 +194,14 @@ class NamespaceHosts:
 
 
 def run_to_its_end(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    if done.returncode:
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except subprocess.SubprocessError as error:
         raise ServiceUnavailable(
-            "the hosts could not be joined", evidence=done.stderr.strip(), next_step=f"The command was: {command[-1]}"
-        )
+            "the hosts could not be joined",
+            evidence=f"{error}. {getattr(error, 'stderr', None) or ''}".strip(),
+            next_step="See `sinkproof doctor`, or try again when this machine is less busy",
+        ) from error
 
 
 def _network_of(pid: int) -> str:

@@ -113,12 +113,19 @@ class StandaloneSpark:
 
     def _start(self, host: int, main: str, *arguments: str) -> None:
         configuration = self._configuration(host)
-        subprocess.run(
-            self.hosts.command(host, "sh", "-c", WRITE, "sh", str(configuration)),
-            input=self.settings.encode(),
-            check=True,
-            timeout=SECONDS,
-        )
+        try:
+            subprocess.run(
+                self.hosts.command(host, "sh", "-c", WRITE, "sh", str(configuration)),
+                input=self.settings.encode(),
+                check=True,
+                timeout=SECONDS,
+            )
+        except subprocess.SubprocessError as error:
+            raise ServiceUnavailable(
+                "the configuration of a host could not be written",
+                evidence=str(error),
+                next_step="Try again when this machine is less busy",
+            ) from error
         home = _spark_home()
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
         files = f"-Djava.io.tmpdir={configuration}"  # unpacked libraries
@@ -145,7 +152,7 @@ class StandaloneSpark:
         """Everything on it dies; returns what was killed."""
         killed = self.hosts.kill(host)
         if host in self.running:
-            self.running.pop(host).wait()
+            self._end(self.running.pop(host))
         return killed
 
     def log(self, host: int) -> str:
@@ -155,8 +162,14 @@ class StandaloneSpark:
     def close(self) -> None:
         self.hosts.close()
         for one in self.running.values():
-            one.wait()
+            self._end(one)
         self.running.clear()
+
+    @staticmethod
+    def _end(one: subprocess.Popen[bytes]) -> None:
+        """Where the holder of a host has died, none of its processes are found."""
+        one.kill()
+        one.wait()
 
 
 def _spark_home() -> Path:

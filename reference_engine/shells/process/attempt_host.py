@@ -329,13 +329,16 @@ def describe_status(status: int) -> str:
     """A wait status as text."""
     if os.WIFEXITED(status):
         return f"exit status {os.WEXITSTATUS(status)}"
-    return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    number = os.WTERMSIG(status)
+    names = {int(each): each.name for each in signal.Signals}
+    return f"killed by {names.get(number, f'signal {number}')}"  # signals of real time have no name
 
 
 def busy_seconds(pid: int) -> float:
     """How long the threads of a process have run or waited for a core, in all; 0.0 where the kernel does not say."""
     nanoseconds = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(OSError):  # the thread has ended
-            nanoseconds += sum(map(int, file.read_text().split()[:2]))
+    with suppress(OSError):  # the process has ended
+        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                nanoseconds += sum(map(int, file.read_text().split()[:2]))
     return nanoseconds / 1e9

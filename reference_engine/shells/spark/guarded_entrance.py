@@ -69,7 +69,7 @@ class Entrance:
 
     def drop_late(self) -> None:
         for handshake, deadline in [*self.pending.values()]:
-            if deadline.over:
+            if deadline.over and not _has_unread(handshake):  # else this process was busy: the next round reads it
                 self._drop(handshake, f"it has proved nothing in {SECONDS:.0f} s")
 
     def _advance(self, handshake: Accepting) -> Admitted | None:
@@ -97,6 +97,12 @@ class Entrance:
         if self.refusals <= RECORDED_MOST:
             last = "; further ones are not recorded" if self.refusals == RECORDED_MOST else ""
             self.events.record("refused", peer=peer, destination=self.destination, why=why + last)
+
+
+def _has_unread(handshake: Accepting) -> bool:
+    poll = select.poll()
+    poll.register(handshake, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def name_of(connected: socket.socket) -> str:

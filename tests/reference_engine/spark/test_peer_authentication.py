@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.shared.event_log import EventLog, EventLogReader, Happening
+from sinkproof.chaos.clock import Deadline
 from sinkproof.reference_engine.shells.spark import guarded_entrance, peer_authentication
 from sinkproof.reference_engine.shells.spark.control_messages import (
     LENGTH,
@@ -23,7 +23,7 @@ from sinkproof.reference_engine.shells.spark.control_messages import (
     listen,
 )
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
-from sinkproof.reference_engine.shells.spark.guarded_entrance import PENDING_MOST, Admitted, Entrance
+from sinkproof.reference_engine.shells.spark.guarded_entrance import PENDING_MOST
 from sinkproof.reference_engine.shells.spark.peer_authentication import (
     ANSWER_BYTES,
     CHALLENGE_BYTES,
@@ -32,72 +32,12 @@ from sinkproof.reference_engine.shells.spark.peer_authentication import (
     Connecting,
     Unproved,
 )
+from tests.support.entrance_under_test import ACTOR, SECONDS, SECRET, Door
 
-SECRET, OTHER_SECRET = bytes(range(32)), bytes(32)
-ACTOR = 3
-SECONDS = 10.0
+OTHER_SECRET = bytes(32)
 NETWORKS = ("unix", "tcp")
 GARBAGE_BYTES = 8 << 20
 MEMORY_MOST = 4 << 20
-
-
-class Door:
-    """An entrance in a loop of its own, and what came of it."""
-
-    def __init__(self, network: str, folder: Path) -> None:
-        self.poll, self.log = select.epoll(), folder / "events"
-        self.listening = listen(network, f"door-{os.getpid()}-{id(self)}")
-        events = EventLog(self.log)
-        self.entrance = Entrance(self.listening, self.poll, secret=SECRET, destination=ACTOR, events=events)
-        self.admitted: list[Admitted] = []
-        self.guests: list[Connecting] = []
-
-    @property
-    def address(self) -> Any:
-        return address_of(self.listening)
-
-    def close(self) -> None:
-        waiting = [handshake for handshake, _ in self.entrance.pending.values()]
-        for one in (*self.admitted, *waiting, *self.guests):
-            one.socket.close()
-        self.listening.close()
-        self.poll.close()
-
-    def turn(self, *, seconds: float = 0.0) -> None:
-        for descriptor, _ in self.poll.poll(self.entrance.patience(seconds)):
-            if (admitted := self.entrance.ready(descriptor)) is not None:
-                self.admitted.append(admitted)
-        self.entrance.drop_late()
-
-    def until(self, reached: Callable[[], Any]) -> None:
-        for _ in range(1000):
-            if reached():
-                return
-            self.turn(seconds=SECONDS / 1000)
-        pytest.fail(f"never: admitted {self.admitted}, refused {self.refused}")
-
-    @property
-    def refused(self) -> list[Happening]:
-        return EventLogReader(self.log).new()
-
-    def raw(self) -> socket.socket:
-        """A connection that has sent nothing."""
-        address = self.address
-        if isinstance(address, str):
-            connected = socket.socket(socket.AF_UNIX)
-            connected.connect(b"\0" + address.encode())
-        else:
-            connected = socket.create_connection(address)
-        connected.settimeout(SECONDS)
-        return connected
-
-    def guest(self, *, secret: bytes = SECRET, destination: int = ACTOR) -> tuple[Connecting, Admitted]:
-        """Both ends of a connection."""
-        handshake, _ = connect(self.address, secret, destination=destination, introduced=(7, 2))
-        self.guests.append(handshake)
-        before = len(self.admitted)
-        self.until(lambda: handshake.advance() and len(self.admitted) > before)
-        return handshake, self.admitted[-1]
 
 
 @pytest.fixture
@@ -225,6 +165,19 @@ def test_a_connection_that_proves_nothing_in_time_is_closed(door: Door, monkeypa
         door.until(lambda: door.refused)
         assert ends(stranger)
     assert "proved nothing" in door.refused[0]["why"]
+
+
+def test_a_proof_that_came_in_time_counts_although_the_loop_was_busy(doors: Callable[[str], Door]) -> None:
+    door = doors("tcp")
+    handshake, _ = connect(door.address, SECRET, destination=ACTOR, introduced=(7, 2))
+    door.guests.append(handshake)
+    door.until(lambda: door.entrance.pending)
+    assert not handshake.advance()  # it answers the challenge
+    ((descriptor, (accepting, _)),) = door.entrance.pending.items()
+    door.entrance.pending[descriptor] = accepting, Deadline(0.0)
+    door.entrance.drop_late()
+    assert [] == door.refused
+    door.until(lambda: handshake.advance() and door.admitted)
 
 
 def test_a_flood_of_silent_connections_is_bounded_and_a_member_still_comes_in(door: Door) -> None:

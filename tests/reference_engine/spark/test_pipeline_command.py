@@ -18,6 +18,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.shared.event_log import EventLogReader
 from sinkproof.pipeline.output_folder import PipelineError, locked
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_store import open_objects
 from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
@@ -43,6 +44,11 @@ SECONDS_LONGER = 240.0
         (["--generate", "10", "--checkpoint-interval", "soon"], "not a time of at least 1ms"),
         (["--generate", "10", "--checkpoints", "my-folder"], "is no URL. Write s3://BUCKET/FOLDER"),
         (["--generate", "10", "--checkpoints", "pigeon://coop"], "pigeon://coop cannot be opened"),
+        (
+            ["--generate", "10", "--checkpoints", "file:///tmp/x"],
+            "is a folder and no object store: leave --checkpoints",
+        ),
+        (["--generate", "10", "--checkpoints", "s3://[x"], "Invalid IPv6 URL"),
     ],
 )
 def test_bad_arguments_end_with_3_and_say_what_to_do(
@@ -271,6 +277,20 @@ def test_checkpoints_of_another_job_are_not_continued(bucket_url: str, tmp_path:
         locked(tmp_path / "two", checkpoints=bucket_url) as folder,
         pytest.raises(PipelineError, match=r"its output was .*one', and now is .*two'.* or name another URL"),
     ):
+        folder.refuse_another_at_url(job, storage)
+
+
+def test_checkpoints_are_not_continued_where_their_rows_are_gone(bucket_url: str, tmp_path: Path) -> None:
+    """The folder on a new machine has the same name, and no row of what was committed before."""
+    job = {"command": "count", "sink": "files/two-phase", "key": "user", "input": "files"}
+    storage = ObjectCheckpointStorage(open_objects(bucket_url))
+    storage.claim_generation()
+    kept = storage.store(1, "sink[0]", {"sink": b"s"})
+    storage.decide(CheckpointRecord(1, False, {"sink[0]": kept}, {"sink": 1}))
+    with locked(tmp_path / "out", checkpoints=bucket_url) as folder:
+        with pytest.raises(PipelineError, match=r"continues a job that has put its rows into .*out, and"):
+            folder.refuse_another_at_url(job, storage)
+        folder.keep(job)
         folder.refuse_another_at_url(job, storage)
 
 
