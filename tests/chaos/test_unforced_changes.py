@@ -32,9 +32,8 @@ def left(
     """What lies in the folder when the power was lost at the end of the program, or before this call of it."""
     forced = UnforcedChanges(str(folder))
     words = [sys.executable, "-S", "-E", "-c", BEGINNING + program]
-    with watched(server, words, folder, variables={"FOLDER": str(folder)}, record=forced) as (child, watch):
-        if killed_at:
-            watch.arm(killed_at, 1, Act.KILL)
+    armed = (killed_at, 1, Act.KILL) if killed_at else None
+    with watched(server, words, folder, variables={"FOLDER": str(folder)}, record=forced, armed=armed) as (child, _):
         status = child.join(Deadline(SECONDS))
     assert (9 if killed_at else 0) == status, child.output.tail()
     forced.lose(how)
@@ -169,12 +168,27 @@ def test_what_stays_keeps_its_inode_its_links_and_its_rights(tmp_path: Path) -> 
     assert "rows" == (tmp_path / "link").read_text()
 
 
+def test_a_folder_that_was_replaced_is_brought_back_with_its_files(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/rows").write_text("rows")
+    forced = UnforcedChanges(str(tmp_path))
+    (tmp_path / "new").mkdir()
+    (tmp_path / "out/rows").rename(tmp_path / "new/rows")
+    (tmp_path / "out").rename(tmp_path / "old")
+    (tmp_path / "new").rename(tmp_path / "out")
+    forced.lose("lose_power")
+    forced.close()
+    assert ["out", "out/rows"] == sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert "rows" == (tmp_path / "out/rows").read_text()
+
+
 @pytest.mark.parametrize(
     ("forced", "written", "expected"),
     [
         (b"", b"1234", b"12"),
         (b"12", b"123456", b"1234"),
         (b"a" * 3 * PAGE_BYTES, b"b" * 3 * PAGE_BYTES, b"b" * PAGE_BYTES + b"a" * 2 * PAGE_BYTES),
+        (b"a" * 4000, b"b" * 100, b"b" * 100 + bytes(PAGE_BYTES // 2 - 100) + b"a" * (4000 - PAGE_BYTES // 2)),
         (b"a" * PAGE_BYTES, b"b" * PAGE_BYTES, b"b" * (PAGE_BYTES // 2) + b"a" * (PAGE_BYTES // 2)),
     ],
 )

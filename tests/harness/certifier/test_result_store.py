@@ -248,6 +248,19 @@ def test_nothing_else_than_a_verdict_is_kept(project: Path) -> None:
     assert [word in reason for word, reason in zip(words, reasons, strict=True)] == [True] * 5, reasons
 
 
+def test_a_folder_that_cannot_be_used_keeps_nothing_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file")
+    with opened(tmp_path / "kept") as store:
+        assert store.find(Task(locator="", shell="process", budget_seconds=1), None) is None
+        assert [f"{tmp_path / 'kept'} cannot be used: File exists"] == store.unkept
+
+
+@pytest.mark.parametrize("installed", ["site-packages", "dist-packages"])
+def test_native_code_of_a_package_is_foreign_wherever_it_is_installed(installed: str) -> None:
+    assert result_store._is_foreign(f"/usr/lib/python3/{installed}/client/_client.so")
+    assert not result_store._is_foreign(f"/usr/lib/python3/{installed}/numpy/core.so")
+
+
 def test_the_oldest_results_make_room(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with store_with(project) as (store, task, contract):
         oldest = store.path(task)
