@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
+from sinkproof.reference_engine.checkpointing.object_storage import JOB, ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.open_storage import is_folder, storage_at
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
 HOME: Final = ".sinkproof"
+FOR_SUCCESSORS: Final = ("name", "begins")  # on another machine, too: by the name they find transactions of the dead
 IDENTITY: Final = ("command", "sink", "key", "input", "output", "checkpoints")
 SCHEMA: Final = "sinkproof/pipeline/1"
 OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # removed when the next command begins
@@ -64,7 +65,22 @@ class PipelineFolder:
     # -- which job ---------------------------------------------------------------------------------
 
     def earlier(self) -> dict[str, Any] | None:
-        """The job that this folder belongs to."""
+        """The job that this folder belongs to, or the checkpoints at its URL: on another machine the folder is new."""
+        return self._in_folder() or self._at_url()
+
+    def _at_url(self) -> dict[str, Any] | None:
+        storage = self.storage() if self.checkpoints else None
+        if not isinstance(storage, ObjectCheckpointStorage):
+            return None
+        try:
+            job: dict[str, Any] = json.loads(storage.objects.read(JOB))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise PipelineError(f"{JOB} at {self.checkpoints} cannot be read ({error}): name another URL") from error
+        return job
+
+    def _in_folder(self) -> dict[str, Any] | None:
         try:
             job: dict[str, Any] = json.loads((self.home / "job.json").read_text())
         except FileNotFoundError:
@@ -80,16 +96,22 @@ class PipelineFolder:
 
     def refuse_another(self, job: Mapping[str, Any]) -> None:
         """Another job would mix its rows with those in the folder."""
-        earlier = self.earlier()
+        earlier = self._in_folder()
         if earlier is not None:
             _refuse_another(earlier, job, where=self.path, other="another folder with --out")
 
     def refuse_another_at_url(self, job: Mapping[str, Any], storage: ObjectCheckpointStorage) -> None:
         """A folder on another machine does not know the job. The output must be the same: it has a part of the rows."""
         ours = {name: job.get(name) for name in IDENTITY} | {"output": job.get("output", str(self.path))}
+        ours |= {name: job[name] for name in FOR_SUCCESSORS if name in job}
         earlier = json.loads(storage.owner(json.dumps(ours).encode()))
         _refuse_another(earlier, ours, where=storage.url, other="another URL with --checkpoints")
-        if "output" not in job and self.earlier() is None and storage.complete():
+        if earlier.get("name") != ours.get("name"):
+            raise PipelineError(
+                f"the same job at {storage.url} has begun on another machine under the name {earlier.get('name')!r}: "
+                "give this command again to continue it"
+            )
+        if "output" not in job and self._in_folder() is None and storage.complete():
             raise PipelineError(
                 f"{storage.url} continues a job that has put its rows into {self.path}, and that folder holds none of "
                 "them: bring it back, or name another URL with --checkpoints"

@@ -294,6 +294,22 @@ def test_checkpoints_are_not_continued_where_their_rows_are_gone(bucket_url: str
         folder.refuse_another_at_url(job, storage)
 
 
+def test_another_machine_goes_on_under_the_name_of_the_job(bucket_url: str, tmp_path: Path) -> None:
+    """By this name its transactions are found and fenced; the folder there is new."""
+    job = {"command": "etl", "sink": "two-phase", "key": "", "input": "topic in", "output": "topic out"}
+    storage = ObjectCheckpointStorage(open_objects(bucket_url))
+    with locked(tmp_path / "one", checkpoints=bucket_url) as folder:
+        assert folder.earlier() is None
+        folder.refuse_another_at_url({**job, "name": "etl-1", "begins": {0: 7}}, storage)
+    with locked(tmp_path / "two", checkpoints=bucket_url) as folder:
+        earlier = folder.earlier()
+        assert earlier is not None
+        assert ("etl-1", {"0": 7}) == (earlier["name"], earlier["begins"])
+        folder.refuse_another_at_url({**job, "name": "etl-1"}, storage)
+        with pytest.raises(PipelineError, match="has begun on another machine under the name 'etl-1'"):
+            folder.refuse_another_at_url({**job, "name": "etl-2"}, storage)
+
+
 @pytest.mark.slow
 def test_a_store_without_fencing_ends_the_command_before_spark_starts(
     sinkproof_command: Callable[..., subprocess.CompletedProcess[str]],
