@@ -187,7 +187,7 @@ def _note_change(names: Sequence[int], descriptors: Sequence[int], arguments: tu
     if any(arguments[at] not in (None, -1) for at in descriptors):
         return
     for name in filter(None, (_absolute(arguments[at]) for at in names)):
-        if COMPILED not in name:
+        if COMPILED not in f"{name}/":
             _note_beyond(name, "changes")
 
 
