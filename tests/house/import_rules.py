@@ -63,7 +63,7 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "confluent_kafka": ("reference_engine/inputs/kafka_*.py", "sink_adapters/kafka/*.py"),
     "hypothesis": ("harness/campaign/random_soak.py", "harness/strategies.py"),
     **dict.fromkeys(("jinja2", "markupsafe"), ("reports/page.py",)),
-    "jsonschema": ("reports/document.py",),
+    "msgspec": ("reports/certificate_file.py", "reports/json_files.py", "harness/certifier/result_store.py"),
     "numpy": (
         "reference_engine/dataflow/columns.py",
         "reference_engine/shells/spark/python_worker_daemon.py",

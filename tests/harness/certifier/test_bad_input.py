@@ -18,7 +18,7 @@ import pytest
 
 from sinkproof.certifier.waivers import WaiverCheck
 from sinkproof.chaos.clock import Deadline
-from sinkproof.reports.document import load
+from sinkproof.reports.certificate_file import load
 
 BAD = Path(__file__).parents[2].joinpath("support/bad_sinks.py")
 Run = Callable[..., subprocess.CompletedProcess[str]]
