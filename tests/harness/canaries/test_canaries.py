@@ -64,6 +64,7 @@ def campaign_for() -> Iterator[Callable[[Canary, str], CampaignFunction]]:
         yield lambda canary, shell: kinds[shell](canary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("canary", "shell"), TRIALS, ids=lambda value: getattr(value, "name", value))
 def test_a_canary_is_convicted_of_its_own_sin(
     canary: Canary, shell: str, campaign_for: Callable[[Canary, str], CampaignFunction]
@@ -180,6 +181,7 @@ def test_the_usual_campaign_convicts_each_canary(canary: Canary, monkeypatch: py
     assert result.convicted, result.why
 
 
+@pytest.mark.slow
 def test_all_anomalies_of_a_state_are_recorded_at_once_and_counted_once(tmp_path: Path) -> None:
     """A state with lost rows and a failed recovery yields both findings before the closure ends."""
     with runner_of(rare.ThreePlaces, tmp_path) as runner:
@@ -270,6 +272,7 @@ class OfFiles:
         return self.make(self.given.sink(scratch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "make", "oracles"),
     [

@@ -79,6 +79,7 @@ class Subject:
 """
 
 
+@pytest.mark.slow
 def test_a_zombie_does_not_resume_while_its_successor_is_at_work(tmp_path: Path) -> None:
     """On a busy machine, a successor that takes long to commit was taken for one that waits for a lock."""
     file, folder = tmp_path / "takes_long.py", tmp_path / "scratch"

@@ -173,6 +173,7 @@ def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -
     assert shell["points_total"] == len(shell["points_reached"])
 
 
+@pytest.mark.slow
 def test_a_pair_without_a_spark_form_is_refused(sinkproof_command: Command) -> None:
     done = sinkproof_command("certify", "memory/two-phase", "--on", "spark")
     assert 3 == done.returncode

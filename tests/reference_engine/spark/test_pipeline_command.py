@@ -63,6 +63,7 @@ def test_bad_arguments_end_with_3_and_say_what_to_do(
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_java_is_said_with_how_to_get_one(
     rows: Path,
     sinkproof_command: Callable[..., subprocess.CompletedProcess[str]],
