@@ -279,6 +279,7 @@ deaths = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.row("S05")
 @pytest.mark.row("S15")
 @settings(max_examples=80)

@@ -123,6 +123,7 @@ def test_a_kind_without_containers_runs_as_a_process(monkeypatch: pytest.MonkeyP
     assert ("", "container") == (TOXIPROXY.where_to_look(), CASSANDRA.where_to_look())
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_reply_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error comes before any service is started; other commands need no engine."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")

@@ -140,6 +140,7 @@ def test_a_mixed_closure_that_ran_out_of_time_says_how_deep_it_went(runner: Any)
     assert summary.depth in (0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_mixed_path_is_written_with_occurrences_from_the_start(runner: Any) -> None:
     bench = runner("BackupsContract")
     closures = Closures(bench, close=closing, may=lambda fault: fault.point == "fence.after")

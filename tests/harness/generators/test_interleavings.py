@@ -33,6 +33,7 @@ def runner(name: str, folder: Path) -> Iterator[ProcessRunner]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["pause", "stop"])
 def test_an_attempt_suspended_with_a_lock_resumes_as_soon_as_another_waits_for_it(fault: str, tmp_path: Path) -> None:
     with runner("Locked", tmp_path) as made:
@@ -95,6 +96,7 @@ def test_a_zombie_does_not_resume_while_its_successor_is_at_work(tmp_path: Path)
     assert [f"{first} notified"] == [each for each in noted[since:] if each.startswith(first)]  # by the zombie
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "job", "place", "fault", "oracle"),
     [
