@@ -51,7 +51,6 @@ def containers() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_faults_of_services_work_in_containers_as_in_processes(some_engine: None, homes: Path) -> None:
     """One test, so that pytest's workers do not each start an engine and build the images."""
     check_that_a_killed_node_restarts_with_its_data()

@@ -158,7 +158,6 @@ def steady(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # each runs all 27
 def test_two_processes_print_the_same_documents(tmp_path: Path) -> None:
     """Also with another order of sets."""
     said = [

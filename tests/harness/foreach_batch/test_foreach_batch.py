@@ -224,7 +224,6 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # a dozen sessions, and two at a time on a small machine
 @pytest.mark.parametrize(
     "names", [("appending", "replacing"), pytest.param(("skipping",), marks=pytest.mark.longer)], ids=" ".join
 )
