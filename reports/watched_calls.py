@@ -22,7 +22,9 @@ class OutwardCalls:
     left: Sequence[str] = ()  # some of the schedules that were to be run, and did not strike
     left_total: int = 0
     unseen: Sequence[str] = ()  # why changes may have been missed
-    elsewhere: Sequence[str] = ()  # files that it changed outside of its folder, where it was not struck
+    elsewhere: Sequence[str] = ()  # names of files that it changed outside of its folder, where it was struck as well
+    kept_elsewhere: Sequence[str] = ()  # paths of them that other runs found, or will find
+    peers: Sequence[str] = ()  # addresses to which it connected
     unwatched: str = ""  # why no call was watched
     native: bool = False
     calls_alike: int = 0  # of native code, besides: the same calls after the same line as some that were killed
