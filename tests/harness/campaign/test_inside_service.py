@@ -140,6 +140,7 @@ def test_a_service_that_does_not_start_again_convicts_no_sink() -> None:
             runner.run(parse(LAST.replace("commit.log", "data.log")))
 
 
+@pytest.mark.slow
 def test_without_a_service_of_its_own_nothing_is_killed_inside() -> None:
     contract = load("files/two-phase")
     with (
