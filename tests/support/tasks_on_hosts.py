@@ -153,8 +153,7 @@ class Execution:
         over = False
         while not over:
             over = all(process.poll() == 0 for _, process in self.cluster.tasks.values())
-            for happening in self.reader.new():
-                yield happening
+            yield from self.reader.new()
             self._begin_again()
             if deadline.over:
                 log = (self.cluster.folder / "processes.log").read_text(errors="replace")[-3000:]
