@@ -17,6 +17,7 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
+from sinkproof.chaos.system_calls.place_names import canonical_name, kept
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
@@ -42,6 +43,7 @@ RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is 
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+NOTING: Final = ("sinkproof.chaos.sqlite_points:note_before_forks",)
 HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
 MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
 MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
@@ -56,7 +58,7 @@ class Servers:
         self.first = self._start(HASH_SEEDS[0])
 
     def _start(self, hash_seed: int) -> ForkServer:
-        return ForkServer(preload=self.preload, warm=self.warm, hash_seed=hash_seed)
+        return ForkServer(preload=self.preload, warm=(*self.warm, NOTING), hash_seed=hash_seed)
 
     def other(self) -> ForkServer:
         self._other = self._other or self._start(HASH_SEEDS[1])
@@ -259,7 +261,9 @@ class ProcessRunner(ScheduleRunner):
             result,
             unwatched=host.unwatched,
             unseen=tuple(host.unseen),
-            elsewhere=tuple(host.elsewhere),
+            elsewhere=tuple(map(canonical_name, host.elsewhere or ())),
+            kept_elsewhere=tuple(kept(host.elsewhere or {})),
+            peers=tuple(host.peers),
             calls_apart=frozenset(host.apart),
             losses_would_leave=() if unforced is None else unforced.would_leave,
             power_took=0 if unforced is None else unforced.losses,

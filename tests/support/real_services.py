@@ -33,7 +33,6 @@ def give_time(items: Iterable[pytest.Item], fixtures: set[str]) -> None:
     for item in items:
         if fixtures & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(400))
 
 
 def one_for_the_run(

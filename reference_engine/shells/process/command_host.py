@@ -78,6 +78,7 @@ class CommandHost(WatchingHost):
     ) -> None:
         super().__init__(server, scratch, record=record, hang_seconds=hang_seconds, limits=limits)
         self.words = tuple(words)
+        self.elsewhere = {}
 
     def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
         variables = {
@@ -94,7 +95,7 @@ class CommandHost(WatchingHost):
                 descriptors=[theirs_in, theirs_out],
                 limits=self.limits,
             )
-            watch = self.watch(child)
+            watch = self.watch(child, actor)
         except BaseException:
             os.close(ours_in)
             os.close(ours_out)

@@ -17,7 +17,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.native_calls import power_losses
-from sinkproof.reports.document import PowerLosses, ShellResult
+from sinkproof.reports.document import OutwardCalls, PowerLosses, ShellResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
@@ -117,6 +117,19 @@ def test_a_whole_stage_says_what_the_documents_say(sink: str, is_right: bool) ->
     assert document is not None
     assert (document.losses, []) == (document.struck, list(document.mapped))
     assert document.took > 0
+
+
+def test_survival_is_unknown_where_a_command_changes_files_elsewhere() -> None:
+    shell = ShellResult(
+        shell="process",
+        schedules_run=1,
+        schedules_in_bound=1,
+        kills=1,
+        seconds=1.0,
+        power=PowerLosses(losses=3, struck=3, took=1),
+        outward=OutwardCalls(calls=1, killed=1, elsewhere=["/var/log/*"]),
+    )
+    assert power_not_examined(load(f"{SINKS}:Forced"), [shell]).endswith("would survive: /var/log/*")
 
 
 @pytest.mark.parametrize(
