@@ -130,7 +130,8 @@ def _read(file: str) -> ClientSettings:
     given = _properties(path)
     named = {KNOWN[name]: value for name, value in given.items() if name in KNOWN}
     named = {**dict(_of_jaas(file, given.get(JAAS, ""))), **named}
-    found: dict[str, Any] = {name: value if name in SECRETS else str(value) for name, value in named.items()}
+    found: dict[str, Any] = {"protocol": ""}
+    found |= {name: value if name in SECRETS else str(value) for name, value in named.items()}
     found |= {name: _pem(file, path.parent / found[name]) for name in FILES if found.get(name)}
     if found.get("certificate"):
         found.setdefault("key", found["certificate"])  # Kafka's own clients keep both in one file

@@ -94,6 +94,7 @@ def test_names_of_librdkafka_mean_the_same(write: Write) -> None:
     ("text", "said"),
     [
         (OF_KAFKA.replace("SASL_SSL", "TLS"), "security.protocol is TLS. Known are PLAINTEXT, SSL"),
+        ("sasl.username=alice", "security.protocol is missing. Known are PLAINTEXT"),
         (OF_KAFKA.replace("SCRAM-SHA-512", "GSSAPI"), "sasl.mechanism is GSSAPI. Known are PLAIN"),
         (OF_KAFKA.replace("ca.pem", "none.pem"), r"none.pem, which cannot be read: No such file"),
         (OF_KAFKA.replace("ca.pem", "store.jks"), r"store.jks: it is no PEM file. .*keytool"),
