@@ -6,9 +6,9 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.reports.report_facts import plural
 
 LINE_SECONDS: Final = 5.0
@@ -91,7 +91,7 @@ class JsonLine(LogLine):
 
     def _print(self, content: dict[str, Any]) -> None:
         self._next = self._clock() + LINE_SECONDS
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        at = utc_now().isoformat(timespec="milliseconds")
         print(json.dumps({"at": at, **content}), file=self._stream, flush=True)
 
 

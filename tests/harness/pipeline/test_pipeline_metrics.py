@@ -49,6 +49,9 @@ def test_only_this_machine_is_served_and_a_port_in_use_is_said(metrics: ServedMe
 def test_a_closed_one_can_be_closed_again_and_its_port_is_free() -> None:
     first = ServedMetrics(StatusLine(), port=0)
     port = int(first.url.rpartition(":")[2].partition("/")[0])
+    url = first.url
     first.close()
     first.close()
-    ServedMetrics(StatusLine(), port=port).close()
+    second = ServedMetrics(StatusLine(), port=port)
+    assert url == second.url
+    second.close()
