@@ -26,7 +26,11 @@ class OutwardCalls:
     left: Annotated[Texts, says("some of the schedules that were to be run, and did not strike")] = ()
     left_total: Annotated[Count, says("how many such schedules there are")] = 0
     unseen: Annotated[Texts, says("why changes may have been missed")] = ()
-    elsewhere: Annotated[Texts, says("files that it changed outside of its folder, where it was not struck")] = ()
+    elsewhere: Annotated[
+        Texts, says("names of files that it changed outside of its folder, where it was struck as well")
+    ] = ()
+    kept_elsewhere: Annotated[Texts, says("paths of those files that other runs found, or will find")] = ()
+    peers: Annotated[Texts, says("addresses to which it connected")] = ()
     unwatched: Annotated[str, says("why no call was watched; empty: they were")] = ""
     native: Annotated[bool, says("they are of a sink in Python, and only those that no line of it explains")] = False
     calls_alike: Annotated[
