@@ -15,6 +15,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.reports.at_target.target_record import RowId as RowId
+from sinkproof.reports.at_target.target_record import TargetRecord as TargetRecord
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
 from sinkproof.reports.watched_calls import InsideService as InsideService
@@ -27,7 +29,6 @@ VERDICTS: Final = ("upheld", "violated", "unknown")
 GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "broken", "unknown")
 OUTCOMES: Final = ("upheld", "violated", "unfired", "finding")
 
-RowId = Sequence[int | str]  # (split, offset); for an aggregate what names its row: (key, window)
 Document = dict[str, Any]
 
 
@@ -92,6 +93,7 @@ class Finding:
         str
     ] = ()  # the last points that the victim of the last fault passed, in order; the fault was injected at the last one
     effects: Sequence[str] = ()  # what the sinks did at the target after the last fault, in order
+    target: TargetRecord | None = None  # of the same run, made once more: each change, and which attempt made it
     line: SourceLine | None = None  # the source line that was executed when the last fault was injected
     traceback: str | None = None
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from sinkproof.reports import canary_table, coverage_text, finding_groups, grid, picture, story
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
 
 TEMPLATE: Final = "page.html.j2"
 SCRIPT: Final = "page.js.j2"
@@ -30,6 +31,7 @@ def render(document: Mapping[str, Any]) -> str:
         kill_table_of=canary_table.kill_table,
         lines_around=finding_groups.lines_around,
         picture=picture.picture,
+        seen=target_words.seen,
         sentence=story.sentence,
         story=story.story,
         OTHERS_SHOWN=OTHER_FINDINGS_SHOWN,

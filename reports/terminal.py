@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
@@ -24,6 +25,7 @@ NAME_LEAST: Final = 20  # columns for the name of a subject
 FINDINGS_SHOWN: Final = 5  # groups per subject; the page and the document have them all
 UNCLAIMED_SHOWN: Final = 2  # of those: unclaimed flaws must not hide broken claims
 WIDTH_MIN: Final = 40
+ROWS_SEEN_MOST: Final = 4  # of one finding
 
 
 def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False) -> str:
@@ -161,14 +163,20 @@ def _timeline(console: Console, finding: Document) -> None:
 def _evidence(finding: Document) -> list[tuple[str, str]]:
     found = [("why", finding["why"])]
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
-    found += [("rows", ", ".join(finding["contents"]))] if finding["contents"] else []
+    target = finding["target"]
+    if target:
+        rows = target_words.seen(target["rows"][:ROWS_SEEN_MOST])
+        found += [("rows" if not number else "", each) for number, each in enumerate(rows)]
+    elif finding["contents"]:
+        found.append(("rows", ", ".join(finding["contents"])))
     if line := finding["line"]:
         inside = f" in {line['function']}" if line.get("function") else ""
         found.append(("line", f"{facts.line_text(line)}{inside}  {line['text'].strip()}"))
         found += [("", text) for text in finding_groups.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
-    found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
+    if not target:
+        found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
     if finding["root_cause"]:
         found.append(("likely", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]

@@ -49,8 +49,10 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
     assert [
         "0.002 coordinator generation 1 begins",
         "0.022 coordinator checkpoint 1 is complete",
+        "0.026 sink[0] notify_complete: commit; 10 rows appear: 0:0, 0:1, 0:2, 0:3, …",
         "0.026 sink[0] ⚡ kill at commit.after",
         "0.211 coordinator generation 2 begins",
+        "0.214 sink[0] creates part-0-2; 10 rows appear once more: 0:0, 0:1, 0:2, 0:3, …",
         "0.215 sink[0] open: commits part-0-1 again",
         "0.234 sink[1] declines checkpoint 3",
         "0.250 coordinator checkpoint 4 is complete",
