@@ -14,6 +14,7 @@ from rich.text import Text
 from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.at_target import target_words
+from sinkproof.reports.ci.since_earlier import Earlier, gone_text
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
@@ -28,8 +29,12 @@ WIDTH_MIN: Final = 40
 ROWS_SEEN_MOST: Final = 4  # of one finding
 
 
-def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False) -> str:
-    """`width`: of the terminal. Replay commands are never wrapped, so that they can be copied whole."""
+def render(
+    document: Mapping[str, Any], *, width: int = 120, color: bool = False, earlier: Earlier | None = None
+) -> str:
+    """`width`: of the terminal. `earlier`: a certificate beside this one. Replay commands are never wrapped, so that
+    they can be copied whole.
+    """
     known = facts.filled(document)
     console = Console(
         file=io.StringIO(),
@@ -43,7 +48,9 @@ def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False
     with console.capture() as capture:
         _subjects(console, known)
         for subject in known["subjects"]:
-            _findings(console, subject)
+            _findings(console, subject, earlier)
+        if earlier is not None:
+            console.print(_text(earlier.summary(known["subjects"])))
         _conclusion(console, known)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
@@ -105,7 +112,7 @@ def _subject_facts(subject: Document) -> dict[str, Text]:
     }
 
 
-def _findings(console: Console, subject: Document) -> None:
+def _findings(console: Console, subject: Document, earlier: Earlier | None) -> None:
     findings = subject["findings"]
     if subject["verdict"] != "upheld" and subject["why"]:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
@@ -117,21 +124,25 @@ def _findings(console: Console, subject: Document) -> None:
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
     pictured = [finding for finding in facts.pictured(subject) if finding["claimed"]]
     for group in shown:
-        _finding(console, subject, group, timeline=group[0] in pictured)
+        word = earlier.words(subject, group) if earlier else ""
+        _finding(console, subject, group, timeline=group[0] in pictured, word=word)
     if left := sum(map(len, groups)) - sum(map(len, shown)):
         more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
+        console.print()
+    for finding in earlier.gone(subject) if earlier else ():
+        console.print(_text(f"{facts.SYMBOLS['upheld']} {subject['name']}: gone: {gone_text(finding)}"))
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
 
 
-def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool) -> None:
+def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool, word: str) -> None:
     """The first of a group in full, and where the others struck."""
     finding, others = group[0], group[1:]
     symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
     broken = f" {finding['claim']}" if finding["claim"] else ""
-    kind = facts.claimed_text(finding["claimed"])
+    kind = ", ".join(filter(None, (facts.claimed_text(finding["claimed"]), word)))
     title = f"{symbol} {subject['name']}: {finding['oracle']}{broken} ({kind}), {finding['shell']} shell"
     console.print(Text(facts.visible(title), style="bold"))
     grid = Table.grid(padding=(0, 2))
