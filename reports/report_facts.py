@@ -282,15 +282,17 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     kills, kills_kept = _sums(all_totals, "kills", "kills_kept")
     steps, known = _sums(all_totals, "points_reached", "points_total")
     complete = sum(closure["complete"] for closure in closures)
+    states = sum(closure["states"] for closure in closures)
+    closed = (
+        "durable states crashed from",
+        count(states),
+        f"in {plural(len(closures), 'closure')}, {complete} complete",
+    )
     return [
         ("schedules run", count(schedules), f"{count(kept)} kept" if kept else ""),
         ("real kills", count(kills), f"{count(kills_kept)} kept" if kills_kept else ""),
         ("steps with a fault", count(steps), f"of {count(known)} found"),
-        (
-            "durable states crashed from",
-            count(sum(closure["states"] for closure in closures)),
-            f"in {plural(len(closures), 'closure')}, {complete} complete" if closures else "",
-        ),
+        *([closed] if closures else []),
         ("canaries convicted", count(sum(canary["convicted"] for canary in canaries)), _of_canaries(canaries)),
     ]
 
