@@ -291,7 +291,7 @@ def load(folder_or_file: Path | str) -> Document:
         ) from error
     except (ValueError, RecursionError) as error:
         raise DocumentError(
-            f"the certificate {path} is damaged",
+            f"{path} is no certificate, or a damaged one",
             evidence=str(error),
             next_step="Run `sinkproof certify` again: it writes the file whole or not at all",
         ) from error

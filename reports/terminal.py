@@ -149,8 +149,12 @@ def _finding(console: Console, subject: Document, group: Sequence[Document], *, 
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     also = [("also", f"{facts.plural(len(others), 'finding')} at {finding_groups.also_at(others)}")] if others else []
+    source = finding_groups.lines_around(finding["line"]) if finding["line"] else []
     for name, value in [*_evidence(finding), *also]:
-        grid.add_row(Text(f"  {name}"), _text(value))
+        text = _text(value)
+        if value in source:  # indentation says more than the end of a long line
+            text.no_wrap, text.overflow = True, "ellipsis"
+        grid.add_row(Text(f"  {name}"), text)
     console.print(grid)
     if timeline:
         _timeline(console, finding)

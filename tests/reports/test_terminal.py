@@ -73,3 +73,13 @@ def test_a_table_gives_way_to_blocks_before_it_breaks_the_names_of_subjects(widt
     document["subjects"] = [{**subject, "name": name} for subject in document["subjects"]]
     overview, _, _ = terminal.render(document, width=width).partition("NO_DUPLICATES:")
     assert len(document["subjects"]) < overview.count(name)  # beside the first finding, too
+
+
+def test_in_a_narrow_terminal_source_lines_are_cut_and_keep_their_indentation() -> None:
+    document = sample()
+    line = document["subjects"][1]["findings"][1]["line"]
+    line["around"] = ["   41  final = name", f"   42      os.replace({'pending, ' * 20})"]
+    lines = terminal.render(document, width=60).splitlines()
+    (struck,) = (text for text in lines if "→   42      os.replace(pending, " in text)
+    assert struck.endswith("…")
+    assert len(struck) <= 60
