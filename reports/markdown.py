@@ -8,13 +8,11 @@ from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
-from sinkproof.reports.at_target import target_words
 from sinkproof.reports.ci.since_earlier import Earlier, gone_text
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
-CHANGES_SHOWN: Final = 3  # of the target, of one finding
 SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&@])")
 
 
@@ -77,20 +75,11 @@ def _findings(subject: Document, earlier: Earlier | None) -> list[str]:
             for kind in ("lost", "extra")
             if facts.rows_total(finding, kind)
         ]
-        lines += [f"  - {escaped(line)}" for line in _at_target(finding)]
+        lines += [f"  - {escaped(line)}" for line in story.at_target(finding)]
         lines += ["", *_fenced(finding["replay"]), ""]
     more = len(subject["findings"]) - FINDINGS_SHOWN
     lines += [f"and {facts.plural(more, 'more finding')}", ""] if more > 0 else []
     return [*lines, *gone, ""] if gone else lines
-
-
-def _at_target(finding: Document) -> list[str]:
-    """How often its rows were visible, and the changes of the target that made rows appear once more, or vanish."""
-    if not finding["target"]:
-        return []
-    wrong = [each for each in story.story(finding).events if each.change and target_words.is_wrong(each.change)]
-    told = [f"{each.at:.3f} {each.actor}: {story.sentence(each)}" for each in wrong[:CHANGES_SHOWN]]
-    return [*target_words.seen(finding["target"]["rows"]), *told]
 
 
 def _fenced(text: str) -> list[str]:

@@ -27,6 +27,7 @@ BOLT: Final = "⚡"
 LINES_OF_WORDS: Final = 9
 LINES_WITH_CHANGES: Final = 11  # where the effects on the target are known, too
 ROWS_NAMED: Final = 4
+CHANGES_TOLD: Final = 3
 EXTRA_MEANS: Final = {"O3": "seen early or again", "O9": "added by a replaced attempt"}
 WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
 
@@ -101,6 +102,15 @@ def _with_changes(finding: Document) -> list[StoryEvent]:
 def _change_event(change: Mapping[str, Any]) -> StoryEvent:
     text = target_words.sentence(change)
     return StoryEvent(at=change["at"], actor=change["actor"], generation=None, kind="change", text=text, change=change)
+
+
+def at_target(finding: Document) -> list[str]:
+    """How often its rows were visible, and the first changes that made rows appear once more, or vanish."""
+    if not finding["target"]:
+        return []
+    wrong = [each for each in story(finding).events if each.change and target_words.is_wrong(each.change)]
+    told = [f"{each.at:.3f} {each.actor}: {sentence(each)}" for each in wrong[:CHANGES_TOLD]]
+    return [*target_words.seen(finding["target"]["rows"]), *told]
 
 
 def sentence(each: StoryEvent) -> str:
