@@ -281,18 +281,13 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     schedules, kept = _sums(all_totals, "schedules_run", "schedules_kept")
     kills, kills_kept = _sums(all_totals, "kills", "kills_kept")
     steps, known = _sums(all_totals, "points_reached", "points_total")
-    complete = sum(closure["complete"] for closure in closures)
-    states = sum(closure["states"] for closure in closures)
-    closed = (
-        "durable states crashed from",
-        count(states),
-        f"in {plural(len(closures), 'closure')}, {complete} complete",
-    )
+    states, complete = (sum(each[key] for each in closures) for key in ("states", "complete"))
+    within = f"in {plural(len(closures), 'closure')}, {complete} complete"
     return [
         ("schedules run", count(schedules), f"{count(kept)} kept" if kept else ""),
         ("real kills", count(kills), f"{count(kills_kept)} kept" if kills_kept else ""),
         ("steps with a fault", count(steps), f"of {count(known)} found"),
-        *([closed] if closures else []),
+        *([("durable states crashed from", count(states), within)] if closures else []),
         ("canaries convicted", count(sum(canary["convicted"] for canary in canaries)), _of_canaries(canaries)),
     ]
 

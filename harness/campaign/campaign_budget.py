@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.close_ups import look_closer
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.campaign.inside_service.inside_campaign import SECONDS_MOST as INSIDE_SECONDS_MOST
 from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
@@ -137,7 +137,7 @@ def _simulated(
             soak(runner, results, seconds=task.soak_seconds, first_seed=task.seed)
         look_closer(results, runner)
     if not results.contract.is_ours and results.breaks_a_claim:
-        from sinkproof.campaign.confirmation import confirm
+        from sinkproof.campaign.found_again.confirmation import confirm
 
         confirm(results, hang_seconds=task.hang_seconds)
     return campaign.closures.summary()

@@ -77,7 +77,7 @@ def report(
         raise click.UsageError(f"--against: only for --format {', '.join(BESIDE_AN_EARLIER)}")
     check = WaiverCheck(document=load(folder), waivers=waivers_of(Path.cwd()), today=utc_now().date())
     click.echo(
-        _renderer(kind, check, old_days, against)(check.document),
+        _renderer(kind, check, old_days=old_days, against=against)(check.document),
         nl=kind not in ("sarif", "badge", "badge-json", "github"),
     )
     for line in check.lines():
@@ -87,7 +87,9 @@ def report(
     sys.exit(0 if exit_zero else check.exit_status)
 
 
-def _renderer(kind: str, check: WaiverCheck, old_days: int, against: Path | None) -> Callable[[Mapping[str, Any]], str]:
+def _renderer(
+    kind: str, check: WaiverCheck, *, old_days: int, against: Path | None
+) -> Callable[[Mapping[str, Any]], str]:
     from sinkproof.reports import junit, markdown, page, terminal
     from sinkproof.reports.ci import badge, github_annotations, sarif
     from sinkproof.reports.ci.since_earlier import Earlier

@@ -128,7 +128,7 @@ class TargetLog:
     # -- what changed ---------------------------------------------------------------------------------
 
     def _look(self, simulation: Simulation, key: Key, *, is_step: bool, ahead: int = 0) -> None:
-        """`key`: whose code ran since the last look."""
+        """`key`: the attempt that has run since the last look."""
         steps = self._steps_of(simulation, key)
         files, version = self._listed(), self._version_now()
         did = differences(self._files, files) if key[0] else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
-from sinkproof.campaign.close_ups import look_closer
+from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse

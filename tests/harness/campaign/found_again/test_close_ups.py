@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.campaign_budget import begin
-from sinkproof.campaign.close_ups import look_closer
+from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.at_target.target_record import TargetRecord
@@ -15,7 +15,7 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 
-from ...support.zoo_campaigns import ZOO, task_of
+from ....support.zoo_campaigns import ZOO, task_of
 
 
 def finding(oracle: str, schedule: str, *, shell: str) -> Finding:
