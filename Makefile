@@ -17,7 +17,7 @@ test: .venv/ready java browser services ## run the whole test suite (TESTS=tests
 	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
-	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow" $(TESTS)
+	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow and not longer and not released" $(TESTS)
 
 test-released: build/released/ready ## certify sinks that write with released libraries (in build/released; half an hour)
 	@build/released/bin/pytest -q -m released tests/released

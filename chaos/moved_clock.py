@@ -28,7 +28,12 @@ class MovedClock:
             os.environ["TZ"] = clock.zone
             time.tzset()
         self._start, self._shown = clock.start, seconds
-        self._traveller = travel(clock.start + seconds, tick=True).start()
+        self._travel = travel(clock.start + seconds, tick=True)
+        self._traveller = self._travel.start()
+
+    def stop(self) -> None:
+        """The true clock, from now on; the time zone stays."""
+        self._travel.stop()
 
     def show(self, seconds: float) -> None:
         """The clock ticks on by itself between two calls, so it goes back only if `seconds` do."""

@@ -53,6 +53,9 @@ class LargestRun:
         if result.finished and not result.anomalies:
             self._at_least(rows=result.rows_committed, restarts=result.restarts)
 
+    def note_wall_clock(self, job: str) -> None:
+        self.clocks[f"{WALL}: {job}"] = None
+
     def _at_least(self, **sizes: int) -> None:
         self.sizes |= Counter(sizes)
 

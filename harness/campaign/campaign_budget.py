@@ -155,7 +155,7 @@ def _process(
 
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
-        workers_beside(runner, task.cores) as workers,
+        workers_beside(runner, task.cores, lost=results.notes) as workers,
     ):
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)

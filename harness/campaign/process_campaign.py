@@ -18,13 +18,17 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
+from sinkproof.subject.numbers_in_code import has_number_between
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
+from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
+# More rows than a batch of `large-batches` has (600), and as many as a sink gets in `far-larger-data` in all.
+NUMBERS_OF_FAR_LARGER_DATA: Final = LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -123,7 +127,9 @@ class ProcessCampaign(CampaignInProcesses):
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
         power.unwatched = why_not_watched(recorded)
         if not power.unwatched:
-            power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
+            losses = native_calls.power_losses(recorded)
+            losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
+            power.losses = dict.fromkeys(losses, False)
             self._strike_all(power.losses)
 
     def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:
@@ -144,7 +150,7 @@ class ProcessCampaign(CampaignInProcesses):
 
     def search_unusual_situations(self) -> None:
         """While statements of a user's sink have not run. Where one of them does, faults are tried next: at its lines,
-        and at steps of the same job.
+        and at steps of the same job. Far larger data comes also where a number in its code may begin to matter there.
         """
         given_up = []
         if self.unexecuted:
@@ -153,6 +159,10 @@ class ProcessCampaign(CampaignInProcesses):
                     given_up.append(schedule.job)
                 if not self.unexecuted:
                     break
+        if not self.has_breakable_service and has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
+            for schedule in lines_never_run.far_larger_data():
+                if schedule not in self.tried and FAR_LARGER_DATA_JOB not in given_up and not self._search(schedule):
+                    given_up.append(schedule.job)
         if given_up:
             self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
 

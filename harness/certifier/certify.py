@@ -26,7 +26,7 @@ from sinkproof.chaos.clock import now, utc_now
 from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
-from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.certificate_file import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError

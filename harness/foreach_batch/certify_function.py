@@ -9,12 +9,13 @@ from typing import Final
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.schedule import COORDINATOR, parse
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, KILL, LOSE
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, LOSE, UNANSWERED
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
     STREAMING_FUNCTION_PLAN,
+    WITHOUT_COPIES,
     SimulatedFunctionCampaign,
     StreamingFunctionCampaign,
 )
@@ -47,16 +48,7 @@ def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutco
 def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResult:
     """Runs one schedule from the empty folder. Raises ContractError for a fault of another kind."""
     schedule = parse(task.schedule, kinds=frozenset(KINDS))
-    for fault in schedule.faults:
-        if (
-            fault.kind not in (KILL, LOSE)
-            or fault.actor != COORDINATOR
-            or (fault.kind, fault.point == AFTER_COMMIT) == (LOSE, False)
-        ):
-            raise ContractError(
-                f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
-                f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N"
-            )
+    refuse_other_faults(schedule, task.shell)
     with _scratch_folder(contract, task, progress=progress) as scratch:
         if task.shell == "simulated":
             with simulated_query(contract, scratch, progress=progress) as query:
@@ -77,24 +69,43 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
             )
 
 
+def refuse_other_faults(schedule: Schedule, shell: str) -> None:
+    if shell != "simulated" and schedule.job != STANDARD:
+        raise ContractError(f"job={schedule.job} runs --on simulated only: a real query has a source of its own")
+    for number, fault in enumerate(schedule.faults, 1):
+        if fault.kind in (ERROR, UNANSWERED) and number == len(schedule.faults) and shell == "simulated":
+            continue
+        if (
+            fault.kind not in (KILL, LOSE)
+            or fault.actor != COORDINATOR
+            or (fault.kind, fault.point == AFTER_COMMIT) == (LOSE, False)
+        ):
+            raise ContractError(
+                f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
+                f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR} "
+                f"or {UNANSWERED} at a file effect"
+            )
+
+
 # -- simulated -------------------------------------------------------------------------------------
 
 
 def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)
-    if results.contract.offers("setup") or results.contract.offers("teardown"):
+    copies = not (results.contract.offers("setup") or results.contract.offers("teardown"))
+    if not copies:
         results.deferred = (
             "the simulated shell could not crash it: what setup makes and teardown removes lies outside of the folder, "
             "and its state after a crash cannot be copied"
         )
-        return None
     canaries = laid_out(scratch.path.parent / "canaries")
     with simulated_query(results.contract, scratch, progress=progress) as query:
         with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
             results.unknowns += blind_spots(scratch, query.session, canaries)
-        campaign = SimulatedFunctionCampaign(query, results, deadline=deadline)
-        campaign.carry_out(SIMULATED_FUNCTION_PLAN)
-    return campaign.closure()
+        campaign = SimulatedFunctionCampaign(query, results, deadline=deadline, copies=copies)
+        campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
+        results.contract.call_if_there("teardown", scratch)
+    return campaign.closure() if copies else None
 
 
 @contextmanager

@@ -1,19 +1,31 @@
 """The streaming query that certifies foreachBatch functions: three batches of four rows, the same at every replay.
 
 Row number v of the source is row (v % 2, v // 2). Both shells select from a column of such numbers: the simulated one
-from a range, the real one from Spark's rate-micro-batch source, which is endless and is cut after the last row.
+from a range, the real one from Spark's rate-micro-batch source, which is endless and is cut after the last row. The
+simulated one has the other queries of `QUERIES`, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.schedule import STANDARD, ScheduleError
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.judging.altered_rows import Fields
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
+from sinkproof.workload.jobs import (
+    DAY_BEFORE,
+    EDGE_CASE_VALUES_JOB,
+    EMPTY_BATCHES_JOB,
+    LARGE_BATCHES_JOB,
+    OUTAGE_JOB,
+    OUTAGE_SECONDS,
+    input_of,
+)
 from sinkproof.workload.ledger import Identity, Ledger
 from sinkproof.workload.rows import make_row
 
@@ -37,23 +49,79 @@ POINTS: Final[Mapping[str, str]] = {
 }
 KILL: Final = "kill-job"
 LOSE: Final = "lose"
+ERROR: Final = "error"  # before a file effect; or, at BEFORE_BATCH, wherever Spark reads the batch's last row
+UNANSWERED: Final = "unanswered"  # after a file effect
+INJECTED: Final = "injected error"
+COLUMNS: Final = "split int, offset long, key string, value string, event_time_ms long"
 EARLY: Final = "O3"  # the oracle
 
 
-def anomalies_of(ending: Observation, rows: str, *, fields: Fields | None = None) -> tuple[Anomaly, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
+    `wall_clock` before a restart.
+    """
+
+    sentence: str
+    ledger: Ledger = LEDGER
+    batches: tuple[int, ...] = BATCHES * (BATCH_ROWS,)
+    wall_clock: WallClock | None = None  # None: the machine's
+    outage_seconds: float = 0.0
+
+    def identities(self, batch: int) -> list[Identity]:
+        first = sum(self.batches[:batch])
+        return [(value % SPLITS, value // SPLITS) for value in range(first, first + self.batches[batch])]
+
+
+def _in_equal_batches(job: str, sentence: str) -> Query:
+    ledger = Ledger(input_of(job))
+    size = -(-len(ledger.expected) // BATCHES)
+    return Query(sentence=sentence, ledger=ledger, batches=(size, size, len(ledger.expected) - 2 * size))
+
+
+QUERIES: Final[Mapping[str, Query]] = {
+    STANDARD: Query(sentence=""),
+    EMPTY_BATCHES_JOB: Query(sentence="the second and the last batch are empty", batches=(4, 0, 8, 0)),
+    EDGE_CASE_VALUES_JOB: _in_equal_batches(
+        EDGE_CASE_VALUES_JOB,
+        "values are empty, long, like numbers, hold quotes, commas, line ends; keys differ in case or in one character",
+    ),
+    LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_JOB, "2,400 rows in each batch"),
+    OUTAGE_JOB: Query(
+        sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS
+    ),
+}
+
+
+def named_query(job: str) -> Query:
+    if job not in QUERIES:
+        raise ScheduleError(f"there is no job {job!r} of foreachBatch functions; known: {', '.join(QUERIES)}")
+    return QUERIES[job]
+
+
+def anomalies_of(
+    ending: Observation, rows: str, *, fields: Fields | None = None, ledger: Ledger = LEDGER
+) -> tuple[Anomaly, ...]:
     """Of one run of the query. `ending`: how it ended, and what a reader read then; its early rows are those of a batch
     that was not recorded. `rows`: of the contract. `fields`: that the reader shows, as a run without faults tells.
     """
-    return judge(LEDGER, replace(ending, finished=not ending.failure), rows=rows, fields=fields)
+    return judge(ledger, replace(ending, finished=not ending.failure), rows=rows, fields=fields)
 
 
-def identities_of_batch(batch: int) -> set[Identity]:
-    return {(value % SPLITS, value // SPLITS) for value in range(batch * BATCH_ROWS, (batch + 1) * BATCH_ROWS)}
+def frame_of_batch(session: SparkSession, query: Query, batch: int) -> DataFrame:
+    if query.ledger is LEDGER:
+        first = sum(query.batches[:batch])
+        return rows_of(session.range(first, first + query.batches[batch], 1, PARTITIONS).toDF("value"))
+    rows = [tuple(query.ledger.rows[identity]) for identity in query.identities(batch)]
+    return session.createDataFrame(rows, COLUMNS)
 
 
-def frame_of_batch(session: SparkSession, batch: int) -> DataFrame:
-    first = batch * BATCH_ROWS
-    return rows_of(session.range(first, first + BATCH_ROWS, 1, PARTITIONS).toDF("value"))
+def failing(frame: DataFrame, last: Identity) -> DataFrame:
+    """The same batch, but each job of Spark that reads its last row fails."""
+    split, offset = last
+    return frame.where(
+        f"CASE WHEN split = {split} AND offset = {offset} THEN CAST(raise_error('{INJECTED}') AS BOOLEAN) ELSE true END"
+    )
 
 
 def endless_frame(session: SparkSession) -> DataFrame:

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, LOSE, POINTS
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import (
+    BEFORE_BATCH,
+    BEFORE_COMMIT,
+    EARLY,
+    ERROR,
+    KILL,
+    LOSE,
+    POINTS,
+    UNANSWERED,
+)
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
 from sinkproof.reports.document import ClosureResult
+from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, OUTAGE_JOB
 
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
 
 class SimulatedFunctionCampaign(Campaign):
-    """Its stages explore states; `deadline` ends the sequences of crashes."""
+    """Its stages explore states; `deadline` ends the sequences of crashes. Without `copies` nothing is crashed, as the
+    state of what lies outside of the folder cannot be copied.
+    """
 
     results: FunctionResults
 
-    def __init__(self, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline) -> None:
+    def __init__(
+        self, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline, copies: bool = True
+    ) -> None:
         runner: Any = query  # the loop only uses its contract
         super().__init__(runner, results)
-        self.query = query
+        self.query, self.deadline, self.copies = query, deadline, copies
+        self.usual = Experiment()  # the run without faults, and what it passed
         self.exploration = Exploration(
             query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
         )
@@ -52,6 +69,9 @@ class SimulatedFunctionCampaign(Campaign):
             results.unknowns.append(f"without any fault, {why}")
         else:
             results.find_all(baseline)
+        if can_crash:
+            _, _, self.usual.trail = follow(self.query, Schedule())
+            self.usual.passed = Counter(point for _, point, _ in self.usual.trail)
         return can_crash
 
     def crash_once(self) -> None:
@@ -61,6 +81,46 @@ class SimulatedFunctionCampaign(Campaign):
         self.stage.run = self.exploration.crash_again()
         if self.exploration.waiting:
             self.stage.cut = f"{len(self.exploration.waiting):,} states were not run yet when the budget ended"
+
+    def run_schedules(
+        self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
+    ) -> None:
+        for schedule in schedules:
+            self.results.progress.step(str(schedule), 0)
+            ending, state, trail = follow(self.query, schedule)
+            result = run_result(
+                *(self.contract, schedule, ending),
+                injected=state.faults,
+                line=state.line,
+                trail=trail,
+                ignored=(EARLY,),
+                fields=self.results.fields,
+            )
+            self.results.coverage.saw(point for _, point, _ in trail)
+            self.results.add(result)
+            self.stage.run += 1
+
+    def errors(self) -> Iterator[Schedule]:
+        """In the second of the batches: in its rows, and before and after each of its file effects."""
+        yield Schedule((Fault(COORDINATOR, BEFORE_BATCH, 2, ERROR),))
+        passed: Counter[str] = Counter()
+        for _, point, batch in self.usual.trail:
+            passed[point] += 1
+            for kind in (ERROR, UNANSWERED) if batch == 1 and point not in POINTS else ():
+                if KINDS[kind].applies("sink[0]", point):
+                    yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
+
+    def other_batches(self) -> Iterator[Schedule]:
+        deaths = (Fault(COORDINATOR, BEFORE_COMMIT, 2, KILL),) if self.copies else ()
+        for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB):
+            yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in deaths)))
+
+    def outages(self) -> Iterator[Schedule]:
+        for number, fault in enumerate(self.usual.experiments()):
+            if number >= EXPERIMENTS_LEAST and self.deadline.over:
+                self.stage.cut = "the budget ended before every place of the second batch was tried"
+                return
+            yield Schedule((fault,), job=OUTAGE_JOB)
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""
@@ -153,8 +213,16 @@ def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFuncti
     return lambda campaign: [Schedule((fault,)) for fault in campaign.experiments if condition(fault)]
 
 
+WITHOUT_COPIES: Final[Plan] = (
+    Stage(
+        name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
+    ),
+    Stage(name="empty batches, unusual values, large batches", schedules=SimulatedFunctionCampaign.other_batches),
+)
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
+    *WITHOUT_COPIES,
+    Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
 )
 STREAMING_FUNCTION_PLAN: Final[Plan] = (

@@ -2,7 +2,8 @@
 
 One canary appends each batch to one folder; its control replaces a folder of the batch's own. The others are code of a
 user, in modules of their own: one leaves its work to a module beside it, and dies between two lines of that; one writes
-outside of the folder, where nothing puts back what an earlier run has left.
+outside of the folder, where nothing puts back what an earlier run has left; one swallows errors, one remembers a batch
+that has failed, one takes no more than a thousand rows, one has today in the names of its files.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL, anomalies_of
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, KILL, anomalies_of, named_query
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
@@ -44,11 +45,13 @@ def committed(scratch: Scratch) -> Iterator[tuple[int, int]]:
 
 FUNCTIONS: Final = """\
 import json
+from datetime import date
 from pathlib import Path
 
 from canary_helper import marks_first, marks_last
 
 ELSEWHERE = Path("..", "canary-elsewhere")
+BEGUN = set()
 
 
 def identities(frame):
@@ -61,6 +64,38 @@ def marks_in_helper_first(frame, batch_id):
 
 def marks_in_helper_last(frame, batch_id):
     marks_last(identities(frame), batch_id)
+
+
+def put(name, rows):
+    new = Path(f"{name}.new")
+    new.write_text(json.dumps(rows))
+    new.rename(f"{name}.json")
+
+
+def puts(frame, batch_id):
+    put(batch_id, identities(frame))
+
+
+def swallows_errors(frame, batch_id):
+    try:
+        puts(frame, batch_id)
+    except Exception:
+        pass
+
+
+def remembers(frame, batch_id):
+    if batch_id in BEGUN:
+        return
+    BEGUN.add(batch_id)
+    puts(frame, batch_id)
+
+
+def takes_a_thousand(frame, batch_id):
+    put(batch_id, identities(frame)[:1000])
+
+
+def names_by_day(frame, batch_id):
+    put(f"{date.today()}-{batch_id}", identities(frame))
 
 
 def writes_elsewhere(frame, batch_id):
@@ -96,6 +131,14 @@ def marks_last(rows, batch_id):
     Path(f"{batch_id}.done").touch()
 """
 NAMES: Final = ("marks_in_helper_first", "marks_in_helper_last", "writes_elsewhere")
+CONTROL: Final = "puts"
+ALSO: Final = {  # canary -> the oracle and the schedules that convict it; the control is right under each
+    "swallows_errors": ("O1", "micro_batch.batch.before#2=error", "file.rename#2=error"),
+    "remembers": ("O1", "file.create#2=error"),
+    "takes_a_thousand": ("O1", "job=large-batches no-fault"),
+    "names_by_day": ("O2", "job=outage micro_batch.commit.before#2=kill-job"),
+}
+AFTER_A_CRASH: Final = Schedule((Fault(COORDINATOR, "file.create", 2, KILL),))  # another driver remembers nothing
 LINES: Final = [number for number, line in enumerate(HELPER.splitlines(), 1) if "json.dumps" in line]
 
 
@@ -104,7 +147,7 @@ def laid_out(home: Path) -> dict[str, Contract]:
     home.mkdir()
     for name, text in (("canary_functions.py", FUNCTIONS), ("canary_helper.py", HELPER)):
         (home / name).write_text(text)
-    return {name: load(f"{home / 'canary_functions.py'}:{name}") for name in NAMES}
+    return {name: load(f"{home / 'canary_functions.py'}:{name}") for name in (*NAMES, CONTROL, *ALSO)}
 
 
 def blind_spots(scratch: Scratch, session: SparkSession, of_users: Mapping[str, Contract]) -> list[str]:
@@ -122,6 +165,11 @@ def blind_to_users(scratch: Scratch, session: SparkSession, of_users: Mapping[st
         *_judged(of_users[NAMES[0]], first, ["O1"], scratch=scratch, session=session),
         *_judged(of_users[NAMES[1]], last, [], scratch=scratch, session=session),
     ]
+    for name, (oracle, *schedules) in ALSO.items():
+        for schedule in map(parse, schedules):
+            reasons += _judged(of_users[name], schedule, [oracle], scratch=scratch, session=session)
+            reasons += _judged(of_users[CONTROL], schedule, [], scratch=scratch, session=session)
+    reasons += _judged(of_users["remembers"], AFTER_A_CRASH, [], scratch=scratch, session=session)
     query = SimulatedQuery(of_users[NAMES[2]], scratch, session)
     follow(query, Schedule())
     if not query.rows_left():
@@ -137,9 +185,10 @@ def _judged(
     """Why the canary, or the control (nothing expected), was misjudged."""
     ending, state, _ = follow(SimulatedQuery(contract, scratch, session), schedule)
     clear_folder(scratch.path)
-    found = [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
+    ledger = named_query(schedule.job).ledger
+    found = [each.oracle for each in anomalies_of(ending, "append", ledger=ledger) if each.oracle != EARLY]
     name = f"the {'canary' if expected else 'control'} {contract.given.write_batch.__name__}"
-    if not state.faults:
+    if len(state.faults) < len(schedule.faults):
         yield f"{name} was not crashed at {schedule}: no run has passed it"
     elif found != expected:
         yield f"{name} was judged {found or 'right'} at {schedule}: {ending.failure or 'the query ended'}"

@@ -12,7 +12,18 @@ from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, LEDGER, LOSE, POINTS, anomalies_of
+from sinkproof.foreach_batch.certifying_query import (
+    BEFORE_BATCH,
+    BEFORE_COMMIT,
+    EARLY,
+    ERROR,
+    KILL,
+    LEDGER,
+    LOSE,
+    POINTS,
+    anomalies_of,
+    named_query,
+)
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
@@ -59,6 +70,8 @@ class FunctionResults(CampaignResults):
         self.coverage.runs += 1
         self.coverage.rows_committed += result.rows_committed
         self.coverage.bounds.note_rows(result)
+        if named_query(result.schedule.job).wall_clock is not None and result.finished:
+            self.coverage.bounds.note_wall_clock(result.schedule.job)
 
     def crashed(self, fault: Fault, *, violated: bool, covered: Sequence[Fault] = ()) -> None:
         """`covered`: other faults that lead to the same state."""
@@ -74,7 +87,9 @@ class FunctionResults(CampaignResults):
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         last = schedule.faults[-1] if schedule.faults else None
         where = struck_when(last, result.struck_line if result else None)
-        return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where)
+        sentence = named_query(schedule.job).sentence
+        about = f" (job={schedule.job}: {sentence})" if sentence else ""
+        return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where + about)
 
     def document(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellResult:
         coverage = self.coverage
@@ -137,7 +152,9 @@ def run_result(
         schedule=schedule,
         struck=struck,
         anomalies=tuple(
-            each for each in anomalies_of(ending, contract.rows, fields=fields) if each.oracle not in ignored
+            each
+            for each in anomalies_of(ending, contract.rows, fields=fields, ledger=named_query(schedule.job).ledger)
+            if each.oracle not in ignored
         ),
         trace=[],
         names=(COORDINATOR,),
@@ -167,7 +184,17 @@ def struck_when(fault: Fault | None, line: SourceLine | None) -> str:
     if fault.kind == LOSE:
         return " (the last commits/N was lost)"
     point = fault.point
+    if fault.kind != KILL:
+        return f" ({failed_how(fault, line)}; a query that fails is started again by the same driver)"
     if is_line(point):
         return f" (killed when {sentence(point)})"
     where = f" after line {line.number} of {line.file} ({line.text})" if line and point == BEFORE_COMMIT else ""
     return f" (killed{where} when {POINTS.get(point, sentence(point))})"
+
+
+def failed_how(fault: Fault, line: SourceLine | None) -> str:
+    if fault.point == BEFORE_BATCH:
+        return "each job of Spark that read the batch's last row failed"
+    where = f" at line {line.number} of {line.file} ({line.text})" if line else ""
+    effect = "before its effect" if fault.kind == ERROR else "after its effect"
+    return f"a call failed{where} {effect}, when {sentence(fault.point)}"

@@ -2,7 +2,8 @@
 
 The query is the state machine of batch_state_machine.py; DataFrames and the function are real. A crash is a copy: at
 each point the scratch folder is frozen, the run continues, and later another run starts from the copy. Copies that are
-equal but for random names are one state, so each is run once.
+equal but for random names are one state, so each is run once. After a crash the modules of the function are imported
+anew, as another driver does; after an error the same driver starts the query again, and they remember what they did.
 """
 
 from __future__ import annotations
@@ -13,39 +14,45 @@ import os
 import re
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import message_of
-from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
-    BATCHES,
     BEFORE_BATCH,
     BEFORE_COMMIT,
     EARLY,
+    ERROR,
+    INJECTED,
     KILL,
     LEDGER,
     LOSE,
+    UNANSWERED,
     anomalies_of,
+    failing,
     frame_of_batch,
-    identities_of_batch,
+    named_query,
 )
 from sinkproof.judging.altered_rows import Fields, shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.scratch import FrozenFolder, Scratch, clear_folder, freeze_folder, thaw_folder
+from sinkproof.subject.loading import function_anew
+from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 from sinkproof.subject.source_files import source_line
-from sinkproof.workload.ledger import Identity
+from sinkproof.workload.ledger import Identity, Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswered}
 RANDOM_NAME: Final = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 Visit = Callable[[str], None]
 
@@ -88,46 +95,93 @@ class SimulatedQuery:
     def __init__(self, contract: Contract, scratch: Scratch, session: SparkSession) -> None:
         self.contract, self.scratch, self.session = contract, scratch, session
         self.tracer = LineTracer(contract.given.files)
+        self.input = named_query(STANDARD)
         self.query = MicroBatches()
         self.batch = 0  # the last one that ran
         self.passed: Counter[str] = Counter()
         self.line: SourceLine | None = None
+        self.failed: tuple[Fault, ...] = ()  # the error of this run, once it was injected
+        self.failed_line: SourceLine | None = None
+        self._error: Fault | None = None
+        self._is_excused = False  # the function may raise, once, as an error was injected
         self._visit: Visit = ignore_point
         self._ending = Observation()
 
-    def run(self, state: CrashState, *, visit: Visit = ignore_point) -> Observation:
-        thaw_folder(self.scratch.path, state.target)
+    @contextmanager
+    def given(self, job: str) -> Iterator[None]:
+        """The batches of this job."""
+        before, self.input = self.input, named_query(job)
+        try:
+            yield
+        finally:
+            self.input = before
+
+    def run(self, state: CrashState, *, visit: Visit = ignore_point, error: Fault | None = None) -> Observation:
+        """`error`: is injected once. If the function raises then, the query is started again."""
+        self._put_back(state)
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
+        self.failed, self.failed_line, self._error, self._is_excused = (), None, error, False
         self._visit, self._ending = visit, Observation()
-        while self.query != MicroBatches(BATCHES) and not self._ending.failure:
+        write_batch, seconds = function_anew(self.contract), self.input.outage_seconds if state.faults else 0.0
+        while self.query != MicroBatches(len(self.input.batches)) and not self._ending.failure:
             if self.query.phase is BatchPhase.COMMITTED:
                 self.query = self.query.after(BatchEvent.PLAN)
-            self._run_batch(notes_early=not state.faults)
-        self._ending.committed = read(self.contract, self.scratch, self._ending)
+            with self._wall_clock(seconds):
+                self._run_batch(write_batch, notes_early=not (state.faults or error))
+        self._ending.committed = read(self.contract, self.scratch, self._ending, ledger=self.input.ledger)
         return self._ending
 
     def rows_left(self) -> str:
         """Which rows a reader sees in an empty folder; empty if there are none. Leaves the folder as it was."""
         before = freeze_folder(self.scratch.path)
-        clear_folder(self.scratch.path)
+        self._put_back(CrashState(target={}))
         rows = read(self.contract, self.scratch, Observation())
         thaw_folder(self.scratch.path, before)
         return rows_left_behind(rows)
 
-    def _run_batch(self, *, notes_early: bool) -> None:
+    def _put_back(self, state: CrashState) -> None:
+        """What lies outside of the folder is as before the first run only if nothing has crashed."""
+        if not state.faults:
+            self.contract.call_if_there("teardown", self.scratch)
+        thaw_folder(self.scratch.path, state.target)
+        if not state.faults:
+            self.contract.call_if_there("setup", self.scratch)
+
+    @contextmanager
+    def _wall_clock(self, seconds: float) -> Iterator[None]:
+        clock = self.input.wall_clock
+        if clock is None:
+            yield
+            return
+        from sinkproof.chaos.moved_clock import MovedClock
+
+        moved = MovedClock(clock, seconds)
+        try:
+            yield
+        finally:
+            moved.stop()
+        clock.date_files(self.scratch.path, seconds)
+
+    def _run_batch(self, write_batch: Callable[[Any, int], Any], *, notes_early: bool) -> None:
         batch = self.query.batch
-        frame = frame_of_batch(self.session, batch)
+        frame = frame_of_batch(self.session, self.input, batch)
         self.batch = batch
         self.reach(BEFORE_BATCH)
+        if self._fails_at(BEFORE_BATCH):
+            frame = failing(frame, self.input.identities(batch)[-1])
         try:
             with self.contract.state(), file_points(self.scratch.path, self.reach), self.tracer(self.reach):
-                self.contract.given.write_batch(frame, batch)
+                write_batch(frame, batch)
         except ContractError:
             raise
         except Exception as error:  # the border to the user's function: Spark's query would fail
+            if self._is_excused:
+                self._is_excused, self.query = False, self.query.after(BatchEvent.CRASH)
+                return
             raised = describe_error(error, self.contract.given.files)
             self._ending.failure = f"with batch {batch} the function raised {raised}"
             return
+        self._is_excused = False
         self.query = self.query.after(BatchEvent.WRITE)
         if notes_early:
             self._note_early_rows(batch)
@@ -140,6 +194,16 @@ class SimulatedQuery:
         files = self.contract.given.files
         self.line = source_line(line_on_stack(files), files) or self.line
         self._visit(point)
+        if point != BEFORE_BATCH and self._fails_at(point):
+            assert self._error is not None
+            raise FAILING[self._error.kind](INJECTED)
+
+    def _fails_at(self, point: str) -> bool:
+        error = self._error
+        if error is None or self.failed or (point, self.passed[point]) != (error.point, error.occurrence):
+            return False
+        self.failed, self.failed_line, self._is_excused = (error,), self.line, True
+        return True
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:
         """The state that a crash at this point would leave of the current run from `state`."""
@@ -154,14 +218,16 @@ class SimulatedQuery:
 
     def _note_early_rows(self, batch: int) -> None:
         rows = set(read(self.contract, self.scratch, Observation()))
-        self._ending.early += [(row, batch) for row in sorted(rows & identities_of_batch(batch))]
+        self._ending.early += [(row, batch) for row in sorted(rows.intersection(self.input.identities(batch)))]
 
 
-def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[tuple[int, int]]:
+def read(
+    contract: Contract, scratch: Scratch, ending: Observation, *, ledger: Ledger = LEDGER
+) -> list[tuple[int, int]]:
     """The committed view; if it cannot be read, the reason is set in the ending, as are rows that show more than
     identities.
     """
-    observer = Observer(contract, scratch, LEDGER)
+    observer = Observer(contract, scratch, ledger)
     rows = observer.read_rows() or []
     ending.unreadable = observer.observation.unreadable
     ending.rows = [tuple(map(plain, row)) for row in rows] if shows_more(rows) else []
@@ -266,16 +332,25 @@ class Exploration:
 
 
 def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Observation, CrashState, list[tuple[int, str, int]]]:
-    """One schedule from the empty folder: the ending, the state after its last fault, and every point passed."""
-    state = CrashState(target=freeze_folder(query.scratch.path))
+    """One schedule from the empty folder: the ending, the state after its last fault, and every point passed. An error
+    can be its last fault only.
+    """
+    state = CrashState(target={})
     trail: list[tuple[int, str, int]] = []
-    for fault in schedule.faults:
-        left = _left_at(query, state, fault, trail=trail)
-        if left is None:
-            return query.run(state), state, trail
-        state = left
-    ending = query.run(state, visit=lambda point: trail.append((len(state.faults), point, query.batch)))
-    return ending, state, trail
+
+    def visit(point: str) -> None:
+        trail.append((len(state.faults), point, query.batch))
+
+    with query.given(schedule.job):
+        for fault in schedule.faults:
+            if fault.kind in FAILING:
+                ending = query.run(state, visit=visit, error=fault)
+                return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
+            left = _left_at(query, state, fault, trail=trail)
+            if left is None:
+                return query.run(state), state, trail
+            state = left
+        return query.run(state, visit=visit), state, trail
 
 
 def _left_at(

@@ -12,7 +12,7 @@ from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.unanswered_call import CALLS
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
@@ -45,6 +45,12 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
     yield Schedule(job=MANY_KEYS_JOB)
     yield Schedule(job=TWELVE_SINKS_JOB)
     yield Schedule(job=FAR_LARGER_DATA_JOB)
+
+
+def far_larger_data() -> Iterator[Schedule]:
+    """Without a fault, and with a death of the job: what it replays is more than the sink gets in other jobs."""
+    yield Schedule(job=FAR_LARGER_DATA_JOB)
+    yield Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),), job=FAR_LARGER_DATA_JOB)
 
 
 def faults_next(run: RunResult, *, deaths_only: bool) -> Iterator[Schedule]:

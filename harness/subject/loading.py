@@ -16,13 +16,16 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from sinkproof.chaos.entry_points import SINKS, registered
 from sinkproof.chaos.error_text import described
@@ -82,6 +85,39 @@ def _found(place_and_name: str, locator: str) -> Any:
             raise ContractError(f"{locator}: there is no {part!r} in {place}{meant}. It holds: {_public(found)}")
         found = getattr(found, part)
     return found
+
+
+def function_anew(contract: Contract) -> Callable[..., Any]:
+    """The foreachBatch function as a process has it that has done nothing yet: its modules are imported again."""
+    given = contract.given
+    if not given.files:
+        return cast(Callable[..., Any], given.write_batch)
+    with subjects_state():
+        again = _FromTheSameFiles(given.files)
+        sys.meta_path.insert(0, again)
+        try:
+            return cast(Callable[..., Any], _found(given.place, contract.locator))
+        finally:
+            sys.meta_path.remove(again)
+
+
+class _FromTheSameFiles(MetaPathFinder):
+    """Forgets the modules of these files, and finds them by name where they were: a folder that has come before theirs
+    in `sys.path` meanwhile may have modules of the same names.
+    """
+
+    def __init__(self, files: Collection[str]) -> None:
+        loaded = [(name, module) for name, module in sys.modules.items() if getattr(module, "__file__", "") in files]
+        self.modules = dict(loaded)
+        for name in self.modules:
+            del sys.modules[name]
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        module = self.modules.get(name)
+        if module is None or module.__file__ is None:
+            return None
+        inside = getattr(module, "__path__", None)
+        return spec_from_file_location(name, module.__file__, submodule_search_locations=inside and [*inside])
 
 
 def class_at(locator: str) -> tuple[type, Path, str]:

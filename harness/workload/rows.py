@@ -57,9 +57,15 @@ EDGE_CASE_VALUES: Final = (
     *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
     *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
+    *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400", "nul\0inside"),  # beyond doubles, 64 bits, C
 )
-EDGE_CASE_PAIRS: Final = 12  # of each split
-SIMILAR_KEYS: Final = (("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b "))
+EDGE_CASE_PAIRS: Final = 15  # of each split
+LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
+SIMILAR_KEYS: Final = (
+    *(("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b ")),
+    ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
+    ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
+)
 
 
 def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:

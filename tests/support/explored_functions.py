@@ -8,6 +8,7 @@ from typing import Any
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+from sinkproof.sink_adapters.protocol import Row
 
 FUNCTIONS = Path(__file__).parents[1] / "harness" / "foreach_batch" / "functions"
 
@@ -15,8 +16,11 @@ FUNCTIONS = Path(__file__).parents[1] / "harness" / "foreach_batch" / "functions
 class Frame:
     """The part of a DataFrame that functions without Spark need, and of its session."""
 
-    def __init__(self, values: range) -> None:
-        self.values = values
+    def __init__(self, values: range, *, rows: list[Any] | None = None, fails: bool = False) -> None:
+        self.values, self.rows, self.fails = values, rows, fails
+
+    def createDataFrame(self, rows: list[Any], columns: str) -> Frame:  # noqa: N802
+        return Frame(range(0), rows=[Row(*row) for row in rows])
 
     def range(self, first: int, end: int, step: int, partitions: int) -> Frame:
         return Frame(range(first, end, step))
@@ -25,12 +29,16 @@ class Frame:
         return self
 
     def where(self, condition: str) -> Frame:
-        return self
+        return Frame(self.values, rows=self.rows, fails="raise_error" in condition)
 
     def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
         return self
 
     def collect(self) -> list[Any]:
+        if self.fails:
+            raise RuntimeError("injected")
+        if self.rows is not None:
+            return self.rows
         return [LEDGER.rows[value % SPLITS, value // SPLITS] for value in self.values]
 
 

@@ -49,6 +49,7 @@ def test_rows_that_outlive_the_folder_leave_no_verdict(query: Callable[..., Simu
     assert [] == results.findings
 
 
+@pytest.mark.slow  # starts Spark
 def test_what_teardown_removes_is_crashed_by_real_deaths_only() -> None:
     contract = load(f"{FUNCTIONS}/elsewhere_removed.py:append")
     task = Task(locator=contract.locator, shell="simulated", budget_seconds=1)
@@ -85,7 +86,7 @@ def test_canaries_in_code_of_users_are_judged_as_they_are(canaries: Callable[...
 def test_without_points_in_a_helper_the_shell_is_blind(canaries: Callable[..., list[str]]) -> None:
     def only_its_own_file(contracts: dict[str, Contract]) -> None:
         for contract in contracts.values():
-            contract.given.files = {contract.given.file: "canary_functions.py"}
+            contract.given.files = {str(contract.given.file): "canary_functions.py"}
 
     assert ["canary marks_in_helper_first was not crashed", "control marks_in_helper_last was not crashed"] == [
         " ".join(reason.split()[1:6]) for reason in canaries(change=only_its_own_file)

@@ -1,6 +1,8 @@
 """Functions that need nothing of a DataFrame but its rows, so that they can be crashed without Spark."""
 
 import json
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 
 OUT = Path("out")
@@ -55,6 +57,47 @@ def alter_when_repeated(df, batch_id):
     known = [[*row[:3], row.value.upper() if begun.exists() else row.value] for row in df.collect()]
     begun.touch()
     part.write_text("".join(json.dumps(row) + "\n" for row in known))
+    part.rename(f"out-{batch_id}")
+
+
+def swallow(df, batch_id):
+    with suppress(Exception):
+        replace(df, batch_id)
+
+
+BEGUN = set()
+
+
+def remember(df, batch_id):
+    """What fails is not tried again by the same driver; another one remembers nothing."""
+    if batch_id not in BEGUN:
+        BEGUN.add(batch_id)
+        replace(df, batch_id)
+
+
+def take_a_thousand(df, batch_id):
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in df.collect()[:1000]))
+    part.rename(f"out-{batch_id}")
+
+
+def name_by_day(df, batch_id):
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in df.collect()))
+    part.rename(f"out-{date.today()}-{batch_id}")
+
+
+def need_a_row(df, batch_id):
+    rows = df.collect()
+    Path(f"out-{rows[0].split}-{rows[0].offset}").write_text("".join(map(line, rows)))
+
+
+def write_commas(df, batch_id):
+    """Not quoted: what is in a value ends it."""
+    part = Path(f"part-{batch_id}")
+    part.write_text(
+        "".join(json.dumps([row.split, row.offset, row.key, row.value.split(",")[0]]) + "\n" for row in df.collect())
+    )
     part.rename(f"out-{batch_id}")
 
 

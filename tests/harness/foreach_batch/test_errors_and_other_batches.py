@@ -1,0 +1,96 @@
+"""What a foreachBatch function does when a call fails, and with other batches and at another time than usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
+from sinkproof.foreach_batch.certify_function import refuse_other_faults
+from sinkproof.foreach_batch.certifying_query import QUERIES, named_query
+from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import FunctionResults
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import function_anew
+
+Findings = dict[str, str]  # schedule -> oracle
+
+
+@pytest.fixture
+def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
+    """What a campaign finds that breaks a claim."""
+
+    def by_a_campaign(function: str) -> Findings:
+        simulated = query(function)
+        results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+        SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(SIMULATED_FUNCTION_PLAN)
+        assert [] == results.unknowns
+        return {each.schedule: each.oracle for each in results.findings if each.claimed}
+
+    return by_a_campaign
+
+
+def test_a_function_that_raises_what_fails_is_right_with_any_batches(found: Callable[[str], Findings]) -> None:
+    assert {} == found("replace")
+
+
+def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[[str], Findings]) -> None:
+    assert {
+        "micro_batch.batch.before#2=error": "O1",
+        "file.create#2=error": "O1",
+        "file.create#2=unanswered": "O1",
+        "file.rename#2=error": "O1",
+    } == found("swallow")
+
+
+def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_remembers_nothing(
+    found: Callable[[str], Findings],
+) -> None:
+    schedules = found("remember")
+    assert "file.create#2=error" in schedules
+    assert {"error", "unanswered"} == {schedule.rpartition("=")[2] for schedule in schedules}
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("take_a_thousand", {"job=large-batches": "O1"}),
+        ("name_by_day", {"job=outage": "O2"}),
+        ("write_commas", {"job=edge-case-values": "O12"}),
+    ],
+)
+def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(
+    found: Callable[[str], Findings], function: str, expected: Findings
+) -> None:
+    assert expected == {schedule.split()[0]: oracle for schedule, oracle in found(function).items()}
+
+
+def test_an_empty_batch_is_one_that_a_function_may_not_expect(found: Callable[[str], Findings]) -> None:
+    assert {"O1", "O6"} & {oracle for schedule, oracle in found("need_a_row").items() if "empty-batches" in schedule}
+
+
+def test_a_function_made_anew_comes_from_the_same_file(query: Callable[[str], SimulatedQuery]) -> None:
+    contract = query("remember").contract
+    first, second = function_anew(contract), function_anew(contract)
+    assert first.__code__.co_filename == second.__code__.co_filename == contract.given.write_batch.__code__.co_filename
+    assert first.__globals__["BEGUN"] is not second.__globals__["BEGUN"]
+
+
+@pytest.mark.parametrize("job", QUERIES)
+def test_the_batches_of_a_query_hold_each_row_of_its_ledger_once(job: str) -> None:
+    query = named_query(job)
+    rows = [row for batch in range(len(query.batches)) for row in query.identities(batch)]
+    assert query.ledger.expected == sorted(rows)
+
+
+def test_what_no_query_has_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="known: standard, empty-batches"):
+        named_query("sparse")
+    with pytest.raises(ContractError, match="runs --on simulated only"):
+        refuse_other_faults(Schedule(job="outage"), "spark")
+    with pytest.raises(ContractError, match="the last fault may be error"):
+        refuse_other_faults(parse("file.create#1=error micro_batch.commit.before#1=kill-job"), "simulated")
