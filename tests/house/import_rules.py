@@ -17,6 +17,7 @@ from typing import Final
 from .house_rules import PACKAGES, Offences, ProjectOffences, Source, is_product, project_rule, rule
 
 FLOORS: Final = (  # a sub-package imports lower floors only; those on one floor do not import each other
+    ("chaos/kafka_client",),
     ("chaos", "sink_adapters", "reports"),
     ("reference_engine",),
     ("harness/subject", "harness/workload"),
@@ -61,6 +62,8 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "cassandra": ("sink_adapters/cassandra/cassandra_client.py",),
     "click": ("harness/cli/*.py",),
     "confluent_kafka": ("reference_engine/inputs/kafka_*.py", "sink_adapters/kafka/*.py"),
+    "javaproperties": ("chaos/kafka_client/client_settings.py",),
+    "kafka": ("chaos/kafka_client/messages.py",),
     "hypothesis": ("harness/campaign/random_soak.py", "harness/strategies.py"),
     **dict.fromkeys(("jinja2", "markupsafe"), ("reports/page.py",)),
     "msgspec": (
