@@ -38,7 +38,7 @@ class FaultableShell(Protocol):
 
 
 class ShellOnHosts(FaultableShell, Protocol):
-    """Operations of a shell whose attempts run on several hosts."""
+    """Operations of a shell that runs attempts on several hosts."""
 
     def strike_host(self, how: str) -> None:
         """The host of this attempt dies, is cut off, has a slow link; or all that are cut off are healed."""

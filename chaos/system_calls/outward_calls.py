@@ -90,6 +90,9 @@ CALLS: Final[dict[str, OutwardCall]] = {
     "fchmodat": _at(268, 53),
     "fchmodat2": _at(452, 452),
     "utimensat": _at(280, 88),
+    "utime": _of_path(132, None),
+    "utimes": _of_path(235, None),
+    "futimesat": OutwardCall(261, None, paths=((0, 1),)),
 }
 OPENING: Final = ("open", "openat", "openat2")
 MAKING: Final = (

@@ -101,13 +101,15 @@ class Tracee:
 
 class PlaceNames:
     """Names calls that change something below `folder`, or send to a socket other than `own_socket`. `elsewhere`: those
-    that change anything outside of it have names, too, their whole paths; each path is kept here, and whether there
-    was a file before. None: they are left out.
+    that change anything outside of it have names, too, their whole paths; each path is kept here, and whether it was
+    found as others have left it. Temporary files have no names: until one is found so, no other attempt can tell
+    whether it is there. None: all these calls are left out.
     """
 
     def __init__(self, folder: str, *, own_socket: str = "", elsewhere: dict[str, bool] | None = None) -> None:
         self.folder, self.own_socket, self.elsewhere = os.path.realpath(folder), own_socket, elsewhere
         self.peers: dict[str, None] = {}  # addresses to which it has connected
+        self._met: set[str] = set()  # paths elsewhere
         self._of_files: dict[tuple[str, str], OutwardChange] = {}  # (call, path of an open file): most calls are alike
 
     def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
@@ -149,12 +151,23 @@ class PlaceNames:
             return OutwardChange(name, inside, paths)
         if self.elsewhere is None or is_harmless(paths[0]):
             return None
-        exists = os.path.lexists(paths[0])
-        if exists and not may_exist:
+        is_temporary = all(map(is_temporary_file, paths))
+        if not may_exist and not is_temporary and os.path.lexists(paths[0]):
             return None
         for path in paths:
-            self.elsewhere.setdefault(path, os.path.lexists(path))
-        return OutwardChange(name, canonical_name(paths[0]), paths, is_below=False)
+            self._note(path)
+        return None if is_temporary else OutwardChange(name, canonical_name(paths[0]), paths, is_below=False)
+
+    def _note(self, path: str) -> None:
+        """That it was met here, for the first time. Other attempts of this run strike, and are struck, where they meet
+        it; unless it is a temporary file, which must not be met by two.
+        """
+        assert self.elsewhere is not None
+        if path not in self._met:
+            self._met.add(path)
+            known = self.elsewhere.get(path)
+            is_found = os.path.lexists(path) if known is None else known or is_temporary_file(path)
+            self.elsewhere[path] = is_found
 
     def _resolved(self, tracee: Tracee, folder: int | None, address: int, *, follows: bool) -> str:
         """Absolute. Its folder may be reached by a link; a name of an open file is that of the file."""
@@ -196,16 +209,15 @@ def is_harmless(path: str) -> bool:
     return not path.startswith("/") or path.startswith((*NO_FILES, COUNTERS_OF_A_JVM)) or COMPILED in path
 
 
+def is_temporary_file(path: str) -> bool:
+    """Its name is drawn anew each time, or else it is found by another attempt."""
+    return path.startswith(f"{tempfile.gettempdir()}/")
+
+
 def kept(elsewhere: Mapping[str, bool]) -> list[str]:
-    """Paths that a later run may find as this one has left them. The names of temporary files that were not there
-    before are drawn anew each time.
-    """
-    temporary = f"{tempfile.gettempdir()}/"
-    return [
-        path
-        for path, was_there in elsewhere.items()
-        if was_there or (os.path.lexists(path) and not path.startswith(temporary))
-    ]
+    """Paths that were found as others have left them, or that a later run may find as this one has left them."""
+    stays = {path for path in elsewhere if not is_temporary_file(path) and os.path.lexists(path)}
+    return [path for path, was_found in elsewhere.items() if was_found or path in stays]
 
 
 def peer_name(address: bytes) -> str:

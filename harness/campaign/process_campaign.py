@@ -22,7 +22,7 @@ from sinkproof.subject.numbers_in_code import has_number_between
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
 from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
@@ -127,7 +127,9 @@ class ProcessCampaign(CampaignInProcesses):
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
         power.unwatched = why_not_watched(recorded)
         if not power.unwatched:
-            power.losses = dict.fromkeys(native_calls.power_losses(recorded), False)
+            losses = native_calls.power_losses(recorded)
+            losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
+            power.losses = dict.fromkeys(losses, False)
             self._strike_all(power.losses)
 
     def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:

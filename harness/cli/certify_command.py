@@ -125,7 +125,6 @@ def certify(
     from sinkproof.certifier.certify import LEAST_SECONDS, Options
     from sinkproof.certifier.certify import certify as run
     from sinkproof.certifier.waivers import WaiverCheck, waivers_of
-    from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
@@ -137,8 +136,7 @@ def certify(
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     budget = options["budget"]
-    default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, everything=not subjects)
-    default = max(default, BUDGET_SECONDS_ON_HOSTS) if hosts_in(options["master"]) else default
+    default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, options["master"])
     chosen = Options(
         shells=shells,
         master=options["master"],
@@ -174,10 +172,13 @@ def _asides(document: Document) -> list[str]:
     return [*(f"not kept: {why}" for why in document["unkept"]), *failures]
 
 
-def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:
+def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], master: str) -> float:
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
     from sinkproof.sink_adapters.registry import SERVICE_PAIRS
 
-    if everything:
+    if "spark" in shells and hosts_in(master):
+        return BUDGET_SECONDS_ON_HOSTS
+    if not subjects:
         return BUDGET_SECONDS_OF_ALL
     if SERVICE_PAIRS.keys() & set(subjects):
         return BUDGET_SECONDS_ON_SERVICES

@@ -49,6 +49,7 @@ class ClusterHosts:
 
     spark: StandaloneSpark
     relays: ServiceRelays
+    silence_seconds: int = SILENCE_SECONDS
 
     def lead_to(self, services: ServicesInUse) -> None:
         own: Sequence[LocalService] = list(services.own.values())
@@ -168,11 +169,14 @@ class HostFaults:
             self.began[happening["pid"]] = happening["generation"], happening["actor"]
         elif happening["what"] == "running":
             with self.lock:
-                for one in [*self.struck]:
-                    began, actor = self.began.get(one.pid, (happening["generation"], ""))
-                    if began < happening["generation"]:
-                        self._let_go_on(one, actor)
-                        self._heal(one)
+                self._recovered(happening["generation"])
+
+    def _recovered(self, generation: int) -> None:
+        for one in [*self.struck]:
+            began, actor = self.began.get(one.pid, (generation, ""))
+            if began < generation:
+                self._let_go_on(one, actor)
+                self._heal(one)
 
     def _let_go_on(self, one: Struck, actor: str) -> None:
         if one.how not in CUTS:
@@ -184,7 +188,8 @@ class HostFaults:
         self._signal(one, signal.SIGKILL)
         after = self.read()
         if before is not None and after is not None:
-            record_change(self.folder, actor, Counter(before), Counter(after), rows_vanish=self.rows_vanish)
+            rows = {"before": Counter(before), "after": Counter(after)}
+            record_change(self.folder, actor, **rows, rows_vanish=self.rows_vanish)
 
     def _heal(self, one: Struck) -> None:
         self.struck.remove(one)

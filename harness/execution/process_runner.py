@@ -17,7 +17,7 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
-from sinkproof.chaos.system_calls.place_names import canonical_name, kept
+from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
@@ -117,7 +117,7 @@ class ProcessRunner(ScheduleRunner):
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
-        self._keeps_forced = self._compares_losses = False
+        self._keeps_forced = self._compares_losses = self._names_elsewhere = False
         self._has_imported = False
         self.slowest_seconds = 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
@@ -165,6 +165,8 @@ class ProcessRunner(ScheduleRunner):
             record=record,
             hang_seconds=self.hang_seconds,
         )
+        if self._names_elsewhere:
+            host.elsewhere = {}
         if wall_clock is not None:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         return host
@@ -210,17 +212,24 @@ class ProcessRunner(ScheduleRunner):
         return self._run(schedule, concurrent_reader=concurrent_reader)
 
     def run_watched(
-        self, schedule: Schedule, *, keeps_forced: bool = False, concurrent_reader: bool = False
+        self,
+        schedule: Schedule,
+        *,
+        keeps_forced: bool = False,
+        names_elsewhere: bool = False,
+        concurrent_reader: bool = False,
     ) -> RunResult:
         """Outward system calls are points, too, and lines, so that it is known which line made a call. `keeps_forced`:
-        what would survive a loss of power is known at any time.
+        what would survive a loss of power is known at any time. `names_elsewhere`: what is changed outside of its
+        folder is, too, where the sink is in Python.
         """
         self._trace_lines = self._watch_calls = self.contract.kind != "command"
         self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
+        self._names_elsewhere = names_elsewhere
         try:
             return self._run(schedule, concurrent_reader=concurrent_reader)
         finally:
-            self._watch_calls = self._keeps_forced = False
+            self._watch_calls = self._keeps_forced = self._names_elsewhere = False
             if self.target.unforced is not None:
                 self.target.unforced.close()
                 self.target.unforced = None
@@ -261,7 +270,7 @@ class ProcessRunner(ScheduleRunner):
             result,
             unwatched=host.unwatched,
             unseen=tuple(host.unseen),
-            elsewhere=tuple(map(canonical_name, host.elsewhere or ())),
+            elsewhere=tuple(canonical_name(path) for path in host.elsewhere or () if not is_temporary_file(path)),
             kept_elsewhere=tuple(kept(host.elsewhere or {})),
             peers=tuple(host.peers),
             calls_apart=frozenset(host.apart),

@@ -6,13 +6,15 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final, Self
 
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.fault_kind import HOSTS
 from sinkproof.chaos.faults.faults_of_hosts import KILL_HOST
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
@@ -20,7 +22,6 @@ from sinkproof.chaos.services.cache_folders import running_folder
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.host_faults import SILENCE_SECONDS as SILENCE_SECONDS_HERE
 from sinkproof.execution.host_faults import ClusterHosts, HostFaults, cluster_hosts
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -38,6 +39,7 @@ from sinkproof.workload.jobs import named_job
 RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
 RUN_SECONDS_IF_SLOW: Final = 120.0  # on services one takes two; a killed broker, or host, takes longer to return
 TASKS_MOST: Final = 5  # of the widest certifying job
+PACE_BESIDE_ZOMBIES_MS: Final = 100  # else a job on hosts is over before the attempt that was cut off has gone on
 MASTER: Final = f"local[{TASKS_MOST + 1},100000]"
 
 
@@ -80,7 +82,7 @@ class SparkRunner(ScheduleRunner):
     def new_run(self, recipe: str, **arguments: Any) -> SparkRun:
         arguments = {**self.where, **arguments}
         folder = Path(mkdtemp(prefix="run-", dir=self.folder))
-        silence = SILENCE_SECONDS if self.hosts is None else SILENCE_SECONDS_HERE
+        silence = SILENCE_SECONDS if self.hosts is None else self.hosts.silence_seconds
         return SparkRun(recipe=recipe, arguments=arguments, folder=folder, silence_seconds=silence)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
@@ -88,7 +90,9 @@ class SparkRunner(ScheduleRunner):
         self.reset()
         lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults)
         recipe = "sinkproof.execution.spark_recipes:certifying"
-        run = self.new_run(recipe, job=schedule.job, files=dict(self.files), lines=lines)
+        slow = any(KINDS[fault.kind].needs == HOSTS for fault in schedule.faults)
+        pace = {"pace_ms": PACE_BESIDE_ZOMBIES_MS} if slow else {}
+        run = self.new_run(recipe, job=schedule.job, files=dict(self.files), lines=lines, **pace)
         RunFolder(run.folder).armed().arm(schedule.faults)
         names = named_job(schedule.job).widest.names
         story, failure = self._follow(run, tasks=len(names) - 1)
@@ -114,30 +118,31 @@ class SparkRunner(ScheduleRunner):
         story: list[Happening] = []
         is_slow = self.hosts is not None or self.scratch.services.breakable()
         execution = self.cluster.begin(run, tasks=tasks)
-        with self.faults_of_hosts(run) as faults:
-            try:
-                for happening in execution.happenings(seconds=RUN_SECONDS_IF_SLOW if is_slow else RUN_SECONDS):
+        seconds = RUN_SECONDS_IF_SLOW if is_slow else RUN_SECONDS
+        try:
+            with self.faults_of_hosts(run) as note:
+                for happening in execution.happenings(seconds=seconds):
                     story.append(happening)
-                    if faults is not None:
-                        faults.note(happening)
-            except SparkFailed as error:
-                self.cluster.close()  # whatever still runs would write into the next run's target
-                return story, str(error)
+                    note(happening)
+        except SparkFailed as error:
+            self.cluster.close()  # whatever still runs would write into the next run's target
+            return story, str(error)
         given_up = next((each["why"] for each in story if each["what"] == "given up"), "")
         return story, given_up or execution.why
 
     @contextmanager
-    def faults_of_hosts(self, run: SparkRun) -> Iterator[HostFaults | None]:
-        """None where there are no hosts to break."""
+    def faults_of_hosts(self, run: SparkRun) -> Iterator[Callable[[Happening], None]]:
+        """While they can strike. What it gives is called with each event of the run."""
         if self.hosts is None:
-            yield None
+            yield _unheard
             return
         vanish, ledger = self.contract.rows != "append", self.ledgers[STANDARD]
         observer = Observer(self.contract, self.scratch, ledger)
         with HostFaults(self.hosts, RunFolder(run.folder), read=observer.read, rows_vanish=vanish) as faults:
-            yield faults
-        if faults.ever:
-            self.cluster.slots = 0  # executors are waited for before the next run
+            try:
+                yield faults.note
+            finally:
+                self.cluster.slots = 0 if faults.ever else self.cluster.slots  # executors are waited for anew
 
     def _observe(self, observer: Observer, story: Sequence[Happening], *, failure: str) -> None:
         seen = observer.observation
@@ -177,6 +182,10 @@ class SparkRunner(ScheduleRunner):
             unreadable=observer.observation.unreadable,
             kills=len(deaths(story)),
         )
+
+
+def _unheard(_: Happening) -> None:
+    """There are no hosts to break."""
 
 
 def _row(row: Sequence[int]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ library, has made it. Neither is a call of another thread, or of a program that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, product
 from typing import Final, NamedTuple
 
@@ -107,6 +108,12 @@ def power_losses(result: RunResult) -> list[Schedule]:
                 known |= set() if digest is None else {digest}
                 groups[kind] += burst.faults([place], kind)
     return [Schedule((fault,)) for fault in in_turn(groups.values())]
+
+
+def power_losses_at_steps(result: RunResult) -> list[Schedule]:
+    """In the job of this run: a checkpoint with nothing to write forces nothing of earlier ones, either."""
+    faults = in_turn(_at_steps(result, kind) for kind in POWER_LOSSES)
+    return [replace(result.schedule, faults=(fault,)) for fault in faults]
 
 
 def _at_steps(result: RunResult, kind: str) -> list[Fault]:

@@ -26,14 +26,28 @@ def server() -> Iterator[ForkServer]:
 
 
 def run_everywhere(
-    server: ForkServer, folder: Path, program: str, *, elsewhere: Path
+    server: ForkServer, folder: Path, program: str, *, elsewhere: Path, found: dict[str, bool] | None = None
 ) -> tuple[list[str], SystemCallWatch]:
-    """The points of a program that ends well, and its watch. What it changes outside of the folder counts, too."""
+    """The points of a program that ends well, and its watch. What it changes outside of the folder counts, too.
+    `found`: what other programs of this run have met there.
+    """
     words = [sys.executable, "-S", "-E", "-c", f"import mmap, os, socket\nos.chdir(os.environ['FOLDER'])\n{program}"]
     variables = {"FOLDER": str(folder), "ELSEWHERE": str(elsewhere)}
-    with watched(server, words, folder, variables=variables, elsewhere={}) as (child, watch):
+    with watched(server, words, folder, variables=variables, elsewhere={} if found is None else found) as (
+        child,
+        watch,
+    ):
         assert 0 == child.join(Deadline(SECONDS))
         return watch.take_points(), watch
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
 
 
 @needs_watch
@@ -79,13 +93,29 @@ socket.socket(socket.AF_UNIX).connect_ex('/nothing/there')
     assert re.fullmatch(r"127\.0\.0\.1:\d+", peer)
 
 
-def test_what_is_kept_elsewhere_was_there_before_or_is_no_temporary_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    for name in ("temporary", "kept"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "new").touch()
+def test_what_is_kept_elsewhere_was_there_before_or_is_no_temporary_file(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for folder in (temporary, tmp_path / "kept"):
+        (folder / "new").touch()
     paths = {str(tmp_path / name): was for name, was in (("temporary/new", False), ("temporary/old", True))}
     paths |= {str(tmp_path / name): was for name, was in (("kept/new", False), ("kept/gone", False))}
     assert [str(tmp_path / "temporary/old"), str(tmp_path / "kept/new")] == kept(paths)
+
+
+@needs_watch
+def test_a_temporary_file_is_no_place_and_must_not_be_met_by_two(
+    server: ForkServer, tmp_path: Path, temporary: Path
+) -> None:
+    program = """
+there = os.environ['ELSEWHERE']
+open(there + '/drawn', 'w').close()
+os.makedirs(there + '/shared', exist_ok=True)
+os.rename(there + '/drawn', 'seen')
+"""
+    folder, found = tmp_path / "folder", dict[str, bool]()
+    folder.mkdir()
+    for is_found in (False, True):
+        points, _ = run_everywhere(server, folder, program, elsewhere=temporary, found=found)
+        assert ["syscall(rename seen)"] == points
+        assert {f"{temporary}/drawn": is_found, f"{temporary}/shared": is_found} == found
+    assert [f"{temporary}/drawn", f"{temporary}/shared"] == kept(found)

@@ -29,14 +29,15 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFaile
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 
-LOST_SECONDS: Final = 3.5  # a little more than the silence after which the job has given up the host itself
+SILENCE_SECONDS: Final = 1
+LOST_SECONDS: Final = 1.5  # a little more: the job itself has given up the host by then
 TICK_SECONDS: Final = 0.01
 DRIVER: Final = "from tests.support.tasks_on_hosts import drive; drive()"
 TASK: Final = "from tests.support.tasks_on_hosts import be_task; be_task()"
 ROOT: Final = Path(__file__).parents[2]
 
 
-def told() -> SparkRun:
+def given() -> SparkRun:
     """What is in the first line of the standard input."""
     run: SparkRun = pickle.loads(base64.b64decode(sys.stdin.readline()))
     return run
@@ -44,14 +45,14 @@ def told() -> SparkRun:
 
 def drive() -> None:
     """Says where the coordinator listens; ends with its standard input."""
-    run = told()
+    run = given()
     _, parent = fork_coordinator_parent()
     print(base64.b64encode(pickle.dumps(begin(parent, run))).decode(), flush=True)
     sys.stdin.readline()
 
 
 def be_task() -> None:
-    run = told()
+    run = given()
     supervise(int(sys.argv[1]), run)
 
 
@@ -78,7 +79,7 @@ class TasksOnHosts:
     lacks = ""
 
     def __init__(self, hosts: CutHosts, *, folder: Path) -> None:
-        self.hosts, self.folder, self.slots = hosts, folder, 0
+        self.hosts, self.folder, self.slots, self.of_driver = hosts, folder, 0, 0
         self.driver: subprocess.Popen[str] | None = None
         self.tasks: dict[int, tuple[int, subprocess.Popen[str]]] = {}  # index -> host, process
         self.all: list[subprocess.Popen[str]] = []
@@ -92,9 +93,9 @@ class TasksOnHosts:
 
     def begin(self, run: SparkRun, *, tasks: int) -> Execution:
         self.close()
-        run = replace(run, network="tcp", host=self.hosts.address(0))
-        self.driver = self._start(0, DRIVER)
-        self._tell(self.driver, run)
+        run = replace(run, network="tcp", host=self.hosts.address(self.of_driver))
+        self.driver = self._start(self.of_driver, DRIVER)
+        self._hand_over(self.driver, run)
         assert self.driver.stdout is not None
         address: Address = pickle.loads(base64.b64decode(self.driver.stdout.readline()))
         run = replace(run, coordinator=address)
@@ -104,7 +105,7 @@ class TasksOnHosts:
 
     def start_task(self, run: SparkRun, index: int, host: int) -> None:
         process = self._start(host, TASK, str(index))
-        self._tell(process, run)
+        self._hand_over(process, run)
         self.tasks[index] = host, process
 
     def _start(self, host: int, program: str, *arguments: str) -> subprocess.Popen[str]:
@@ -121,7 +122,7 @@ class TasksOnHosts:
         return process
 
     @staticmethod
-    def _tell(process: subprocess.Popen[str], run: SparkRun) -> None:
+    def _hand_over(process: subprocess.Popen[str], run: SparkRun) -> None:
         assert process.stdin is not None
         process.stdin.write(base64.b64encode(pickle.dumps(run)).decode() + "\n")
         process.stdin.flush()
@@ -153,8 +154,7 @@ class Execution:
         over = False
         while not over:
             over = all(process.poll() == 0 for _, process in self.cluster.tasks.values())
-            for happening in self.reader.new():
-                yield happening
+            yield from self.reader.new()
             self._begin_again()
             if deadline.over:
                 log = (self.cluster.folder / "processes.log").read_text(errors="replace")[-3000:]
@@ -175,7 +175,7 @@ class Execution:
 
 
 def hosts_of(cluster: TasksOnHosts, relays: object) -> ClusterHosts:
-    return ClusterHosts(spark=cluster, relays=relays)  # type: ignore[arg-type]
+    return ClusterHosts(spark=cluster, relays=relays, silence_seconds=SILENCE_SECONDS)  # type: ignore[arg-type]
 
 
 def select_tick(cluster: TasksOnHosts) -> None:

@@ -112,7 +112,7 @@ class ServiceRelays:
 
 
 class Relay:
-    """The process. A host whose event is not set is cut off."""
+    """The process. `whole`: an event for each host, which is not set while the host is cut off."""
 
     def __init__(self, addresses: Sequence[str], hosts: int) -> None:
         self.addresses = addresses
@@ -122,18 +122,21 @@ class Relay:
         for host, descriptors in enumerate(listening):
             self.whole[host].set()
             for address, descriptor in zip(self.addresses, descriptors, strict=True):
-                led = partial(self.relay, host, address)
+                led = partial(self.relay, (host, address))
                 await asyncio.start_server(led, sock=socket.socket(fileno=descriptor))
         lines = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-        print("ready", flush=True)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
         while line := await lines.readline():
             what, _, number = line.decode().strip().partition(" ")
             whole = self.whole[int(number)]
             whole.set() if what == "heal" else whole.clear()
-            print("done", flush=True)
+            sys.stdout.write("done\n")
+            sys.stdout.flush()
 
-    async def relay(self, host: int, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def relay(self, way: tuple[int, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, address = way
         await self.whole[host].wait()
         name, _, port = address.rpartition(":")
         try:

@@ -39,7 +39,6 @@ WORKERS_MOST: Final = 4  # a broker takes 400 MB
 CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
 WORTH: Final = 20  # schedules: a second. As long takes the start, and the trial whether runs may overlap
 AROUND_RUNS: Final = ("setup", "teardown")
-BYTECODE: Final = "/__pycache__"  # which any process may write, whatever others do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +81,9 @@ def is_apart(runner: ProcessRunner) -> bool:
     contract = runner.contract
     if runner.scratch.services.used or contract.kind != "sink" or any(map(contract.offers, AROUND_RUNS)):
         return False
-    watched = runner.run_watched(Schedule())
-    changed = [name for name in watched.elsewhere if BYTECODE not in name]
+    watched = runner.run_watched(Schedule(), names_elsewhere=True)
     sent = [point for _, point in watched.trace if is_system_call(point) and SOCKET in point]
-    return not (watched.unwatched or watched.unseen or changed or sent)
+    return not (watched.unwatched or watched.unseen or watched.elsewhere or watched.peers or sent)
 
 
 def _start(runner: ProcessRunner, stack: ExitStack, count: int, *, is_late: bool) -> list[PoolWorker]:

@@ -179,7 +179,7 @@ class Supervisor:
         if before is None or after is None:
             return
         folder, vanish = RunFolder(self.run_data.folder), self.deployment.rows_vanish
-        record_change(folder, self.name, before, after, rows_vanish=vanish)
+        record_change(folder, self.name, before=before, after=after, rows_vanish=vanish)
 
     def finish(self) -> None:
         """The attempt has received the order to close."""

@@ -14,7 +14,7 @@ ROWS_REPORTED_MOST: Final = 100
 
 
 def record_change(
-    folder: RunFolder, actor: str, before: Counter[Identity], after: Counter[Identity], *, rows_vanish: bool
+    folder: RunFolder, actor: str, *, before: Counter[Identity], after: Counter[Identity], rows_vanish: bool
 ) -> None:
     """Other attempts may have added rows of complete checkpoints meanwhile, each once: those are allowed."""
     complete = covered(FolderCheckpointStorage(folder.checkpoints).latest())

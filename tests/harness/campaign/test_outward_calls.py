@@ -191,7 +191,9 @@ def test_what_a_command_changes_elsewhere_is_struck_and_what_stays_there_leaves_
 ) -> None:
     program, elsewhere = tmp_path / "marks.pl", tmp_path / "else"
     program.write_text(MARKS_ELSEWHERE)
-    elsewhere.mkdir()
+    for folder in (elsewhere, tmp_path / "temporary"):
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("ELSEWHERE", str(elsewhere))
     with runner_of(f"perl {program}") as runner:
         first = runner.run(Schedule())

@@ -16,10 +16,11 @@ from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.native_calls import power_losses
+from sinkproof.generators.native_calls import power_losses, power_losses_at_steps
 from sinkproof.reports.document import OutwardCalls, PowerLosses, ShellResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
+from sinkproof.workload.jobs import SPARSE_JOB
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 POWER = tuple(stage for stage in PROCESS_PLAN if stage.name.startswith("power losses, by"))
@@ -68,6 +69,28 @@ def test_what_sqlite_has_forced_survives(mode: str) -> None:
 
 @needs_watch
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "taken", "found"),
+    [("RemovalUnforcedBeforeNothing", 1, {"O8"}), ("RemovalForcedBeforeNothing", 0, set())],
+)
+def test_a_journals_removal_is_forced_by_extra_only_as_a_checkpoint_without_rows_shows(
+    mode: str, taken: int, found: set[str]
+) -> None:
+    runs = struck(mode, "job=sparse checkpoint.persist.after#3", kinds=("lose-names",))
+    assert ([taken], found) == ([result.power_took for result in runs.values()], broken(runs))
+
+
+@needs_watch
+@pytest.mark.slow
+def test_losses_are_tried_where_a_checkpoint_has_no_rows() -> None:
+    with runner_of("RemovalUnforcedBeforeNothing") as runner:
+        losses = power_losses_at_steps(runner.run(Schedule(job=SPARSE_JOB)))
+    assert parse("job=sparse checkpoint.persist.after#3=lose-names") in losses
+    assert {"sparse"} == {loss.job for loss in losses}
+
+
+@needs_watch
+@pytest.mark.slow
 def test_a_sink_that_forces_names_and_no_bytes_is_convicted_and_its_right_sibling_is_not() -> None:
     place = "sink[0].notify_complete.after#3"
     assert {"O8"} == broken(struck("BytesUnforced", place, kinds=("lose-bytes",)))
@@ -105,7 +128,7 @@ def test_only_losses_that_take_something_away_are_tried_and_each_state_once() ->
         *((name, True) for name in ("Journalled", "TruncatedJournal", "WriteAheadLog", "Forced", "TwoPhaseOnDisk")),
         *((name, True) for name in ("MaskedOnDisk", "WriteAheadOnDisk", "JournalRemovalUnforced")),
         *((name, False) for name in ("NeverForced", "WriteAheadLogForcedLater", "WriteAheadLogNeverForced")),
-        ("BytesUnforced", False),
+        *(("BytesUnforced", False), ("RemovalForcedBeforeNothing", True), ("RemovalUnforcedBeforeNothing", False)),
     ],
 )
 def test_a_whole_stage_says_what_the_documents_say(sink: str, is_right: bool) -> None:

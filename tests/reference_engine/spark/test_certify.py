@@ -26,6 +26,7 @@ from sinkproof.subject.scratch import Scratch
 from ...support.logged_runs import certificate, logged, numbers_beyond
 from ...support.zoo_campaigns import Stopping
 
+LOCAL = "local[6,100000]"
 COUNTED = ("kill at each step", "error at each call")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -184,6 +185,7 @@ def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Com
 
 
 def test_the_usual_budget_is_enough_for_the_long_job_in_full() -> None:
-    assert default_budget(("files/two-phase",), ("spark",), everything=False) >= FULL_SECONDS
-    assert default_budget(("files/two-phase",), ("simulated", "process"), everything=False) < FULL_SECONDS
-    assert default_budget(("kafka/two-phase",), ("spark",), everything=False) > FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("spark",), LOCAL) >= FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("simulated", "process"), LOCAL) < FULL_SECONDS
+    assert default_budget(("kafka/two-phase",), ("spark",), LOCAL) > FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("spark",), "cluster:3") > FULL_SECONDS
