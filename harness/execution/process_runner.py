@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
@@ -122,7 +123,7 @@ class ProcessRunner(ScheduleRunner):
         self.service = ServiceToKill(self.scratch.services)
 
     def new_host(self, job: Job) -> AttemptHost:
-        wall_clock = job.wall_clock if self.moves_wall_clock else None
+        wall_clock = self.wall_clock_of(job)
         self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
@@ -133,8 +134,18 @@ class ProcessRunner(ScheduleRunner):
 
     @property
     def moves_wall_clock(self) -> bool:
-        """Services keep the true time, and so does what is not written in Python."""
-        return self.contract.kind != "command" and not self.scratch.services.used
+        """What is not written in Python keeps the true time."""
+        return self.contract.kind != "command"
+
+    def wall_clock_of(self, job: Job) -> WallClock | None:
+        """Services keep the true time: beside one a clock begins less than a day ahead of it, and is that of no other
+        year. A clock of a job's own is far from both.
+        """
+        if job.wall_clock is None or not self.moves_wall_clock:
+            return None
+        if not self.scratch.services.used:
+            return job.wall_clock
+        return job.wall_clock.near(utc_now().timestamp()) if job.clock is None else None
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced
@@ -163,7 +174,7 @@ class ProcessRunner(ScheduleRunner):
             record=record,
             hang_seconds=self.hang_seconds,
         )
-        if wall_clock is not None:
+        if wall_clock is not None and not self.scratch.services.used:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         return host
 
