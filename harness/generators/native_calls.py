@@ -8,6 +8,7 @@ library, has made it. Neither is a call of another thread, or of a program that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, product
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import DECIDED, in_turn, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, spread
 
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
@@ -107,6 +108,14 @@ def power_losses(result: RunResult) -> list[Schedule]:
                 known |= set() if digest is None else {digest}
                 groups[kind] += burst.faults([place], kind)
     return [Schedule((fault,)) for fault in in_turn(groups.values())]
+
+
+def power_losses_in_idle_gaps(result: RunResult) -> list[Schedule]:
+    """`result`: of a run in which each checkpoint is notified before the next one begins. What it has made visible is in
+    no later state then, and nothing brings it back after the next decision.
+    """
+    kinds = ([fault for fault in spread(result, kind, times=EACH) if fault.point == DECIDED] for kind in POWER_LOSSES)
+    return [replace(result.schedule, faults=(fault,)) for fault in in_turn(kinds)]
 
 
 def _at_steps(result: RunResult, kind: str) -> list[Fault]:

@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.native_calls import power_losses
+from sinkproof.generators.native_calls import power_losses, power_losses_in_idle_gaps
 from sinkproof.reports.document import PowerLosses, ShellResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
@@ -66,6 +66,29 @@ def test_what_sqlite_has_forced_survives(mode: str) -> None:
     assert set() == broken(struck(mode, COMMITTED, kinds=("lose-power", "lose-tails", "lose-older")))
 
 
+IN_A_GAP = "job=sparse checkpoint.persist.after#2"  # all that is before has been notified
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_removal_that_is_not_forced_brings_a_journal_back_and_no_state_has_its_rows() -> None:
+    assert {"O8"} == broken(struck("JournalRemovalUnforced", IN_A_GAP, kinds=("lose-names",)))
+    assert set() == broken(struck("Journalled", IN_A_GAP, kinds=("lose-names", "lose-power")))
+
+
+@needs_watch
+@pytest.mark.slow
+def test_losses_in_idle_gaps_strike_after_each_decision() -> None:
+    with runner_of("Forced") as runner:
+        schedules = power_losses_in_idle_gaps(runner.run(Schedule(job="sparse")))
+    faults = [schedule.faults[0] for schedule in schedules]
+    assert {(1, 2, 3), ("checkpoint.persist.after",)} == {
+        tuple(sorted({fault.occurrence for fault in faults})),
+        tuple({fault.point for fault in faults}),
+    }
+    assert {*POWER_LOSSES} == {fault.kind for fault in faults}
+
+
 @needs_watch
 @pytest.mark.slow
 def test_a_sink_that_forces_names_and_no_bytes_is_convicted_and_its_right_sibling_is_not() -> None:
@@ -103,7 +126,8 @@ def test_only_losses_that_take_something_away_are_tried_and_each_state_once() ->
     ("sink", "is_right"),
     [
         *((name, True) for name in ("Journalled", "TruncatedJournal", "WriteAheadLog", "Forced", "TwoPhaseOnDisk")),
-        *((name, True) for name in ("MaskedOnDisk", "WriteAheadOnDisk", "JournalRemovalUnforced")),
+        *((name, True) for name in ("MaskedOnDisk", "WriteAheadOnDisk")),
+        ("JournalRemovalUnforced", False),
         *((name, False) for name in ("NeverForced", "WriteAheadLogForcedLater", "WriteAheadLogNeverForced")),
         ("BytesUnforced", False),
     ],
