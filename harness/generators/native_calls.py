@@ -111,8 +111,8 @@ def power_losses(result: RunResult) -> list[Schedule]:
 
 
 def power_losses_in_idle_gaps(result: RunResult) -> list[Schedule]:
-    """`result`: of a run in which each checkpoint is notified before the next one begins. What it has made visible is in
-    no later state then, and nothing brings it back after the next decision.
+    """`result`: of a run in which each checkpoint is notified before the next one begins. What it has made visible is
+    in no later state then, and nothing brings it back after the next decision.
     """
     kinds = ([fault for fault in spread(result, kind, times=EACH) if fault.point == DECIDED] for kind in POWER_LOSSES)
     return [replace(result.schedule, faults=(fault,)) for fault in in_turn(kinds)]

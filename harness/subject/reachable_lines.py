@@ -124,8 +124,8 @@ class Program:
             called |= names
 
     def meant_by(self, name: str, named: Collection[str]) -> Collection[str]:
-        """The classes of this name. Of those inside others the one that a class which is named has, or inherits; if there
-        is none of these, all.
+        """The classes of this name. Of those inside others the one that a class which is named has, or inherits; if
+        there is none of these, all.
         """
         every = self.classes.get(name, set())
         if not any("." in each for each in every):
